@@ -1,5 +1,5 @@
 # What a node image consists of.
-{ inputs, buildRoot, roots, python, kernel, go, version, rev, time, keys }:
+{ inputs, buildRoot, roots, python, kernel, go, version, rev, time, keys, signatures }:
 let
   build = buildRoot.runIn roots.build;
   run = script: modules: [ "python3.13" "${builtins.path {
@@ -128,15 +128,15 @@ rec {
 
   # Who a release is, and whose releases it accepts: the last archive of an initramfs. Nothing else knows the commit,
   # so that a commit that changes nothing rebuilds nothing, and the tests on virtual machines boot without it.
-  stamp = (if keys == [ ] then builtins.trace keyless else (stamp: stamp)) (makeStamp keys);
+  stamp = (if keys == [ ] then builtins.trace keyless else (stamp: stamp)) (makeStamp keys signatures);
 
   keyless = "warning: this build has no release key, so its nodes will accept no upgrade: put a public key into pkgs/keys (`nix run .#keygen`), or name it in lib.image's keys";
 
-  makeStamp = keys: build {
+  makeStamp = keys: signatures: build {
     name = "talos-${version}-stamp";
     command = [ "python3.13" ./initramfs/stamp.py ];
     PYTHONPATH = "${python.folders.upgrade}:${python.folders.system}";
-    inherit keys;
+    inherit keys signatures;
     os_release = builtins.toFile "os-release" (import ./rootfs/os-release.nix { inherit version; } + "BUILD_ID=${rev}\nCOMMIT_TIME=${time}\n");
   };
 
@@ -188,7 +188,9 @@ rec {
     let problems = problemsOf options;
     in
     if problems != [ ] then throw (builtins.concatStringsSep "\n" problems)
-    else makeImage (removeAttrs options [ "keys" ] // { stamps = [ (if options ? keys then makeStamp options.keys else stamp) ]; });
+    else makeImage (removeAttrs options [ "keys" "signatures" ] // {
+      stamps = [ (if options ? keys then makeStamp options.keys (options.signatures or 1) else stamp) ];
+    });
 
   # What it is made of: `make size`.
   size = build {

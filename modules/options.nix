@@ -45,6 +45,10 @@ let
       wrong = value: if value == [ ] then [ value ] else members isPublicKey value;
       allowed = "a list, not empty, of files with public Ed25519 keys in PEM, as `nix run .#keygen` writes them";
     };
+    signatures = {
+      wrong = one (value: isInt value && value >= 1);
+      allowed = "a number from 1 to that of the keys";
+    };
     platform = {
       wrong = one (value: builtins.elem value [ "metal" "nocloud" ]);
       allowed = "\"metal\" or \"nocloud\"";
@@ -67,6 +71,11 @@ let
       (attrNames options);
 in
 options:
+let
+  # How many of the keys must have signed says nothing without them.
+  tooMany = isAttrs options && isInt (options.signatures or null) && options.signatures >= 1
+    && !(isList (options.keys or null) && options.signatures <= builtins.length options.keys);
+in
 if !isAttrs options then [ "lib.image: ${show options} is not allowed; it takes a set of options" ]
 else builtins.concatMap
   (name:
@@ -74,3 +83,4 @@ else builtins.concatMap
     else if known ? ${name} then map (value: line name value known.${name}.allowed) (known.${name}.wrong options.${name})
     else [ "lib.image: ${name}: there is no such option; known are ${concatStringsSep ", " (attrNames (known // { kernelOptions = 1; }))}" ])
   (attrNames options)
+++ (if tooMany then [ (line "signatures" options.signatures known.signatures.allowed) ] else [ ])

@@ -5,6 +5,13 @@ let
   keys = map (name: ./keys + "/${name}") (builtins.filter (name: builtins.match ".*[.]pub" name != null) (builtins.attrNames (builtins.readDir ./keys)))
     ++ (if key == "" then [ ] else [ (builtins.toFile "development.pub" (builtins.readFile key)) ]);
 
+  # How many of them must have signed a release; a development key counts alone.
+  signatures = if key == "" && builtins.pathExists ./keys/signatures then number (builtins.readFile ./keys/signatures) else 1;
+  number = text:
+    let found = builtins.match "([0-9]+)\n?" text; needed = if found == null then 0 else builtins.fromJSON (builtins.head found);
+    in if needed >= 1 && needed <= builtins.length keys then needed
+    else throw "pkgs/keys/signatures: ${builtins.toJSON text} is not allowed; it is a number from 1 to that of the keys beside it, ${toString (builtins.length keys)}";
+
   version = builtins.head (builtins.match "([^\n]+)\n*" (builtins.readFile ../VERSION));
   inputs = import ./inputs.nix;
   buildRoot = import ./build-root.nix { inherit (inputs) busybox; };
@@ -13,7 +20,7 @@ let
   go = import ./go { inherit inputs buildRoot roots; };
   images = import ./images { inherit inputs buildRoot roots go upgrade-controller version; inherit (python) wheels; inherit (modules) base; };
   kernel = import ../kernel { inherit buildRoot roots; };
-  modules = import ../modules { inherit inputs buildRoot roots python kernel go version rev time keys; };
+  modules = import ../modules { inherit inputs buildRoot roots python kernel go version rev time keys signatures; };
   pxe = python.program "pxe" "talos.provision.pxe.main" [ "TALOS_PXE_ROOT=${roots.vm}" ] [ ];
   release = name: python.program name "talos.upgrade.release.main" [ ] [ ];
   discovery = python.program "discovery" "talos.discovery.main" [ ] [ ];

@@ -5,7 +5,7 @@ let
 
   refused = [
     { options = 3; error = "lib.image: 3 is not allowed; it takes a set of options"; }
-    { options = { extension = [ ]; }; error = "lib.image: extension: there is no such option; known are config, extensions, kernelArgs, kernelOptions, keys, platform"; }
+    { options = { extension = [ ]; }; error = "lib.image: extension: there is no such option; known are config, extensions, kernelArgs, kernelOptions, keys, platform, signatures"; }
     { options = { extensions = "x"; }; error = "lib.image: extensions: \"x\" is not allowed; it is a list of extensions: folders, or derivations such as packages.x86_64-linux.qemu-guest-agent"; }
     { options = { keys = [ ]; }; error = "lib.image: keys: [  ] is not allowed; it is a list, not empty, of files with public Ed25519 keys in PEM, as `nix run .#keygen` writes them"; }
     { options = { keys = [ ./options.nix ]; }; error = "lib.image: keys: ${toString ./options.nix} is not allowed; it is a list, not empty, of files with public Ed25519 keys in PEM, as `nix run .#keygen` writes them"; }
@@ -16,6 +16,9 @@ let
     { options = { kernelOptions.USB_SERIAL = "m"; }; error = "lib.image: kernelOptions.USB_SERIAL: \"m\" is not allowed; it is true or false, a number or a text; there are no modules"; }
     { options = { kernelOptions.MODULES = true; }; error = "lib.image: kernelOptions.MODULES: true is not allowed; it is set to n by kernel/config/hardening.config or clang.config, and can't be changed"; }
     { options = { config = 3; }; error = "lib.image: config: 3 is not allowed; it is a file with a machine config, or documents of one"; }
+    { options = { keys = [ key ]; signatures = 2; }; error = "lib.image: signatures: 2 is not allowed; it is a number from 1 to that of the keys"; }
+    { options = { signatures = 1; }; error = "lib.image: signatures: 1 is not allowed; it is a number from 1 to that of the keys"; }
+    { options = { signatures = "2"; }; error = "lib.image: signatures: \"2\" is not allowed; it is a number from 1 to that of the keys"; }
     { options = { platform = "aws"; }; error = "lib.image: platform: \"aws\" is not allowed; it is \"metal\" or \"nocloud\""; }
   ];
   wrong = builtins.filter (each: problemsOf each.options != [ each.error ]) refused;
@@ -23,6 +26,7 @@ let
   plain = image { };
   key = builtins.toFile "key.pub" "-----BEGIN PUBLIC KEY-----\n";
   keyed = image { keys = [ key ]; };
+  twice = image { keys = [ key (builtins.toFile "other.pub" "-----BEGIN PUBLIC KEY-----\n\n") ]; signatures = 2; };
   argued = image { kernelArgs = [ "talos.hostname=box" ]; };
   elsewhere = image { platform = "nocloud"; };
   configured = image { config = ./options.nix; };
@@ -32,6 +36,7 @@ let
 in
 assert wrong == [ ] || throw "options.nix: ${builtins.toJSON (map (each: problemsOf each.options) wrong)}";
 assert same "squashfs" keyed plain && same "kernel" keyed plain && !(same "initramfs" keyed plain);
+assert same "squashfs" twice plain && !(same "release" twice keyed);
 assert same "kernel" argued plain && !(same "squashfs" argued plain) && !(same "iso" argued plain);
 assert same "kernel" elsewhere plain && !(same "iso" elsewhere plain);
 assert same "kernel" configured plain && !(same "squashfs" configured plain);

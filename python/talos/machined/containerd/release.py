@@ -13,7 +13,7 @@ from talos.system.errors import UserError
 from talos.upgrade.release.archive import read_annotations
 from talos.upgrade.release.layer import Release, check_layer
 from talos.upgrade.release.manifest import ReleaseManifest, find_version, parse_release
-from talos.upgrade.release.signature import KEYS, load_keys, verify
+from talos.upgrade.release.signature import KEYS, load_keys, load_needed, verify
 
 BLOBS = "io.containerd.content.v1.content/blobs"
 """Within containerd's root, files named by their digests."""
@@ -46,7 +46,7 @@ async def load_release(containerd: Containerd, reference: str, *, root: str, key
 
 
 async def check_manifest(data: bytes, where: str, *, keys: Path = KEYS) -> ReleaseManifest:
-    """What an image's manifest says of a release; UserError when a trusted key has not signed that."""
+    """What an image's manifest says of a release; UserError when too few trusted keys have signed that."""
     manifest, signature = read_annotations(parse_manifest(data, where).annotations, where)
-    await trio.to_thread.run_sync(lambda: verify(manifest, signature, load_keys(keys)))
+    await trio.to_thread.run_sync(lambda: verify(manifest, signature, load_keys(keys), load_needed(keys)))
     return parse_release(manifest)

@@ -26,6 +26,8 @@ DIGESTS = "sha256sums"
 RELEASE = "release"
 """The release's identity: ``os-release``, and ``keys/`` with the keys of releases that it accepts."""
 KEY_SUFFIX = ".pub"
+NEEDED = "signatures"
+"""A file beside the keys: how many of them must have signed a release."""
 MAX_KEYS = 16
 MAX_KEY = 4096
 """Bytes of a file with a public key in PEM."""

@@ -80,21 +80,41 @@ def describe_file(name: str, path: Path) -> ReleaseFile:
 
 
 def sign_release(options: argparse.Namespace) -> None:
-    """Write ``RELEASE`` with a signature, beside it or to ``--out``, and the signature as a file."""
+    """Write ``RELEASE`` with one more signature, beside it or to ``--out``, and that signature as a file."""
     key = load_private(options.key)
     source: Path = options.release
-    target: Path = options.out or source.with_name(f"{source.stem}.signed.tar")
-    _, manifest = read_archive(source)
-    data, _ = read_annotations(manifest.get("annotations") or {}, str(source))
+    target: Path = options.out or source.with_name(f"{source.stem.removesuffix('.signed')}.signed.tar")
+    data, others = _read_signed(source)
     release = parse_release(data)
     problems = check_release(release, version=release.version, architecture=ARCHITECTURE)
     if problems:
         raise UserError(problems[0], where=str(source))
+    if options.built:
+        _compare(release, parse_release(_read_signed(options.built)[0]), source, options.built)
     signature = sign(data, key)
     verify(data, signature, [key.public_key()])
-    add_signature(source, target, signature)
+    words = [word for word in others.split() if word != signature]
+    new = target.with_name(f"{target.name}.new")
+    add_signature(source, new, " ".join((*words, signature)))
+    new.replace(target)
     target.with_name(f"{target.name}.sig").write_text(f"{signature}\n", encoding="ascii")
-    sys.stdout.write(f"{target}: {release.version}, commit {release.commit}\n")
+    count = f", signature {len(words) + 1}" if words else ""
+    sys.stdout.write(f"{target}: {release.version}, commit {release.commit}{count}\n")
+
+
+def _read_signed(path: Path) -> tuple[bytes, str]:
+    """The manifest of an archive and its signatures, empty without any."""
+    _, manifest = read_archive(path)
+    return read_annotations(manifest.get("annotations") or {}, str(path))
+
+
+def _compare(release: ReleaseManifest, own: ReleaseManifest, source: Path, built: Path) -> None:
+    """Raise UserError unless a build of one's own is the same release."""
+    names = sorted(release.files.keys() | own.files.keys())
+    differ = [name for name in names if release.files.get(name) != own.files.get(name)]
+    if release != own:
+        what = ", ".join(differ) or f"{own.version}, commit {own.commit}"
+        raise UserError(f"is another build: {what}", where=str(built), hint=f"{source} is not signed")
 
 
 def make_key(options: argparse.Namespace) -> None:
@@ -132,6 +152,9 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     command.set_defaults(run=sign_release)
     command.add_argument("--key", type=Path, required=True, help="the private key")
     command.add_argument("--out", type=Path, help="the signed copy (default: NAME.signed.tar beside it)")
+    command.add_argument(
+        "--built", type=Path, help="a build of your own: the release is signed only if it is the same"
+    )
     command.add_argument("release", type=Path)
     command = commands.add_parser("keygen", help="make a key pair")
     command.set_defaults(run=make_key)

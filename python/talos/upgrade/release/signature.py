@@ -1,4 +1,8 @@
-"""Signatures of releases: Ed25519 over the bytes of the manifest, by any of the keys that an image trusts."""
+"""Signatures of releases: Ed25519 over the bytes of the manifest, by as many of an image's keys as it wants.
+
+Builds are reproducible, so each of two builders can make a release for itself and sign its manifest, which
+has the digest of every file: a system that takes it only with both signatures trusts neither of them alone.
+"""
 
 import base64
 import binascii
@@ -10,7 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from talos.system.errors import UserError
-from talos.upgrade.release.initramfs import KEY_SUFFIX, MAX_KEY, MAX_KEYS
+from talos.upgrade.release.initramfs import KEY_SUFFIX, MAX_KEY, MAX_KEYS, NEEDED
 
 WHERE = "release signature"
 KEYS = Path("/usr/install/release/keys")
@@ -27,6 +31,20 @@ def load_keys(folder: Path = KEYS) -> tuple[Ed25519PublicKey, ...]:
     if len(paths) > MAX_KEYS:
         raise UserError(f"more than {MAX_KEYS} keys", where=str(folder))
     return tuple(load_public(path) for path in paths)
+
+
+def load_needed(folder: Path = KEYS) -> int:
+    """How many of a folder's keys must have signed: what its file of that name says, else 1. UserError."""
+    path = folder / NEEDED
+    try:
+        text = path.read_bytes()[: MAX_KEY + 1].decode("ascii", "replace").strip()
+    except FileNotFoundError:
+        return 1
+    except OSError as error:
+        raise UserError(error.strerror or str(error), where=str(path)) from None
+    if not (text.isdecimal() and len(text) <= len(str(MAX_KEYS)) and 1 <= int(text) <= MAX_KEYS):
+        raise UserError(f"{text[:20]!r} is no number from 1 to {MAX_KEYS}", where=str(path))
+    return int(text)
 
 
 def load_public(path: Path) -> Ed25519PublicKey:
@@ -50,31 +68,54 @@ def parse_public(data: bytes, *, where: str) -> Ed25519PublicKey:
     return key
 
 
-def verify(manifest: bytes, signature: str, keys: Sequence[Ed25519PublicKey]) -> None:
-    """Check a signature (base64) of a manifest's bytes. UserError when no key of these made it."""
+def verify(manifest: bytes, signatures: str, keys: Sequence[Ed25519PublicKey], needed: int = 1) -> None:
+    """Check signatures (base64, blanks between them) of a manifest's bytes.
+
+    UserError when fewer than ``needed`` different ones of these keys have made one.
+    """
     if not keys:
         raise UserError(
             "this system trusts no key, so it accepts no release",
             where=WHERE,
             hint="install an image that was built with a release key",
         )
-    if not signature:
+    found = parse_signatures(signatures)
+    if not found:
         raise UserError("the release is not signed", where=WHERE, hint="sign it: nix run .#sign")
+    different = {key.public_bytes_raw(): key for key in keys}.values()
+    signers = sum(any(_has_signed(key, manifest, raw) for raw in found) for key in different)
+    if not signers:
+        raise UserError(
+            f"is of none of the {len(keys)} keys that this system trusts",
+            where=WHERE,
+            hint="the release is altered, or signed by somebody else",
+        )
+    if signers < needed:
+        raise UserError(
+            f"{signers} of the {len(different)} keys that this system trusts have signed the release, "
+            f"{needed} must",
+            where=WHERE,
+            hint="another builder adds a signature: nix run .#sign",
+        )
+
+
+def parse_signatures(text: str) -> tuple[bytes, ...]:
+    """Signatures in base64 with blanks between them; UserError."""
+    words = text.split()
+    if len(words) > MAX_KEYS:
+        raise UserError(f"has {len(words)} signatures, at most {MAX_KEYS} are read", where=WHERE)
     try:
-        raw = base64.b64decode(signature, validate=True)
+        return tuple(base64.b64decode(word, validate=True) for word in words)
     except (binascii.Error, ValueError):
         raise UserError("is no base64", where=WHERE) from None
-    for key in keys:
-        try:
-            key.verify(raw, _CONTEXT + manifest)
-        except InvalidSignature:
-            continue
-        return
-    raise UserError(
-        f"is of none of the {len(keys)} keys that this system trusts",
-        where=WHERE,
-        hint="the release is altered, or signed by somebody else",
-    )
+
+
+def _has_signed(key: Ed25519PublicKey, manifest: bytes, signature: bytes) -> bool:
+    try:
+        key.verify(signature, _CONTEXT + manifest)
+    except InvalidSignature:
+        return False
+    return True
 
 
 def sign(manifest: bytes, key: Ed25519PrivateKey) -> str:

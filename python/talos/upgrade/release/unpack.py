@@ -25,6 +25,7 @@ from talos.upgrade.release.initramfs import (
     MAGIC,
     MAX_KEY,
     MAX_KEYS,
+    NEEDED,
     RELEASE,
     TRAILER,
 )
@@ -70,7 +71,7 @@ def unpack_system(pieces: Iterable[bytes], folder: Path) -> dict[str, str]:
         elif _is_identity(member.name) or member.name in _LISTS:
             _check_small(member, _LISTS.get(member.name, _MAX_SMALL))
             digests[member.name] = _write(folder, member)
-    if sum(name.startswith(KEYS) for name in digests) > MAX_KEYS:
+    if sum(name.endswith(KEY_SUFFIX) for name in digests) > MAX_KEYS:
         raise _refuse(f"has more than {MAX_KEYS} keys")
     if digests.get(IMAGE) != wanted:
         raise _refuse(f"its system image has the digest {digests.get(IMAGE)}, expected {wanted or 'one'}")
@@ -115,7 +116,8 @@ def unpack_release(pieces: Iterable[bytes], folder: Path) -> None:
 
 def _is_identity(name: str) -> bool:
     key = name.removeprefix(KEYS)
-    return name == OS_RELEASE or (key != name and "/" not in key and key.endswith(KEY_SUFFIX))
+    is_key = key != name and "/" not in key and key.endswith(KEY_SUFFIX)
+    return is_key or name in (OS_RELEASE, KEYS + NEEDED)
 
 
 def _check_small(member: Member, most: int = _MAX_SMALL) -> None:

@@ -120,6 +120,14 @@ async def test_unsigned_foreign_and_altered_releases_are_refused(store: Store) -
     del manifest
 
 
+async def test_a_release_with_one_signature_of_two_is_refused(store: Store) -> None:
+    assert main(["keygen", str(store.keys / "second.key")]) == 0
+    (store.keys / "signatures").write_text("2\n")
+    store.add()
+    with pytest.raises(UserError, match="1 of the 2 keys that this system trusts have signed the release"):
+        await store.load()
+
+
 async def test_a_signature_of_an_older_release_is_refused(store: Store) -> None:
     older, newer = store.add(version="v1.15.0"), store.add()
     newer["annotations"][SIGNATURE] = older["annotations"][SIGNATURE]

@@ -14,7 +14,15 @@ from talos.upgrade.release.archive import MANIFEST, read_annotations, read_archi
 from talos.upgrade.release.layer import check_layer
 from talos.upgrade.release.main import main
 from talos.upgrade.release.manifest import FOLDER, ReleaseManifest, check_release, parse_release
-from talos.upgrade.release.signature import format_public, load_keys, load_private, load_public, sign, verify
+from talos.upgrade.release.signature import (
+    format_public,
+    load_keys,
+    load_needed,
+    load_private,
+    load_public,
+    sign,
+    verify,
+)
 
 from .releases import CONTENT, Tar, make_document, make_release
 
@@ -101,6 +109,50 @@ def test_signatures(tmp_path: Path) -> None:
         verify(data, "?", keys)
     with pytest.raises(UserError, match="trusts no key"):
         verify(data, sign(data, ours), [])
+    with pytest.raises(UserError, match="has 17 signatures, at most 16"):
+        verify(data, " ".join([sign(data, ours)] * 17), keys)
+
+
+def test_two_builders_have_to_sign(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "keys"
+    for name in ("one", "two", "foreign"):
+        main(["keygen", str(folder / f"{name}.key")])
+    (folder / "foreign.pub").unlink()
+    (folder / "again.pub").write_bytes((folder / "one.pub").read_bytes())
+    (folder / "signatures").write_text("2\n", encoding="ascii")
+    keys, needed = load_keys(folder), load_needed(folder)
+    archive, signed = make_release(tmp_path), tmp_path / "release.signed.tar"
+
+    def refusal(*words: str) -> str:
+        assert main(["sign", *words]) == 0
+        data, signatures = read(signed)
+        with pytest.raises(UserError) as caught:
+            verify(data, signatures, keys, needed)
+        return str(caught.value)
+
+    text = "1 of the 2 keys that this system trusts have signed the release, 2 must"
+    assert text in refusal("--key", str(folder / "one.key"), str(archive))
+    assert text in refusal("--key", str(folder / "one.key"), str(signed))
+    assert text in refusal("--key", str(folder / "foreign.key"), str(signed))
+    other = make_release(tmp_path / "other", "--commit", "other")
+    second = ["sign", "--key", str(folder / "two.key"), "--built"]
+    before = signed.read_bytes()
+    capsys.readouterr()
+    assert main([*second, str(other), str(signed)]) == 1
+    assert "is another build: v1.15.0, commit other" in capsys.readouterr().err
+    assert signed.read_bytes() == before
+    own = make_release(tmp_path / "own")
+    assert main([*second, str(own), str(signed)]) == 0
+    assert "signature 3" in capsys.readouterr().out
+    verify(*read(signed), keys, needed)
+
+
+@pytest.mark.parametrize("text", ["", "0", "17", "two", "1" * 5000])
+def test_a_number_of_signatures_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    assert load_needed(tmp_path) == 1
+    (tmp_path / "signatures").write_text(text, encoding="ascii")
+    with pytest.raises(UserError, match="is no number from 1 to 16"):
+        load_needed(tmp_path)
 
 
 def test_files_that_are_no_keys_are_named(tmp_path: Path) -> None:

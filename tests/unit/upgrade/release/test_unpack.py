@@ -6,7 +6,7 @@ import pytest
 
 from talos.system.errors import UserError
 from talos.upgrade.release.initramfs import RELEASE, read_folder
-from talos.upgrade.release.unpack import read_members, unpack_system
+from talos.upgrade.release.unpack import read_members, unpack_release, unpack_system
 
 FIELDS = 13
 NAME_SIZE, CONTENT_SIZE = 11, 6
@@ -57,3 +57,13 @@ def test_more_keys_than_a_system_reads_are_refused(tmp_path: Path) -> None:
         (keys / f"{number}.pub").write_text("key")
     with pytest.raises(UserError, match="has more than 16 keys"):
         unpack_system(read_folder(keys.parent, RELEASE), tmp_path)
+
+
+def test_a_container_node_has_the_number_of_signatures_beside_the_keys(tmp_path: Path) -> None:
+    keys = tmp_path / "release/keys"
+    keys.mkdir(parents=True)
+    for name, content in {"0.pub": "key", "signatures": "2\n", "other": "x"}.items():
+        (keys / name).write_text(content)
+    unpack_release(read_folder(keys.parent, RELEASE), tmp_path / "node")
+    found = {path.name: path.read_text() for path in (tmp_path / "node/release/keys").iterdir()}
+    assert found == {"0.pub": "key", "signatures": "2\n"}
