@@ -169,7 +169,7 @@ RUN := $(PYTHON) -B -E -S -m tests.run
 test: tools ## Run everything: linters, types, unit tests, tests on nodes and machines; ONLY="lint node" some of it, FRESH=1 what passed before, too
 	@$(RUN) $(if $(FRESH),--fresh) --without "$(SLOW_VM_TESTS:%=vm-%)" $(ONLY)
 
-check: fetch ## Linters, types and the unit tests of what was changed since the last push, or since BASE=commit: two minutes
+check: fetch ## Linters, types and the unit tests of what was changed since the last push, or since BASE=commit: a minute
 	@$(RUN) --changed $(if $(BASE),--base $(BASE))
 
 # All that tests are built from, at once: the jobs of `make test` run beside each other.

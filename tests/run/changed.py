@@ -1,4 +1,4 @@
-"""The jobs of `make check`: linters and types of the whole work tree, unit tests of what was changed."""
+"""The jobs of `make check`: linters of the whole work tree, types and unit tests of what was changed."""
 
 import os
 import subprocess
@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.run.job import Job
 from tests.run.jobs import BUILDS
 from tests.run.process import REPOSITORY
+from tests.run.typed import find_typed
 
 WORKSTATION = "build/workstation"
 PYTHON = f"{WORKSTATION}/bin/python3.13"
@@ -89,7 +90,10 @@ def _count_tests(path: Path) -> int:
 
 
 def make_check_jobs(base: str = "") -> list[Job]:
-    """Everything runs in the work tree: what git has not seen yet is checked, too."""
+    """Everything runs in the work tree: what git has not seen yet is checked, too.
+
+    The type checker sees what was changed, and what imports that.
+    """
     programs = [str(REPOSITORY / WORKSTATION / folder) for folder in ("bin", "sbin")]
     environment = {
         "PATH": os.pathsep.join([*programs, os.environ["PATH"]]),
@@ -107,10 +111,13 @@ def make_check_jobs(base: str = "") -> list[Job]:
             environment=environment,
         )
 
-    shares = share_out(find_unit_tests(find_changed(base)))
+    changed = find_changed(base)
+    shares = share_out(find_unit_tests(changed))
+    typed = find_typed(changed)
+    checker = (PYTHON, "-B", "-m", "basedpyright", "--pythonpath", PYTHON, *(typed or ()))
     return [
         *(build for build in BUILDS if build.name in ("api", "devenv")),
-        job("types", PYTHON, "-B", "-m", "basedpyright", "--pythonpath", PYTHON, minutes=1, memory=2000),
+        *([] if typed == [] else [job("types", *checker, minutes=1, memory=2000)]),
         job("lint", "ruff", "check"),
         job("format", "ruff", "format", "--check"),
         job("floors", PYTHON, "-B", "tests/lint/floors.py"),
