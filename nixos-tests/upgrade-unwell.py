@@ -1,4 +1,4 @@
-"""An apid that never answers, and no network: the self-check fails, the old version is back and says why."""
+"""A PID 1 that ends, an apid that never answers, no network: the old version is back and says why."""
 
 from driver.releases import Releases
 from driver.scenarios import UPGRADED, check_revert, start_installed
@@ -13,6 +13,13 @@ TRIAL_TIMEOUT = 60
 def test(world: World) -> None:
     node = world["node"]
     releases = start_installed(world, node)
+
+    world.section("a PID 1 that ends: the old version has the failed boot's logs")
+    with node.console.expect("Kernel panic"):
+        image = _make(releases, "v1.15.0", "fault=exits", asset="faulty-initramfs")
+        reason = r"did not start: kernel panic: Attempted to kill init! exitcode=0x00000700(?!,)"
+        log = check_revert(node, image, reason)
+    assert "talos.trial" in log, "the log is not that of the failed boot"
 
     world.section("an apid that never answers")
     image = _make(releases, "v1.15.1", asset="faulty-initramfs")

@@ -28,6 +28,10 @@ IMAGES_VARIABLE = "TALOS_IMAGES"
 # A slow machine may take its time; only what is measured has a tight limit.
 NODE_TIMEOUT = 60.0  # seconds
 KUBELET = "kubelet"
+MIN_POLL_INTERVAL, MAX_POLL_INTERVAL = 0.05, 0.3
+"""Seconds between two looks at what is waited for: at first, and when that lasts."""
+POLL_SHARE = 0.1
+"""Of the wait so far: a call of talosctl is 0.2 s of processor time, which the nodes need to get there."""
 
 
 def image() -> Path:
@@ -45,17 +49,23 @@ def image_archives() -> Path:
 
 
 def eventually[T](
-    what: str, check: Callable[[], T], *, seconds: float = NODE_TIMEOUT, pause: float = 0.05
+    what: str, check: Callable[[], T], *, seconds: float = NODE_TIMEOUT, pause: float | None = None
 ) -> T:
-    """Repeat a check until it raises no AssertionError; in the end raise what it raised last."""
-    end = time.monotonic() + seconds
+    """Repeat a check until it raises no AssertionError; in the end raise what it raised last.
+
+    ``pause`` are the seconds between two times, which else become more with the wait.
+    """
+    began = time.monotonic()
     while True:
         try:
             return check()
         except AssertionError as error:
-            if time.monotonic() > end:
+            waited = time.monotonic() - began
+            if waited > seconds:
                 raise AssertionError(f"not within {seconds:g} s: {what}: {error}") from error
-        time.sleep(pause)
+        time.sleep(
+            min(max(MIN_POLL_INTERVAL, POLL_SHARE * waited), MAX_POLL_INTERVAL) if pause is None else pause
+        )
 
 
 @dataclass(slots=True)

@@ -1,7 +1,8 @@
 """The jobs of `make test`: the checks of the flake, which lists their names, and what needs root, a row each.
 
-Minutes are those of two idle processors, processors and memory what a job uses on average and at most. They
-decide about order and neighbours alone: a check without such a row is run, too.
+Minutes are those of two idle processors, processors and memory what a job uses on average and at most: a
+suite waits for its nodes half of the time. They decide about order and neighbours alone: a check without such
+a row is run, too.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -33,9 +34,10 @@ FETCH = Job(name="fetch", command=("make", "--no-print-directory", "test-inputs"
 
 # What has to be built for the suites below. A build's own work is in the store when nothing has changed.
 BUILDS = (
-    Job(name="kernel", command=make("kernel"), needs=("fetch",), processors=1.0, memory=3000, minutes=24,
+    # What compiles is nice: it takes what the others leave.
+    Job(name="kernel", command=make("kernel"), needs=("fetch",), processors=0.5, memory=3000, minutes=24,
         exclusive=COMPILER, nice=10, is_test=False, is_shown=False, limit=180),
-    Job(name="all-images", command=make("all-images"), needs=("fetch",), processors=1.0, memory=3500,
+    Job(name="all-images", command=make("all-images"), needs=("fetch",), processors=0.5, memory=3500,
         minutes=10.5, exclusive=COMPILER, nice=10, is_test=False, is_shown=False, limit=180),
     Job(name="build", command=make("build"), needs=("fetch",), minutes=1, is_test=False),
     Job(name="images", command=make("images"), needs=("fetch",), minutes=1, memory=1500, is_test=False),
@@ -68,25 +70,25 @@ PYTEST = {"PYTEST_ADDOPTS": "--color=no -v -v --durations=60 --durations-min=1"}
 
 SUITES = (
     Suite(
-        job=Job(name="root-unit", command=make("root-unit"), minutes=1.7, environment=PYTEST,
+        job=Job(name="root-unit", command=make("root-unit"), processors=0.5, minutes=1.7, environment=PYTEST,
             needs=("api", "devenv", "peers")),
         packages=("workstation", "api", "root-peers"),
         sources=("tests/unit", "docs/examples", "kernel", "pkgs"),
     ),
     Suite(
-        job=Job(name="node", command=make("node"), minutes=2.7, memory=1500,
+        job=Job(name="node", command=make("node"), processors=0.5, minutes=2.7, memory=1500,
             environment=PYTEST, needs=("build", "images", "api", "devenv", "peers")),
         packages=("squashfs", "images", "workstation", "api", "root-peers"),
         sources=("tests/node",),
     ),
     Suite(
-        job=Job(name="cluster", command=make("cluster-tests"), minutes=13, memory=3000,
+        job=Job(name="cluster", command=make("cluster-tests"), processors=0.5, minutes=13, memory=3000,
             environment=PYTEST, needs=("build", "images", "extended", "api", "devenv", "peers")),
         packages=("squashfs", "images", "extended", "workstation", "api", "root-peers"),
         sources=("tests/cluster",),
     ),
     Suite(
-        job=Job(name="kubernetes", command=make("kubernetes-tests"), minutes=8.2, memory=4000,
+        job=Job(name="kubernetes", command=make("kubernetes-tests"), processors=0.5, minutes=8.2, memory=4000,
             environment=PYTEST, needs=("build", "all-images", "upgrade-controller", "api", "devenv")),
         packages=("squashfs", "images-all", "kubectl", "upgrade-controller-image", "workstation", "api"),
         sources=("tests/kubernetes", "docs/first-cluster.md"),
@@ -109,7 +111,9 @@ CHECKS = {
     # A machine has one processor, beside which QEMU and what asks the machine use little.
     MACHINE: Job(name="", command=(), memory=2500, minutes=2),
     "vm-boot": Job(name="", command=(), processors=1.5, memory=2500, minutes=1),
-    "vm-upgrade": Job(name="", command=(), memory=2500, minutes=6),
+    "vm-upgrade": Job(name="", command=(), memory=2500, minutes=12),
+    "vm-upgrade-uefi": Job(name="", command=(), memory=2500, minutes=9),
+    "vm-reset": Job(name="", command=(), memory=2500, minutes=6),
     "vm-power-cut-upgrade": Job(name="", command=(), memory=2500, minutes=4.4),
     "vm-cluster": Job(name="", command=(), processors=2.0, memory=6000, minutes=12),
 }
