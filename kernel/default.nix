@@ -13,7 +13,7 @@ let
     source = roots.kernel-source;
   } // attributes);
 
-  purposes = [ "base" "x86_64" "storage" "filesystems" "network" "netfilter" "containers" "hardening" "boot" "clang" ];
+  purposes = [ "base" "x86_64" "guests" "management" "storage" "filesystems" "network" "nics" "netfilter" "containers" "hardening" "boot" "clang" ];
   fragment = purpose: builtins.path { path = ./config + "/${purpose}.config"; name = "${purpose}.config"; };
   linesOf = purpose: builtins.filter builtins.isString (builtins.split "\n" (builtins.readFile (./config + "/${purpose}.config")));
   parse = builtins.match "CONFIG_([A-Za-z0-9_]+)=(.*)";
