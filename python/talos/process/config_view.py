@@ -8,6 +8,7 @@ import trio
 from google.protobuf.message import Message
 
 from talos.api.resource.config_pb2 import MachineConfigSpec
+from talos.api.rpc import Call
 from talos.process.daemons import DaemonSpec
 from talos.resource import kinds
 from talos.resource.remote.service import View
@@ -23,7 +24,8 @@ VERSIONS = 4
 def make_view(daemon: DaemonSpec) -> View:
     """What a daemon sees of each resource."""
 
-    async def show(resource: Resource[Message]) -> Resource[Message]:
+    async def show(resource: Resource[Message], call: Call) -> Resource[Message]:
+        del call
         spec = resource.spec
         if resource.metadata.type != kinds.MACHINE_CONFIG.type or not isinstance(spec, MachineConfigSpec):
             return resource

@@ -6,6 +6,7 @@ import pytest
 from tests.unit.config.samples import ALL_KINDS, make_plain, secret_fields
 
 from talos.api.resource.config_pb2 import MachineConfigSpec
+from talos.api.rpc import Call
 from talos.config.documents.registry import document_type
 from talos.config.effective import machine as effective
 from talos.config.generate.config import generate_config, render
@@ -18,6 +19,8 @@ from talos.process.config_view import make_view, withhold_secrets
 from talos.process.daemons import CLUSTERD, NETWORKD, UDEVD
 from talos.resource import kinds
 from talos.resource.resource import make_resource
+
+CALL = Call(method="", metadata={}, deadline=0.0, peer="")
 
 
 def secrets_of(value: Any) -> set[object]:
@@ -59,7 +62,7 @@ async def test_a_daemon_sees_the_config_without_the_clusters_keys() -> None:
     secrets, own = secrets_of(config.documents), secrets_of(load(wireguard).documents)
     shared: set[object] = {repr(effective.cluster_secret(config))}
     for daemon, kept in ((UDEVD, set[object]()), (NETWORKD, own), (CLUSTERD, shared)):
-        shown = (await make_view(daemon)(resource)).spec
+        shown = (await make_view(daemon)(resource, CALL)).spec
         assert isinstance(shown, MachineConfigSpec)
         view = load(shown.yaml_marshalled)
         assert secrets & secrets_of(view.documents) == kept
@@ -69,5 +72,5 @@ async def test_a_daemon_sees_the_config_without_the_clusters_keys() -> None:
 
 async def test_what_cannot_be_read_is_not_shown() -> None:
     spec = MachineConfigSpec(yaml_marshalled=b"machine: [")
-    shown = await make_view(UDEVD)(make_resource(kinds.MACHINE_CONFIG, "v1alpha1", spec))
+    shown = await make_view(UDEVD)(make_resource(kinds.MACHINE_CONFIG, "v1alpha1", spec), CALL)
     assert shown.spec == MachineConfigSpec()

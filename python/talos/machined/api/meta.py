@@ -1,17 +1,30 @@
-"""MetaWrite and MetaDelete. What an upgrade keeps in META is its own: it decides which system boots."""
+"""MetaWrite and MetaDelete, and who sees META's values.
+
+What an upgrade keeps in META is its own: it decides which system boots.
+"""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from google.protobuf.message import Message
+
+from talos.api.definitions.runtime_pb2 import MetaKeySpec
 from talos.api.machine import machine_pb2 as pb
+from talos.api.metadata import ADMIN
 from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.machined.node.ports import Node
+from talos.resource import kinds
+from talos.resource.resource import Resource
 from talos.system.block.meta import MetaFullError
 from talos.system.errors import UserError
+from talos.system.proc.cmdline import HIDDEN
 from talos.upgrade.state import MAX_STATE, TAGS
 
 LAST_KEY = 255
 _RESERVED = dict.fromkeys(TAGS, MAX_STATE)
 """Bytes: whatever else is in META, the state of an upgrade can be written."""
+_SHOWN = frozenset(f"0x{key:02x}" for key in TAGS)
+"""Ids of resources that every reader sees: also those that upgrade nodes."""
 
 
 def handlers(node: Node) -> Mapping[str, Handler]:
@@ -40,6 +53,17 @@ def handlers(node: Node) -> Mapping[str, Handler]:
         return pb.MetaDeleteResponse(messages=[pb.MetaDelete()])
 
     return {"MetaWrite": write, "MetaDelete": delete}
+
+
+async def hide_meta(resource: Resource[Message], call: Call) -> Resource[Message]:
+    """A resource as a caller sees it: to others than administrators META shows an upgrade's state only.
+
+    The other keys are a code that gives a machine its config, tokens, keys of WireGuard, passphrases.
+    """
+    is_shown = resource.metadata.type != kinds.META_KEY.type or resource.metadata.id in _SHOWN
+    if is_shown or ADMIN in call.roles or resource.spec == MetaKeySpec():
+        return resource
+    return replace(resource, spec=MetaKeySpec(value=HIDDEN))
 
 
 def _check(key: int) -> None:

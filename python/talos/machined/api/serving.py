@@ -7,6 +7,7 @@ from google.protobuf.empty_pb2 import Empty
 
 from talos.api.inspect import inspect_pb2
 from talos.api.rpc import RpcError
+from talos.machined.api.meta import hide_meta
 from talos.machined.api.services import make_services
 from talos.machined.node.ports import Node
 from talos.process.daemons import DAEMONS, MACHINE_SOCKET, ROUTERD
@@ -35,7 +36,7 @@ async def serve_node(daemon: Daemon, node: Node, own_edges: Sequence[Edge]) -> A
 
     public = [
         *make_services(node),
-        make_state_service(node.state, guard=make_reader_guard(node.state)),
+        make_state_service(node.state, guard=make_reader_guard(node.state), view=hide_meta),
         make_inspect_service(edges),
     ]
     async with serve(daemon, public, MACHINE_SOCKET, limits=LocalLimits(callers=frozenset({ROUTERD.uid}))):

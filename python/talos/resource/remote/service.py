@@ -82,8 +82,8 @@ type Guard = Callable[[Call, Access], Awaitable[None]]
 """Raises RpcError when the call may not do this."""
 
 
-type View = Callable[[Resource[Message]], Awaitable[Resource[Message]]]
-"""The view of a resource for the clients of a service."""
+type View = Callable[[Resource[Message], Call], Awaitable[Resource[Message]]]
+"""The view of a resource for the client that made a call."""
 
 
 def make_state_service(state: State, *, guard: Guard | None = None, view: View | None = None) -> Service:
@@ -113,7 +113,8 @@ class _Handlers:
     async def get(self, request: state_pb2.GetRequest, call: Call) -> state_pb2.GetResponse:
         kind = await self._admit(call, Verb.GET, request, id=request.id)
         with _StatusOfStateError():
-            found = await self._show(await self._state.get(kind, request.id, namespace=request.namespace))
+            stored = await self._state.get(kind, request.id, namespace=request.namespace)
+            found = await self._show(stored, call)
         return state_pb2.GetResponse(resource=resource_to_proto(kind, found, with_yaml=_wants_yaml(call)))
 
     async def list(self, request: state_pb2.ListRequest, call: Call, send: Send) -> None:
@@ -123,7 +124,7 @@ class _Handlers:
             found = await self._state.list(kind, namespace=request.namespace, query=query)
         with_yaml = _wants_yaml(call)
         for item in found:
-            shown = await self._show(item)
+            shown = await self._show(item, call)
             await send(state_pb2.ListResponse(resource=resource_to_proto(kind, shown, with_yaml=with_yaml)))
 
     async def create(self, request: state_pb2.CreateRequest, call: Call) -> state_pb2.CreateResponse:
@@ -206,7 +207,8 @@ class _Handlers:
                     for event in batch:
                         if event.type in hidden:
                             continue
-                        shown = _event_to_proto(kind, await self._show_event(event), with_yaml=with_yaml)
+                        seen = await self._show_event(event, call)
+                        shown = _event_to_proto(kind, seen, with_yaml=with_yaml)
                         more = shown.ByteSize() if len(batch) > 1 else 0
                         if reply.event and size + more > MAX_EVENTS:
                             await send(reply)
@@ -216,16 +218,16 @@ class _Handlers:
                     if reply.event:
                         await send(reply)
 
-    async def _show(self, resource: Resource[Message]) -> Resource[Message]:
-        return resource if self._view is None else await self._view(resource)
+    async def _show(self, resource: Resource[Message], call: Call) -> Resource[Message]:
+        return resource if self._view is None else await self._view(resource, call)
 
-    async def _show_event(self, event: Event[Message]) -> Event[Message]:
+    async def _show_event(self, event: Event[Message], call: Call) -> Event[Message]:
         if self._view is None:
             return event
         return replace(
             event,
-            resource=None if event.resource is None else await self._view(event.resource),
-            old=None if event.old is None else await self._view(event.old),
+            resource=None if event.resource is None else await self._view(event.resource, call),
+            old=None if event.old is None else await self._view(event.old, call),
         )
 
     async def _admit(

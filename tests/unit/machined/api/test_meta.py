@@ -1,13 +1,24 @@
-"""MetaWrite and MetaDelete."""
+"""MetaWrite and MetaDelete, and who sees META's values."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.resource.loopback import LoopbackTransport
 
+from talos.api.definitions.runtime_pb2 import MetaKeySpec
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Code, RpcError
+from talos.machined.api.meta import hide_meta
 from talos.machined.node.meta_store import MetaStore
+from talos.resource import kinds
+from talos.resource.builtin import register_builtin
+from talos.resource.changes import put
+from talos.resource.memory.state import MemoryState
+from talos.resource.remote.reader_guard import make_reader_guard
+from talos.resource.remote.service import make_state_service
+from talos.resource.remote.state import RemoteState
+from talos.resource.state import WatchOptions
 from talos.system.block.meta import COPY, make_meta, parse_meta
 from talos.upgrade.state import ANNOUNCE_TAG, IDLE, LABEL_TAG, MAX_STATE, STATE_TAG, format_state
 
@@ -81,3 +92,30 @@ async def test_without_meta(caller: Any, metal: Any) -> None:
             with pytest.raises(RpcError, match=text) as error:
                 await node.ask(method, request)
             assert error.value.code is Code.FAILED_PRECONDITION
+
+
+@pytest.mark.parametrize(
+    ("role", "shown"),
+    [("os:admin", "code"), ("os:reader", "***"), ("os:upgrade", "***"), ("os:operator", "***")],
+)
+async def test_readers_see_an_upgrades_state_and_no_other_value(role: str, shown: str) -> None:
+    """Tokens, keys and the code of a config lie in META, and in maintenance every caller is a reader."""
+    memory = MemoryState()
+    await register_builtin(memory)
+    kept = format_state(IDLE).decode()
+    for id_, value in (("0x0b", "code"), (f"0x{STATE_TAG:02x}", kept)):
+        await put(memory, kinds.META_KEY, id_, MetaKeySpec(value=value))
+    service = make_state_service(memory, guard=make_reader_guard(memory), view=hide_meta)
+    transport = LoopbackTransport(service)
+    transport.roles = (role,)
+    state = RemoteState(transport)
+    expected = {"0x0b": shown, f"0x{STATE_TAG:02x}": kept}
+    assert {one.id: one.spec.value for one in await state.list(kinds.META_KEY)} == expected
+    assert (await state.get(kinds.META_KEY, "0x0b")).spec.value == shown
+    seen: dict[str, str] = {}
+    options = WatchOptions(bootstrap=True, aggregated=True)
+    async with state.watch(kinds.META_KEY, options=options) as events:
+        while len(seen) < len(expected):
+            found = [event.resource for event in await anext(events) if event.resource]
+            seen |= {one.id: one.spec.value for one in found}
+    assert seen == expected
