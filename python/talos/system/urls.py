@@ -2,9 +2,15 @@
 
 import re
 
+HIDDEN = "***"
 _USER = re.compile(r"(?<=://)[^/?#]*@")
+_VALUE = re.compile(r"(?<=[?&])([^=&#]*=)?+(?!\$\{\w+\}(?:[&#]|\Z))[^&#]+")
+"""Of a query. A variable that is still to be filled in is none."""
 
 
-def without_password(url: str) -> str:
-    """A URL without the user in it: reports, names and statuses reach everybody who may read resources."""
-    return _USER.sub("", url)
+def without_secrets(url: str) -> str:
+    """A URL without its user and the values of its query, which may be a password and tokens.
+
+    Reports, names and statuses reach everybody who may read resources and logs.
+    """
+    return _VALUE.sub(rf"\1{HIDDEN}", _USER.sub("", url))

@@ -5,7 +5,7 @@ import trio
 from tests.unit.machined.platform.config_sources.test_web import Site
 
 from talos.api.definitions.k8s_pb2 import ExtraManifestsConfigSpec
-from talos.kubed.controllers.extra_manifests import ExtraManifestController, parse_objects
+from talos.kubed.controllers.extra_manifests import ExtraManifestController, make_name, parse_objects
 from talos.resource import ids, kinds
 from talos.resource.changes import modify
 from talos.resource.controller.runtime import run_controllers
@@ -65,3 +65,12 @@ def test_what_fails_is_named_and_tried_again_and_the_others_are_there() -> None:
     text = "\n".join(lines)
     assert f"the manifest bad is left out: {site.url}/bad: the server replied 503" in text
     assert "the manifest wrong is left out: line 1: an object needs apiVersion" in text
+
+
+def test_a_name_that_is_a_url_shows_no_secret_and_is_the_only_one() -> None:
+    first, second = (make_name(f"https://me:planted@h/x?ref={part}") for part in ("planted", "other"))
+    assert first != second
+    assert first.startswith("https://h/x?ref=***#")
+    assert "planted" not in first
+    assert make_name("https://me:planted@h/x") == "https://h/x"
+    assert make_name("mine") == "mine"

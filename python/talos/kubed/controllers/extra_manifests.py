@@ -1,5 +1,6 @@
 """Manifests that the user adds: fetched or from the config, read as objects."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -23,7 +24,7 @@ from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Reconciler
 from talos.resource.objects import to_struct
 from talos.system.logging import Log
-from talos.system.urls import without_password
+from talos.system.urls import without_secrets
 
 SIZE = Size(bytes=MAX_BYTES, nodes=500_000)
 """Of one manifest. Those of large operators have some megabytes and a hundred thousand values."""
@@ -49,13 +50,19 @@ class ExtraManifestsConfigController(Reconciler):
             for one in kubernetes.extra_manifests(config):
                 spec.extra_manifests.add(
                     # By it the others name the manifest, and one without a name of its own has its URL's.
-                    name=without_password(one.name),
+                    name=make_name(one.name),
                     url=one.url,
                     priority=one.priority,
                     extra_headers=one.headers,
                     inline_manifest=one.text,
                 )
             await runtime.put(*ids.EXTRA_MANIFESTS_CONFIG, spec)
+
+
+def make_name(name: str) -> str:
+    """A name, which may be a URL, as statuses show it: without secrets, and still that of one manifest."""
+    shown = without_secrets(name)
+    return shown if "?" not in shown else f"{shown}#{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 @dataclass(slots=True)
@@ -118,7 +125,7 @@ class ExtraManifestController(Controller):
                     read_manifest, manifest, abandon_on_cancel=True, limiter=places
                 )
             except (FetchError, NotThereError) as error:
-                url = without_password(manifest.url)
+                url = without_secrets(manifest.url)
                 read.problems[manifest.name], read.is_final = f"{url}: {error}", False
             except ValueError as error:
                 read.problems[manifest.name] = str(error)

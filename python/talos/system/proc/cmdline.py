@@ -4,16 +4,18 @@ import re
 import shlex
 from dataclasses import dataclass
 
-HIDDEN = "***"
+from talos.system.urls import HIDDEN
+
 _NAMES = r"talos\.config\.(?:inline|early|oauth\.client_secret)="
 _SECRET = re.compile(
     rf"(?P<name>(?<!\S){_NAMES})(?:[^\s\"]|\"[^\"]*\"?)*"
     rf"|(?P<quoted>(?<!\S)\"{_NAMES})[^\"]*"
     r"|(?P<user>://)[^/?#\s\"]*@"
-    r"|(?P<query>[?&]jointoken=)[^&#\s\"]*",
+    r"|(?P<query>[?&](?:[^=&#\s\"]*=)?+)(?!\$\{\w+\}(?:[&#\s\"]|$))[^&#\s\"]+",
     re.IGNORECASE,
 )
-"""A config, the secret of an OAuth client, the user of a URL, what lets a machine join SideroLink."""
+"""A config, the secret of an OAuth client, the user of a URL, and the values of its query: tokens, such as
+what lets a machine join SideroLink. A variable that is still to be filled in is none."""
 
 
 @dataclass(frozen=True, slots=True)

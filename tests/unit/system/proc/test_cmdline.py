@@ -20,7 +20,11 @@ def test_cmdline() -> None:
     ("text", "shown"),
     [
         ('quiet  a="b c" console=ttyS0', 'quiet  a="b c" console=ttyS0'),
-        ("talos.config=https://me:pass@word@h/x?a=b c=d", "talos.config=https://h/x?a=b c=d"),
+        ("talos.config=https://me:pass@word@h/x?a=b c=d", "talos.config=https://h/x?a=*** c=d"),
+        (
+            "talos.config=https://h/?u=${uuid}&t=s&b#f c=d",
+            "talos.config=https://h/?u=${uuid}&t=***&***#f c=d",
+        ),
         ("talos.config=https://h/a@b", "talos.config=https://h/a@b"),
         (
             "x talos.config.inline=KLUv talos.config.early=AA== y",
@@ -29,7 +33,7 @@ def test_cmdline() -> None:
         ('"talos.config.inline=KL Uv" y', '"talos.config.inline=***" y'),
         ('talos.config.inline="KL Uv" y', "talos.config.inline=*** y"),
         ("talos.config.oauth.client_secret=s", "talos.config.oauth.client_secret=***"),
-        ("siderolink.api=grpc://h:1?jointoken=s&x=y", "siderolink.api=grpc://h:1?jointoken=***&x=y"),
+        ("siderolink.api=grpc://h:1?jointoken=s&x=y", "siderolink.api=grpc://h:1?jointoken=***&x=***"),
         ("talos.environment=http_proxy=http://u:p@proxy", "talos.environment=http_proxy=http://proxy"),
     ],
 )

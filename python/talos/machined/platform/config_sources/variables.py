@@ -13,7 +13,9 @@ from talos.resource.state import NotFoundError, State
 from talos.system.errors import UserError
 from talos.system.files import Files
 
-NAMES = ("uuid", "serial", "mac", "hostname", "code")
+CODE = "code"
+"""The variable of a value that gives a machine its config, and so is a secret."""
+NAMES = ("uuid", "serial", "mac", "hostname", CODE)
 META_CODE, META_UUID = "0x0b", "0x0f"
 """Ids of the MetaKey resources that hold the values."""
 DMI = "/sys/class/dmi/id"
@@ -55,7 +57,7 @@ async def collect_values(state: State, files: Files, names: tuple[str, ...]) -> 
                 )
             case "serial":
                 values[name] = _read_dmi(files, "product_serial", name)
-            case "code":
+            case _ if name == CODE:
                 values[name] = await _get_meta(state, META_CODE)
                 if not values[name]:
                     raise UserError(f"META has no value {META_CODE} for ${{code}}", where="talos.config")

@@ -1,11 +1,12 @@
 """A config from a web server, fetched with retries."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 import trio
 
 from talos.machined.platform.config_sources.variables import (
+    CODE,
     collect_values,
     fill_url,
     find_variables,
@@ -15,7 +16,7 @@ from talos.process.fetch import Fetched, FetchError, NotThereError, fetch
 from talos.resource.state import State
 from talos.system.errors import UserError
 from talos.system.files import Files
-from talos.system.urls import without_password
+from talos.system.urls import without_secrets
 
 TOTAL_LIMIT = 3 * 3600.0
 """Seconds after which fetching stops (as upstream)."""
@@ -48,28 +49,33 @@ class WebSource:
         names = find_variables(template)
         with trio.move_on_after(TOTAL_LIMIT):
             await wait_for_network(self.state)
-            url = fill_url(template, await collect_values(self.state, self.files, names))
+            values = await collect_values(self.state, self.files, names)
+            url, shown = fill_url(template, values), show_url(template, values)
             if not url.lower().startswith(("http://", "https://")):
                 raise UserError(
-                    f'"{without_password(url)}" is not supported',
+                    f'"{shown}" is not supported',
                     where=where,
                     hint="use http://, https://, metal-iso or none",
                 )
-            return await self._try(url, where)
-        self.report(f"{where}: no config from {without_password(template)} within {TOTAL_LIMIT / 3600:.0f} h")
+            return await self._try(url, shown, where)
+        self.report(f"{where}: no config from {without_secrets(template)} within {TOTAL_LIMIT / 3600:.0f} h")
         return b""
 
-    async def _try(self, url: str, where: str) -> bytes:
+    async def _try(self, url: str, shown: str, where: str) -> bytes:
         pause = FIRST_RETRY_DELAY
         while True:
             try:
                 return (await self.fetch(url)).data
             except NotThereError as error:
-                self.report(f"{where}: there is no config at {without_password(url)}: {error}")
+                self.report(f"{where}: there is no config at {shown}: {error}")
                 return b""
             except FetchError as error:
-                self.report(
-                    f"{where}: can't fetch {without_password(url)}: {error}, next try in {pause:.0f} s"
-                )
+                self.report(f"{where}: can't fetch {shown}: {error}, next try in {pause:.0f} s")
             await trio.sleep(pause)
             pause = min(2 * pause, MAX_RETRY_DELAY)
+
+
+def show_url(template: str, values: Mapping[str, str]) -> str:
+    """The URL as everybody may see it who reads the log: in place of the code is its variable."""
+    parts = without_secrets(template).split(f"${{{CODE}}}")
+    return f"${{{CODE}}}".join(fill_url(part, values) for part in parts)

@@ -179,6 +179,7 @@ async def test_a_server_is_asked_until_it_answers() -> None:
         (line,) = reported
         assert "500" in line
         assert "next try in 1 s" in line
+        assert f"{url}/c?mac=02:00:00:00:00:02&uuid=1234&h=node&code=${{code}}:" in line
 
 
 async def test_a_server_that_never_answers_is_given_up(autojump_clock: object) -> None:
