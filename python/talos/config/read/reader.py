@@ -5,6 +5,7 @@ Every mistake is noted with its place and the reading goes on, so that all are r
 
 import base64
 import difflib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -22,6 +23,8 @@ MAX_PROBLEMS = 200
 """Reading ends here: a text of nothing but mistakes must not take minutes."""
 
 _PATCH_HINT = 'only in patches, and only "$patch: delete"'
+
+_USER = re.compile(r"(?<=://).*@", re.DOTALL)
 
 _WRONG = object()
 """In place of a value that could not be read; the problem is noted."""
@@ -132,16 +135,23 @@ class SectionReader:
             case Form.LIST:
                 return self._list(node, shape, setting, path)
             case Form.MAP:
-                return self._map(node, path, lambda item, below: self._item(item, shape, setting, below))
+                return self._map(
+                    node, setting, path, lambda item, below: self._item(item, shape, setting, below)
+                )
             case Form.FREE:
-                return self._free(node, path)
+                return self._free(node, setting, path)
             case Form.ARGS:
-                return self._map(node, path, lambda item, below: self._argument(item, setting, below))
+                return self._map(
+                    node, setting, path, lambda item, below: self._argument(item, setting, below)
+                )
 
     def _list(self, node: Node, shape: Shape, setting: Setting, path: str) -> Any:
         if not isinstance(node, SequenceNode):
             self.record(
-                f"expected a list, got {_describe(node)}", path, node.mark, hint="begin each item with -"
+                f"expected a list, got {_show(node, setting)}",
+                path,
+                node.mark,
+                hint="begin each item with -",
             )
             return _WRONG
         items: list[Any] = []
@@ -158,9 +168,9 @@ class SectionReader:
             return item.type() if item.form is Form.SCALAR or not self.partial else {}
         return self._value(node, item, setting, path)
 
-    def _map(self, node: Node, path: str, read: Callable[[Node, str], Any]) -> Any:
+    def _map(self, node: Node, setting: Setting, path: str, read: Callable[[Node, str], Any]) -> Any:
         if not isinstance(node, MappingNode):
-            self.record(f"expected a mapping, got {_describe(node)}", path, node.mark)
+            self.record(f"expected a mapping, got {_show(node, setting)}", path, node.mark)
             return _WRONG
         self._check_duplicates(node, path)
         values: dict[str, Any] = {}
@@ -175,9 +185,9 @@ class SectionReader:
             return self._list(node, Shape(Form.LIST, tuple, Shape(Form.SCALAR, str)), setting, path)
         return self._scalar(node, str, setting, path)
 
-    def _free(self, node: Node, path: str) -> Any:
+    def _free(self, node: Node, setting: Setting, path: str) -> Any:
         if not isinstance(node, MappingNode):
-            self.record(f"expected a mapping, got {_describe(node)}", path, node.mark)
+            self.record(f"expected a mapping, got {_show(node, setting)}", path, node.mark)
             return _WRONG
         before = len(self.problems)
         self._check_below(node, (path,))
@@ -201,7 +211,7 @@ class SectionReader:
             self.record(message, path, node.mark, hint=hint)
             return _WRONG
 
-        shown = "a secret" if setting.secret else _describe(node)
+        shown = _show(node, setting)
         if not isinstance(node, ScalarNode):
             return refuse(f"expected {_expected(wanted)}, got {shown}")
         if wanted is bool:
@@ -225,7 +235,8 @@ class SectionReader:
         return self._text(node.value, wanted, setting, refuse)
 
     def _text(self, text: str, wanted: type[Any], setting: Setting, refuse: Callable[..., Any]) -> Any:
-        shown = "the secret" if setting.secret else f'"{_shorten(text)}"'
+        is_url = issubclass(wanted, Url)
+        shown = "the secret" if setting.secret else f'"{_shorten(_hide_secrets(text) if is_url else text)}"'
         if setting.allowed and text not in setting.allowed:
             near = did_you_mean(text, setting.allowed)
             choices = "one of: " if len(setting.allowed) > 1 else "only "
@@ -240,7 +251,7 @@ class SectionReader:
         except ValueError as error:
             return refuse(
                 f"expected {wanted.expected}, got {shown}",
-                "" if wanted.expected in str(error) else str(error),
+                "" if is_url or wanted.expected in str(error) else str(error),
             )
         if setting.schemes and isinstance(value, Url) and value.scheme not in setting.schemes:
             return refuse(
@@ -274,6 +285,10 @@ def _expected(wanted: type[Any]) -> str:
     return "a text"
 
 
+def _show(node: Node, setting: Setting) -> str:
+    return "a secret" if setting.secret else _describe(node)
+
+
 def _describe(node: Node) -> str:
     match node:
         case MappingNode():
@@ -284,6 +299,11 @@ def _describe(node: Node) -> str:
             return "nothing"
         case ScalarNode():
             return f'"{_shorten(node.value)}"'
+
+
+def _hide_secrets(url: str) -> str:
+    """A URL that may not be one, up to its query: what may be a password or a token is left out."""
+    return _USER.sub("", url).partition("?")[0]
 
 
 def _shorten(text: str) -> str:

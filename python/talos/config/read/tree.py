@@ -183,7 +183,9 @@ class _Composer:
 
     def _alias(self, event: Any) -> None:
         if event.anchor not in self._anchors:
-            raise self._refuse(f"alias *{event.anchor} refers to nothing", self._mark(event))
+            # Its name is not repeated: a password may begin with an asterisk.
+            hint = "quote a text that begins with *"
+            raise self._refuse("an alias refers to nothing", self._mark(event), hint)
         node = self._anchors[event.anchor]
         if node is None:
             raise self._refuse(f"alias *{event.anchor} contains itself", self._mark(event))

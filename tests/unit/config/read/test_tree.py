@@ -26,7 +26,7 @@ ALIASED_DEPTH = f"a: &a {'[' * 60}{']' * 60}\nb: {'[' * 90}*a{']' * 90}\n"
     [
         ("a: &a [*a]", "c:1:8: alias *a contains itself"),
         ("a: &a {b: {c: *a}}", "c:1:15: alias *a contains itself"),
-        ("a: *b", "c:1:4: alias *b refers to nothing"),
+        ("a: *b", "c:1:4: an alias refers to nothing (quote a text that begins with *)"),
         (b"a: b\nc: \xff", "c:2:4: the text is not UTF-8 (save it as UTF-8)"),
         ("a: 1\nb: \x00", "c:2:4: no valid YAML: control characters are not allowed"),
         ("[" * 300, "c:1:101: nested too deeply (at most 100 levels)"),
