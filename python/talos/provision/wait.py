@@ -43,6 +43,7 @@ def wait_for_api(addresses: Iterable[IPv4Address], context: Context, seconds: fl
 def make_tls(context: Context) -> ssl.SSLContext:
     """The client's side of the API's TLS."""
     tls = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cadata=context.ca.decode())
+    tls.minimum_version = ssl.TLSVersion.TLSv1_3
     tls.set_alpn_protocols(["h2"])
     # Upstream's block type is not one OpenSSL knows; the body is plain PKCS #8.
     key = context.key.replace(b"ED25519 PRIVATE KEY", b"PRIVATE KEY")

@@ -140,8 +140,7 @@ class DiscoveryServiceController(Controller):
         file = await ROOTS.stat()
         version = file.st_mtime_ns, file.st_size
         if self._trusted is None or self._trusted[0] != version:
-            tls = ClientTls(authorities=(await ROOTS.read_bytes(),), oldest=ssl.TLSVersion.TLSv1_2)
-            self._trusted = version, make_client_context(tls)
+            self._trusted = version, make_client_context(ClientTls(authorities=(await ROOTS.read_bytes(),)))
         return self._trusted[1]
 
     async def _publish(self, runtime: ControllerRuntime, clients: list[DiscoveryClient]) -> None:

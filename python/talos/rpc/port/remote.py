@@ -46,13 +46,12 @@ class ClientTls:
     authorities: tuple[bytes, ...]
     certificate: bytes = b""
     key: bytes = field(default=b"", repr=False)
-    oldest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
 
 
 def make_client_context(settings: ClientTls) -> ssl.SSLContext:
-    """A client's TLS context: HTTP/2, the server's certificate and name are verified."""
+    """A client's TLS context: TLS 1.3, HTTP/2, the server's certificate and name are verified."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = settings.oldest
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.set_alpn_protocols(["h2"])
     # As Go does: an accepted CA is an anchor even when another CA has signed it.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN

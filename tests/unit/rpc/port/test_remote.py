@@ -1,4 +1,4 @@
-"""A client whose server in the network reads slowly."""
+"""A client whose server in the network reads slowly, or is older than it may be."""
 
 # The conditions that are waited for are the client's own, which has no events for them.
 # ruff: noqa: ASYNC110
@@ -7,7 +7,11 @@ import asyncio
 import socket
 import ssl
 
+import pytest
+
 from talos.api.rpc import Code
+from talos.client.target import Target
+from talos.client.tls import make_context as make_talosctl_context
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.keys import KeyType
 from talos.rpc.http2.frames import (
@@ -90,3 +94,40 @@ def test_a_large_message_waits_for_a_slow_server() -> None:
         assert slow.received == PREFIX + (2 << 20)
 
     asyncio.run(main())
+
+
+def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext) -> None:
+    """A handshake in memory; ssl.SSLError."""
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = (
+        client.wrap_bio(to_client, to_server, server_hostname="node"),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    )
+    left = set(ends)
+    for end in ends * 3:
+        if end in left:
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            left.discard(end)
+    assert not left
+
+
+def test_a_server_without_tls_1_3_is_refused() -> None:
+    """Discovery, other nodes, and talosctl's side."""
+    ca = CertificateAuthority.generate(KeyType.P256)
+    pair = ca.issue(common_name="node", dns_names=["node"], usages=Usage.SERVER)
+    server = make_context(TlsSettings(certificate=pair.crt, key=pair.key))
+    server.minimum_version = ssl.TLSVersion.TLSv1_2
+    clients = (
+        make_client_context(ClientTls(authorities=(ca.crt,))),
+        make_talosctl_context(Target(endpoints=(), nodes=(), ca=ca.crt)),
+        make_talosctl_context(Target(endpoints=(), nodes=(), insecure=True)),
+    )
+    for client in clients:
+        shake_hands(client, server)
+    server.maximum_version = ssl.TLSVersion.TLSv1_2
+    for client in clients:
+        with pytest.raises(ssl.SSLError, match="UNSUPPORTED_PROTOCOL"):
+            shake_hands(client, server)
