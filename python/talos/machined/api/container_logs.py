@@ -16,6 +16,7 @@ from talos.machined.node.ports import Node
 
 DIRECTORY = "/var/log/pods"
 CHUNK = 64 * 1024
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FOLLOW_INTERVAL = 0.5
 """Seconds between two looks at a file that is followed; it may be replaced by the next one at any time."""
 
@@ -25,7 +26,7 @@ async def send_container_log(node: Node, request: pb.LogsRequest, send: Send) ->
     row = await find_container(node, request.namespace, request.id)
     if row is None:
         raise RpcError(Code.UNKNOWN, f'container "{request.id}" not found')
-    if not row.log or not PurePosixPath(row.log).is_relative_to(DIRECTORY) or ".." in row.log:
+    if not row.log or not PurePosixPath(row.log).parent.is_relative_to(DIRECTORY) or ".." in row.log:
         raise RpcError(
             Code.UNKNOWN, f'container "{request.id}" has no log: it is a sandbox, or has not started'
         )
@@ -46,10 +47,14 @@ async def send_container_log(node: Node, request: pb.LogsRequest, send: Send) ->
 
 
 class LogReader:
-    """Reads a file, and the one that takes its place. The calls block."""
+    """Reads a file below ``directory``, and the one that takes its place. The calls block.
 
-    def __init__(self, path: str) -> None:
+    No link is followed on the way there: a pod that collects logs may be allowed to write among them.
+    """
+
+    def __init__(self, path: str, directory: str = DIRECTORY) -> None:
         self._path = path
+        self._directory = directory
         self._file: BinaryIO | None = None
 
     def open(self, tail_lines: int) -> None:
@@ -84,7 +89,15 @@ class LogReader:
             self._file.close()
 
     def _open(self) -> BinaryIO:
-        fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        *folders, name = PurePosixPath(self._path).relative_to(self._directory).parts
+        place = os.open(self._directory, _FOLDER)
+        try:
+            for folder in folders:
+                outer, place = place, os.open(folder, _FOLDER, dir_fd=place)
+                os.close(outer)
+            fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place)
+        finally:
+            os.close(place)
         return os.fdopen(fd, "rb", buffering=0)
 
 

@@ -35,7 +35,7 @@ def test_the_last_lines(
 def test_a_replaced_file_is_followed(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     path.write_bytes(b"one\ntwo\n")
-    reader = LogReader(str(path))
+    reader = LogReader(str(path), str(tmp_path))
     reader.open(1)
     assert (reader.read(), reader.read()) == (b"two\n", b"")
     assert not reader.open_next()
@@ -47,7 +47,22 @@ def test_a_replaced_file_is_followed(tmp_path: Path) -> None:
     reader.close()
 
 
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "0.log").symlink_to("/etc/passwd")
-    with pytest.raises(OSError, match="symbolic"):
-        LogReader(str(tmp_path / "0.log")).open(-1)
+@pytest.mark.parametrize("link", ["pod", "pod/container", "pod/container/0.log"])
+def test_no_link_is_followed(tmp_path: Path, link: str) -> None:
+    """Who may write among the logs would have PID 1 read what it likes, for those who may read logs."""
+    logs, secrets = tmp_path / "logs", tmp_path / "secrets"
+    for folder in (logs, secrets):
+        path = folder / "pod/container/0.log"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"text")
+    path = logs / "pod/container/0.log"
+    reader = LogReader(str(path), str(logs))
+    reader.open(-1)
+    assert reader.read() == b"text"
+    (logs / link).rename(tmp_path / "before")
+    (logs / link).symlink_to(secrets / link)
+    assert path.read_bytes() == b"text"
+    for open_file in (lambda: LogReader(str(path), str(logs)).open(-1), reader.open_next):
+        with pytest.raises(OSError, match=r"symbolic|Not a directory"):
+            open_file()
+    reader.close()
