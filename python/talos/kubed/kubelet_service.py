@@ -48,15 +48,13 @@ class KubeletService:
         }
         return Service(descriptor, handlers)
 
-    async def identify(self, request: pb.IdentifyRequest, call: Call) -> Empty:
+    async def identify(self, request: pb.IdentifyRequest, _call: Call) -> Empty:
         """Use another certificate from now on."""
-        del call
         self._identity.set(request.pem, request.serving)
         return Empty()
 
-    async def drain(self, request: Empty, call: Call) -> pb.DrainResponse:
+    async def drain(self, _request: Empty, _call: Call) -> pb.DrainResponse:
         """Evict this node's pods once it is cordoned, which the stage of the machine asks for."""
-        del request, call
         name, client = await self._connect()
         try:
             if await client.get_or_none(f"/api/v1/nodes/{quote(name)}") is None:
@@ -78,16 +76,14 @@ class KubeletService:
         return pb.DrainResponse(remaining=remaining)
 
     async def prepare_for_shutdown(
-        self, request: pb.PrepareForShutdownRequest, call: Call
+        self, request: pb.PrepareForShutdownRequest, _call: Call
     ) -> pb.PrepareForShutdownResponse:
         """Announce the node's end to the kubelet, which ends its pods and then releases its lock."""
-        del call
         seconds = min(max(request.seconds, 0.0), MAX_DELAY)
         return pb.PrepareForShutdownResponse(delayed_by=await self._inhibitors.end(seconds))
 
-    async def read(self, request: pb.ReadRequest, call: Call) -> pb.ReadResponse:
+    async def read(self, request: pb.ReadRequest, _call: Call) -> pb.ReadResponse:
         """What there is at a path, as an administrator sees it."""
-        del call
         try:
             root = (await self._state.get(*ids.KUBERNETES_ROOT_SECRET)).spec
         except NotFoundError:

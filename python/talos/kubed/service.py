@@ -34,9 +34,8 @@ class KubernetesService:
         """Handlers of ``machine.MachineService``."""
         return {"Kubeconfig": self.kubeconfig}
 
-    async def kubeconfig(self, request: Empty, call: Call, send: Send) -> None:
+    async def kubeconfig(self, _request: Empty, _call: Call, send: Send) -> None:
         """An archive with a kubeconfig of a new administrator's certificate."""
-        del request, call
         await require_control_plane(self._state, "kubeconfig")
         try:
             root = (await self._state.get(*ids.KUBERNETES_ROOT_SECRET)).spec

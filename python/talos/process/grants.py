@@ -91,8 +91,7 @@ def make_guard(grants: Grants, log: Log, usage: Usage) -> Guard:
             log.error(reason)
         return RpcError(code, reason)
 
-    async def check(call: Call, access: Access) -> None:
-        del call
+    async def check(_call: Call, access: Access) -> None:
         what = f"{access.verb.value} {access.type}({access.namespace}/{access.id or '*'})"
         if not grants.allows(access):
             as_owner = f" as {access.owner or 'no owner'}" if access.verb.is_write else ""

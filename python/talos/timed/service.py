@@ -26,9 +26,8 @@ class TimeService:
         descriptor = time_pb2.DESCRIPTOR.services_by_name["TimeService"]
         return Service(descriptor, {"Time": self.time, "TimeCheck": self.check})
 
-    async def time(self, request: Empty, call: Call) -> time_pb2.TimeResponse:
+    async def time(self, _request: Empty, _call: Call) -> time_pb2.TimeResponse:
         """Compare with the configured server that answers first."""
-        del request, call
         servers = await self._servers()
         if not servers:
             raise RpcError(Code.FAILED_PRECONDITION, "no time servers are configured")
@@ -53,9 +52,8 @@ class TimeService:
             return answers[0]
         raise RpcError(failures[0].code, "; ".join(error.message for error in failures))
 
-    async def check(self, request: time_pb2.TimeRequest, call: Call) -> time_pb2.TimeResponse:
+    async def check(self, request: time_pb2.TimeRequest, _call: Call) -> time_pb2.TimeResponse:
         """Compare with the server that is named."""
-        del call
         if not request.server:
             raise RpcError(Code.INVALID_ARGUMENT, "no time server is named")
         return make_response(await self._query(request.server))

@@ -69,9 +69,8 @@ class EtcdService:
 
     # For PID 1.
 
-    async def plan(self, request: internal.PlanRequest, call: Call) -> internal.PlanResponse:
+    async def plan(self, request: internal.PlanRequest, _call: Call) -> internal.PlanResponse:
         """How etcd starts next; waits to be a member of a cluster if it has neither data nor an order."""
-        del call
         spec = await self._access.spec()
         own = make_initial_cluster(spec.name, peer_urls(spec))
         is_new = request.start == internal.PlanRequest.NEW
@@ -88,67 +87,57 @@ class EtcdService:
             )
         return plan
 
-    async def survey(self, request: Empty, call: Call) -> Empty:
+    async def survey(self, request: Empty, _call: Call) -> Empty:
         """Refuse a bootstrap while another node runs etcd."""
-        del call
         await self._membership.check_no_cluster()
         return request
 
-    async def check(self, request: Empty, call: Call) -> Empty:
+    async def check(self, request: Empty, _call: Call) -> Empty:
         """Read through the quorum."""
-        del call
         async with self._access.local() as client:
             await client.check_quorum()
         return request
 
-    async def check_leave(self, request: Empty, call: Call) -> Empty:
+    async def check_leave(self, request: Empty, _call: Call) -> Empty:
         """Refuse when the others need this node's member."""
-        del call
         await self._membership.check_leave()
         return request
 
-    async def check_upgrade(self, request: internal.UpgradeLock, call: Call) -> Empty:
+    async def check_upgrade(self, request: internal.UpgradeLock, _call: Call) -> Empty:
         """Refuse while etcd would not survive that this node is down; else no other node may upgrade."""
-        del call
         await self._membership.check_upgrade(request.lease)
         return Empty()
 
-    async def lock_upgrade(self, request: internal.UpgradeLock, call: Call) -> internal.LockUpgradeResponse:
+    async def lock_upgrade(self, request: internal.UpgradeLock, _call: Call) -> internal.LockUpgradeResponse:
         """Let no other node upgrade, or say which one does."""
-        del call
         return internal.LockUpgradeResponse(refusal=await self._membership.lock_upgrade(request.lease))
 
-    async def end_upgrade(self, request: internal.UpgradeLock, call: Call) -> Empty:
+    async def end_upgrade(self, request: internal.UpgradeLock, _call: Call) -> Empty:
         """Let the next node upgrade."""
-        del call
         await self._membership.end_upgrade(request.lease)
         return Empty()
 
-    async def end_earlier_upgrades(self, request: internal.UpgradeLock, call: Call) -> Empty:
+    async def end_earlier_upgrades(self, request: internal.UpgradeLock, _call: Call) -> Empty:
         """End those of earlier boots."""
-        del call
         await self._membership.end_earlier_upgrades(request.lease)
         return Empty()
 
-    async def leave(self, request: Empty, call: Call) -> Empty:
+    async def leave(self, request: Empty, _call: Call) -> Empty:
         """Remove this node's member."""
-        del call
         await self._membership.leave()
         return request
 
-    async def resign(self, request: Empty, call: Call) -> Empty:
+    async def resign(self, request: Empty, _call: Call) -> Empty:
         """End this node's part in all elections."""
-        del call
         await self._resign()
         return request
 
     # For users.
 
     async def list_members(
-        self, request: machine.EtcdMemberListRequest, call: Call
+        self, request: machine.EtcdMemberListRequest, _call: Call
     ) -> machine.EtcdMemberListResponse:
         """The members, as this node's member or as any has them."""
-        del call
         await require_control_plane(self._state, "member list")
         async with self._access.local() if request.query_local else self._access.any() as client:
             members = await client.members(linearizable=not request.query_local)
@@ -168,45 +157,40 @@ class EtcdService:
         )
 
     async def remove_member(
-        self, request: machine.EtcdRemoveMemberByIDRequest, call: Call
+        self, request: machine.EtcdRemoveMemberByIDRequest, _call: Call
     ) -> machine.EtcdRemoveMemberByIDResponse:
         """Remove a member that will not come back."""
-        del call
         await require_control_plane(self._state, "etcd remove member by ID")
         await self._membership.remove(request.member_id)
         return machine.EtcdRemoveMemberByIDResponse(messages=[machine.EtcdRemoveMemberByID()])
 
     async def forfeit_leadership(
-        self, request: machine.EtcdForfeitLeadershipRequest, call: Call
+        self, _request: machine.EtcdForfeitLeadershipRequest, _call: Call
     ) -> machine.EtcdForfeitLeadershipResponse:
         """Have another member lead."""
-        del request, call
         await require_control_plane(self._state, "etcd forfeit leadership")
         leader = await self._membership.forfeit()
         message = machine.EtcdForfeitLeadership(member=leader)
         return machine.EtcdForfeitLeadershipResponse(messages=[message])
 
-    async def snapshot(self, request: machine.EtcdSnapshotRequest, call: Call, send: Send) -> None:
+    async def snapshot(self, _request: machine.EtcdSnapshotRequest, _call: Call, send: Send) -> None:
         """This member's database."""
-        del request, call
         await require_control_plane(self._state, "etcd snapshot")
         async with self._access.local() as client, client.snapshot() as pieces:
             async for piece in pieces:
                 for start in range(0, len(piece.blob), CHUNK):
                     await send(Data(bytes=piece.blob[start : start + CHUNK]))
 
-    async def list_alarms(self, request: Empty, call: Call) -> machine.EtcdAlarmListResponse:
+    async def list_alarms(self, _request: Empty, _call: Call) -> machine.EtcdAlarmListResponse:
         """The alarms of all members."""
-        del request, call
         await require_control_plane(self._state, "etcd alarm list")
         async with self._access.local() as client:
             alarms = await client.alarm(pb.AlarmRequest(action=pb.AlarmRequest.GET))
         message = machine.EtcdAlarm(member_alarms=map(_make_alarm, alarms))
         return machine.EtcdAlarmListResponse(messages=[message])
 
-    async def disarm_alarms(self, request: Empty, call: Call) -> machine.EtcdAlarmDisarmResponse:
+    async def disarm_alarms(self, _request: Empty, _call: Call) -> machine.EtcdAlarmDisarmResponse:
         """Clear the alarms of all members; those that were cleared."""
-        del request, call
         await require_control_plane(self._state, "etcd alarm disarm")
         disarmed: list[pb.AlarmMember] = []
         async with self._access.local() as client:
@@ -219,17 +203,15 @@ class EtcdService:
         message = machine.EtcdAlarmDisarm(member_alarms=map(_make_alarm, disarmed))
         return machine.EtcdAlarmDisarmResponse(messages=[message])
 
-    async def defragment(self, request: Empty, call: Call) -> machine.EtcdDefragmentResponse:
+    async def defragment(self, _request: Empty, _call: Call) -> machine.EtcdDefragmentResponse:
         """Rewrite this member's database; it serves nothing meanwhile."""
-        del request, call
         await require_control_plane(self._state, "etcd defragment")
         async with self._access.local() as client:
             await client.defragment()
         return machine.EtcdDefragmentResponse(messages=[machine.EtcdDefragment()])
 
-    async def status(self, request: Empty, call: Call) -> machine.EtcdStatusResponse:
+    async def status(self, _request: Empty, _call: Call) -> machine.EtcdStatusResponse:
         """This member's state."""
-        del request, call
         await require_control_plane(self._state, "etcd status")
         async with self._access.local() as client:
             found = await client.status()
@@ -249,28 +231,25 @@ class EtcdService:
         return machine.EtcdStatusResponse(messages=[machine.EtcdStatus(member_status=status)])
 
     async def validate_downgrade(
-        self, request: machine.EtcdDowngradeValidateRequest, call: Call
+        self, request: machine.EtcdDowngradeValidateRequest, _call: Call
     ) -> machine.EtcdDowngradeValidateResponse:
         """Whether the cluster may go to an older version."""
-        del call
         await require_control_plane(self._state, "etcd downgrade validate")
         found = await self._downgrade(pb.DowngradeRequest.VALIDATE, _check_version(request.version))
         message = machine.EtcdDowngradeValidate(cluster_downgrade=found)
         return machine.EtcdDowngradeValidateResponse(messages=[message])
 
     async def enable_downgrade(
-        self, request: machine.EtcdDowngradeEnableRequest, call: Call
+        self, request: machine.EtcdDowngradeEnableRequest, _call: Call
     ) -> machine.EtcdDowngradeEnableResponse:
         """Begin to go to an older version."""
-        del call
         await require_control_plane(self._state, "etcd downgrade enable")
         found = await self._downgrade(pb.DowngradeRequest.ENABLE, _check_version(request.version))
         message = machine.EtcdDowngradeEnable(cluster_downgrade=found)
         return machine.EtcdDowngradeEnableResponse(messages=[message])
 
-    async def cancel_downgrade(self, request: Empty, call: Call) -> machine.EtcdDowngradeCancelResponse:
+    async def cancel_downgrade(self, _request: Empty, _call: Call) -> machine.EtcdDowngradeCancelResponse:
         """Stay at the version that the cluster has."""
-        del request, call
         await require_control_plane(self._state, "etcd downgrade cancel")
         message = machine.EtcdDowngradeCancel(
             cluster_downgrade=await self._downgrade(pb.DowngradeRequest.CANCEL)

@@ -37,9 +37,8 @@ LOOK_LIMIT = 10.0
 INTENDED, WITHDRAWN = "Bootstrapping a new cluster", "Not bootstrapping"
 
 
-async def bootstrap(node: Node, request: pb.BootstrapRequest, call: Call) -> pb.BootstrapResponse:
+async def bootstrap(node: Node, request: pb.BootstrapRequest, _call: Call) -> pb.BootstrapResponse:
     """Begin a cluster on this node, if nothing speaks against it; etcd starts in the background."""
-    del call
     await _check(node)
     plan = PlanRequest(start=PlanRequest.NEW)
     if request.recover_etcd:

@@ -22,9 +22,8 @@ def handlers(node: Node) -> Mapping[str, Handler]:
     return {"PacketCapture": run_capture}
 
 
-async def run_capture(request: pb.PacketCaptureRequest, call: Call, send: Send) -> None:
+async def run_capture(request: pb.PacketCaptureRequest, _call: Call, send: Send) -> None:
     """Frames with the file's header and then packets, until the caller ends the call."""
-    del call
     name = request.interface
     if not name or "/" in name or name in {".", ".."}:
         raise RpcError(Code.INVALID_ARGUMENT, f"{name!r} is not the name of a network interface")

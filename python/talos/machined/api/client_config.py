@@ -27,9 +27,8 @@ def handlers(node: Node) -> Mapping[str, Handler]:
     """Those of machine.MachineService."""
 
     async def generate(
-        request: pb.GenerateClientConfigurationRequest, call: Call
+        request: pb.GenerateClientConfigurationRequest, _call: Call
     ) -> pb.GenerateClientConfigurationResponse:
-        del call
         ttl = request.crt_ttl.ToTimedelta()
         if ttl <= timedelta():
             raise RpcError(Code.INVALID_ARGUMENT, "crt_ttl should be positive")

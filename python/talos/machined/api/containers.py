@@ -38,21 +38,18 @@ _SANDBOX_STATES = {task_pb2.RUNNING: "SANDBOX_READY"}
 def handlers(node: Node) -> Mapping[str, Handler]:
     """Those of machine.MachineService."""
 
-    async def containers(request: pb.ContainersRequest, call: Call) -> pb.ContainersResponse:
-        del call
+    async def containers(request: pb.ContainersRequest, _call: Call) -> pb.ContainersResponse:
         found = await list_containers(node, request.namespace)
         infos = [make_info(row, request.namespace) for row in found]
         return pb.ContainersResponse(messages=[pb.Container(containers=infos)])
 
-    async def stats(request: pb.StatsRequest, call: Call) -> pb.StatsResponse:
-        del call
+    async def stats(request: pb.StatsRequest, _call: Call) -> pb.StatsResponse:
         found = await list_containers(node, request.namespace)
         usage = await read_usage(node, request.namespace, found)
         rows = [make_stat(row, request.namespace, usage[row.id]) for row in found if row.id in usage]
         return pb.StatsResponse(messages=[pb.Stats(stats=rows)])
 
-    async def restart(request: pb.RestartRequest, call: Call) -> pb.RestartResponse:
-        del call
+    async def restart(request: pb.RestartRequest, _call: Call) -> pb.RestartResponse:
         row = await find_container(node, request.namespace, request.id)
         if row is None:
             raise RpcError(Code.UNKNOWN, f'container "{request.id}" not found')

@@ -16,8 +16,7 @@ from talos.resource.resource import Resource
 def handlers(node: Node) -> Mapping[str, Handler]:
     """Those of storage.StorageService."""
 
-    async def disks(request: Empty, call: Call) -> pb.DisksResponse:
-        del request, call
+    async def disks(_request: Empty, _call: Call) -> pb.DisksResponse:
         system = await find_system_disk(node.state)
         found = [make_disk(disk, is_system=disk.id == system) for disk in await node.state.list(DISK)]
         return pb.DisksResponse(messages=[pb.Disks(disks=found)])

@@ -31,9 +31,8 @@ def handlers(node: Node) -> Mapping[str, Handler]:
     }
 
 
-async def recover(node: Node, chunks: AsyncIterator[common_pb2.Data], call: Call) -> pb.EtcdRecoverResponse:
+async def recover(node: Node, chunks: AsyncIterator[common_pb2.Data], _call: Call) -> pb.EtcdRecoverResponse:
     """Keep an uploaded snapshot for a bootstrap; an unfinished one does not take its place."""
-    del call
     await require_control_plane(node.state, "etcd recover")
     path = etcd_data.SNAPSHOT
     partial_path = path.with_name(path.name + ".part")
@@ -58,9 +57,8 @@ async def recover(node: Node, chunks: AsyncIterator[common_pb2.Data], call: Call
     return pb.EtcdRecoverResponse(messages=[pb.EtcdRecover()])
 
 
-async def leave(node: Node, request: pb.EtcdLeaveClusterRequest, call: Call) -> pb.EtcdLeaveClusterResponse:
+async def leave(node: Node, _request: pb.EtcdLeaveClusterRequest, _call: Call) -> pb.EtcdLeaveClusterResponse:
     """Remove this node's member from the cluster, then its data; the service stays stopped."""
-    del request, call
     await require_control_plane(node.state, "etcd leave")
     await leave_etcd(node.connect, node.services)
     return pb.EtcdLeaveClusterResponse(messages=[pb.EtcdLeaveCluster()])

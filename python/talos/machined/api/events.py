@@ -17,8 +17,7 @@ _XID = re.compile(r"[0-9a-v]{20}")
 def handlers(node: Node) -> Mapping[str, Handler]:
     """Those of machine.MachineService."""
 
-    async def events(request: pb.EventsRequest, call: Call, send: Send) -> None:
-        del call
+    async def events(request: pb.EventsRequest, _call: Call, send: Send) -> None:
         after_id, seconds = parse_start(request)
         async with node.events.follow(
             tail=request.tail_events, after_id=after_id, seconds=seconds, actor_id=request.with_actor_id

@@ -40,9 +40,8 @@ def storage_handlers(node: Node) -> Mapping[str, Handler]:
     return {"Statfs": run_statfs}
 
 
-async def run_list(request: machine_pb2.ListRequest, call: Call, send: Send) -> None:
+async def run_list(request: machine_pb2.ListRequest, _call: Call, send: Send) -> None:
     """One frame a file; a file whose lstat fails has an error in its frame."""
-    del call
     types = {_TYPES[kind] for kind in request.types if kind in _TYPES}
     if len(types) < len(set(request.types)):
         raise RpcError(Code.INVALID_ARGUMENT, f"unknown file type in {list(request.types)}")
@@ -95,9 +94,8 @@ def _read_xattrs(path: str) -> list[machine_pb2.Xattr]:
     return found
 
 
-async def run_disk_usage(request: machine_pb2.DiskUsageRequest, call: Call, send: Send) -> None:
+async def run_disk_usage(request: machine_pb2.DiskUsageRequest, _call: Call, send: Send) -> None:
     """One frame a directory, with all below it summed up; with ``all`` one a file, too."""
-    del call
     if len(request.paths) > MAX_PATHS:
         raise RpcError(Code.INVALID_ARGUMENT, f"{len(request.paths)} paths, at most {MAX_PATHS} are allowed")
     paths = [check_path(path) for path in request.paths or ["/"]]
@@ -116,9 +114,8 @@ async def run_disk_usage(request: machine_pb2.DiskUsageRequest, call: Call, send
         await pump(measure(root, request), send_all, walking=True)
 
 
-async def run_read(request: machine_pb2.ReadRequest, call: Call, send: Send) -> None:
+async def run_read(request: machine_pb2.ReadRequest, _call: Call, send: Send) -> None:
     """The bytes of a regular file."""
-    del call
     if not request.path:
         raise RpcError(Code.INVALID_ARGUMENT, "path is empty")
     path = check_path(request.path)
@@ -134,9 +131,8 @@ async def run_read(request: machine_pb2.ReadRequest, call: Call, send: Send) -> 
         raise make_error("open", path, error) from None
 
 
-async def run_copy(request: machine_pb2.CopyRequest, call: Call, send: Send) -> None:
+async def run_copy(request: machine_pb2.CopyRequest, _call: Call, send: Send) -> None:
     """A gzip'd tar; the last frame has an error that lists what was left out."""
-    del call
     if not request.root_path:
         raise RpcError(Code.INVALID_ARGUMENT, "path is empty")
     root = await in_thread(resolve, check_path(request.root_path))
@@ -153,10 +149,9 @@ async def run_copy(request: machine_pb2.CopyRequest, call: Call, send: Send) -> 
 
 
 async def run_statfs(
-    request: storage_pb2.StorageServiceStatfsRequest, call: Call
+    request: storage_pb2.StorageServiceStatfsRequest, _call: Call
 ) -> storage_pb2.StorageServiceStatfsResponse:
     """How full the file system is that a path is on, in bytes and inodes."""
-    del call
     path = check_path(request.path)
     try:
         info = await in_thread(os.statvfs, path)

@@ -23,8 +23,7 @@ _AS_READER = {ROLE: [READER]}
 def handlers(node: Node) -> Mapping[str, Handler]:
     """Those of cluster.ClusterService."""
 
-    async def health_check(request: cluster_pb2.HealthCheckRequest, call: Call, send: Send) -> None:
-        del call
+    async def health_check(request: cluster_pb2.HealthCheckRequest, _call: Call, send: Send) -> None:
         await require_control_plane(node.state, _METHOD)
         seconds = request.wait_timeout.ToTimedelta().total_seconds() or DEFAULT_WAIT
 

@@ -140,8 +140,7 @@ class ProgressFeed:
 def handlers(node: Node) -> Mapping[str, Handler]:
     """Those of machine.ImageService."""
 
-    async def list_all(request: image_pb2.ImageServiceListRequest, call: Call, send: Send) -> None:
-        del call
+    async def list_all(request: image_pb2.ImageServiceListRequest, _call: Call, send: Send) -> None:
         async with _open(node, request.containerd) as instance:
             for image in await list_images(instance.containerd):
                 await send(
@@ -154,8 +153,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
                     )
                 )
 
-    async def pull(request: image_pb2.ImageServicePullRequest, call: Call, send: Send) -> None:
-        del call
+    async def pull(request: image_pb2.ImageServicePullRequest, _call: Call, send: Send) -> None:
         feed = ProgressFeed(send)
         sources = await read_sources(node.state)
         async with _open(node, request.containerd) as instance, trio.open_nursery() as nursery:
@@ -190,8 +188,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
             pass
         return image_pb2.ImageServiceImportResponse(name=names[0])
 
-    async def remove(request: image_pb2.ImageServiceRemoveRequest, call: Call) -> Empty:
-        del call
+    async def remove(request: image_pb2.ImageServiceRemoveRequest, _call: Call) -> Empty:
         async with _open(node, request.containerd) as instance:
             await remove_image(instance.containerd, request.image_ref)
         return Empty()
@@ -202,8 +199,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 def machine_handlers(node: Node) -> Mapping[str, Handler]:
     """Those of machine.MachineService, for older clients."""
 
-    async def list_all(request: machine_pb2.ImageListRequest, call: Call, send: Send) -> None:
-        del call
+    async def list_all(request: machine_pb2.ImageListRequest, _call: Call, send: Send) -> None:
         async with _open_old(node, request.namespace) as instance:
             for image in await list_images(instance.containerd):
                 await send(
@@ -215,8 +211,7 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
                     )
                 )
 
-    async def pull(request: machine_pb2.ImagePullRequest, call: Call) -> machine_pb2.ImagePullResponse:
-        del call
+    async def pull(request: machine_pb2.ImagePullRequest, _call: Call) -> machine_pb2.ImagePullResponse:
         sources = await read_sources(node.state)
         async with _open_old(node, request.namespace) as instance:
             with not_found_status():

@@ -21,8 +21,7 @@ _KUBELET = "kubelet"
 def handlers(node: Node) -> Mapping[str, Handler]:
     """Those of machine.MachineService."""
 
-    async def logs(request: pb.LogsRequest, call: Call, send: Send) -> None:
-        del call
+    async def logs(request: pb.LogsRequest, _call: Call, send: Send) -> None:
         if request.namespace == PODS and request.id != _KUBELET:
             await send_container_log(node, request, send)
             return
@@ -41,12 +40,10 @@ def handlers(node: Node) -> Mapping[str, Handler]:
         except UnknownLogError:
             _check_service(node, request.id)
 
-    async def logs_containers(request: Empty, call: Call) -> pb.LogsContainersResponse:
-        del request, call
+    async def logs_containers(_request: Empty, _call: Call) -> pb.LogsContainersResponse:
         return pb.LogsContainersResponse(messages=[pb.LogsContainer(ids=_list_ids(node))])
 
-    async def dmesg(request: pb.DmesgRequest, call: Call, send: Send) -> None:
-        del call
+    async def dmesg(request: pb.DmesgRequest, _call: Call, send: Send) -> None:
         async with node.kernel_log.read(follow=request.follow, tail=request.tail) as lines:
             async for line in lines:
                 await send(common_pb2.Data(bytes=line))

@@ -30,8 +30,7 @@ _SHOWN = frozenset(f"0x{key:02x}" for key in TAGS)
 def handlers(node: Node) -> Mapping[str, Handler]:
     """Those of machine.MachineService."""
 
-    async def write(request: pb.MetaWriteRequest, call: Call) -> pb.MetaWriteResponse:
-        del call
+    async def write(request: pb.MetaWriteRequest, _call: Call) -> pb.MetaWriteResponse:
         _check(request.key)
         try:
             await node.meta.set(request.key, request.value, reserved=_RESERVED)
@@ -41,8 +40,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
             raise _make_error(error) from None
         return pb.MetaWriteResponse(messages=[pb.MetaWrite()])
 
-    async def delete(request: pb.MetaDeleteRequest, call: Call) -> pb.MetaDeleteResponse:
-        del call
+    async def delete(request: pb.MetaDeleteRequest, _call: Call) -> pb.MetaDeleteResponse:
         _check(request.key)
         try:
             was_there = await node.meta.delete(request.key)

@@ -46,8 +46,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 def make_handler(files: Files, read: Callable[[Files], Message]) -> Handler:
     """A handler that replies with what a function reads from /proc or /sys."""
 
-    async def handle(request: Empty, call: Call) -> Message:
-        del request, call
+    async def handle(_request: Empty, _call: Call) -> Message:
         return read(files)
 
     return handle
@@ -56,8 +55,7 @@ def make_handler(files: Files, read: Callable[[Files], Message]) -> Handler:
 def make_waiting_handler(files: Files, read: Callable[[Files], Message]) -> Handler:
     """The same for a function that may wait, in a thread."""
 
-    async def handle(request: Empty, call: Call) -> Message:
-        del request, call
+    async def handle(_request: Empty, _call: Call) -> Message:
         return await in_thread(read, files)
 
     return handle

@@ -28,8 +28,7 @@ HOST = "host"
 def handlers(node: Node) -> Mapping[str, Handler]:
     """Those of machine.MachineService."""
 
-    async def netstat(request: pb.NetstatRequest, call: Call) -> pb.NetstatResponse:
-        del call
+    async def netstat(request: pb.NetstatRequest, _call: Call) -> pb.NetstatResponse:
         return await in_thread(list_sockets, node.ports.files, request)
 
     return {"Netstat": netstat}

@@ -13,8 +13,7 @@ from talos.upgrade.state import Phase
 def handlers(node: Node) -> Mapping[str, Handler]:
     """Those of machine.MachineService."""
 
-    async def reboot(request: pb.RebootRequest, call: Call) -> pb.RebootResponse:
-        del call
+    async def reboot(request: pb.RebootRequest, _call: Call) -> pb.RebootResponse:
         try:
             mode = RebootMode(request.mode)
         except ValueError:
@@ -26,13 +25,11 @@ def handlers(node: Node) -> Mapping[str, Handler]:
         actor = _begin(lambda: node.power.reboot(mode=mode, is_upgrade=is_upgrade, lock=lock))
         return pb.RebootResponse(messages=[pb.Reboot(actor_id=actor)])
 
-    async def shutdown(request: pb.ShutdownRequest, call: Call) -> pb.ShutdownResponse:
-        del call
+    async def shutdown(request: pb.ShutdownRequest, _call: Call) -> pb.ShutdownResponse:
         actor = node.power.shutdown(force=request.force)
         return pb.ShutdownResponse(messages=[pb.Shutdown(actor_id=actor)])
 
-    async def reset(request: pb.ResetRequest, call: Call) -> pb.ResetResponse:
-        del call
+    async def reset(request: pb.ResetRequest, _call: Call) -> pb.ResetResponse:
         if request.mode not in pb.ResetRequest.WipeMode.values():
             raise RpcError(Code.INVALID_ARGUMENT, f"unknown wipe mode {request.mode}")
         plan = await _plan_reset(node, request)

@@ -21,23 +21,19 @@ def handlers(node: Node) -> Mapping[str, Handler]:
     """Those of machine.MachineService."""
     services = node.services
 
-    async def list_services(request: Empty, call: Call) -> pb.ServiceListResponse:
-        del request, call
+    async def list_services(_request: Empty, _call: Call) -> pb.ServiceListResponse:
         found = [make_info(service) for service in services.list()]
         return pb.ServiceListResponse(messages=[pb.ServiceList(services=found)])
 
-    async def start(request: pb.ServiceStartRequest, call: Call) -> pb.ServiceStartResponse:
-        del call
+    async def start(request: pb.ServiceStartRequest, _call: Call) -> pb.ServiceStartResponse:
         text = await _act(services.start, request.id, "start", "started")
         return pb.ServiceStartResponse(messages=[pb.ServiceStart(resp=text)])
 
-    async def stop(request: pb.ServiceStopRequest, call: Call) -> pb.ServiceStopResponse:
-        del call
+    async def stop(request: pb.ServiceStopRequest, _call: Call) -> pb.ServiceStopResponse:
         text = await _act(services.stop, request.id, "stop", "stopped")
         return pb.ServiceStopResponse(messages=[pb.ServiceStop(resp=text)])
 
-    async def restart(request: pb.ServiceRestartRequest, call: Call) -> pb.ServiceRestartResponse:
-        del call
+    async def restart(request: pb.ServiceRestartRequest, _call: Call) -> pb.ServiceRestartResponse:
         text = await _act(services.restart, request.id, "restart", "restarted")
         return pb.ServiceRestartResponse(messages=[pb.ServiceRestart(resp=text)])
 

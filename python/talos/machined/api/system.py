@@ -16,8 +16,7 @@ from talos.system.version import get_version
 def handlers(node: Node) -> Mapping[str, Handler]:
     """Those of machine.MachineService."""
 
-    async def version(request: Empty, call: Call) -> pb.VersionResponse:
-        del request, call
+    async def version(_request: Empty, _call: Call) -> pb.VersionResponse:
         message = pb.Version(
             version=make_version_info(),
             platform=pb.PlatformInfo(name=node.platform.name, mode=node.platform.mode),
@@ -26,8 +25,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
             message.features.rbac = True
         return pb.VersionResponse(messages=[message])
 
-    async def hostname(request: Empty, call: Call) -> pb.HostnameResponse:
-        del request, call
+    async def hostname(_request: Empty, _call: Call) -> pb.HostnameResponse:
         name = await in_thread(node.ports.files.read, "/proc/sys/kernel/hostname")
         return pb.HostnameResponse(messages=[pb.Hostname(hostname=name.strip())])
 

@@ -34,8 +34,7 @@ _InstallResponse = lifecycle_pb2.LifecycleServiceInstallResponse
 def lifecycle_handlers(node: Node) -> Mapping[str, Handler]:
     """Those of machine.LifecycleService."""
 
-    async def install(request: lifecycle_pb2.LifecycleServiceInstallRequest, call: Call, send: Send) -> None:
-        del call
+    async def install(request: lifecycle_pb2.LifecycleServiceInstallRequest, _call: Call, send: Send) -> None:
         if await is_installed(node.state):
             raise RpcError(Code.ALREADY_EXISTS, "Talos is already installed")
         # A machine is installed once.
@@ -58,8 +57,7 @@ def lifecycle_handlers(node: Node) -> Mapping[str, Handler]:
                 raise RpcError(Code.INVALID_ARGUMENT, "destination.disk is required")
             await run_installer(write, forward, claim.pop_all())
 
-    async def upgrade(request: lifecycle_pb2.LifecycleServiceUpgradeRequest, call: Call, send: Send) -> None:
-        del call
+    async def upgrade(request: lifecycle_pb2.LifecycleServiceUpgradeRequest, _call: Call, send: Send) -> None:
         await _check_installed(node)
 
         async def install(report: Callable[[str], None]) -> None:
@@ -128,8 +126,7 @@ async def run_installer(
 def machine_handlers(node: Node) -> Mapping[str, Handler]:
     """Those of machine.MachineService."""
 
-    async def upgrade(request: machine_pb2.UpgradeRequest, call: Call) -> machine_pb2.UpgradeResponse:
-        del call
+    async def upgrade(request: machine_pb2.UpgradeRequest, _call: Call) -> machine_pb2.UpgradeResponse:
         if request.reboot_mode not in machine_pb2.UpgradeRequest.RebootMode.values():
             raise RpcError(Code.INVALID_ARGUMENT, f"unknown reboot mode {request.reboot_mode}")
         await _check_installed(node)
@@ -166,8 +163,7 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
         found = machine_pb2.Upgrade(ack="Upgrade request received", actor_id=actor)
         return machine_pb2.UpgradeResponse(messages=[found])
 
-    async def rollback(request: machine_pb2.RollbackRequest, call: Call) -> machine_pb2.RollbackResponse:
-        del request, call
+    async def rollback(_request: machine_pb2.RollbackRequest, _call: Call) -> machine_pb2.RollbackResponse:
         with _claim(node) as claim:
             if node.upgrades.current.phase in PENDING:
                 await node.upgrades.roll_back()  # it has the lock, until the next boot

@@ -27,8 +27,7 @@ type _Descriptor = pb.BlockDeviceWipeDescriptor
 def handlers(node: Node) -> Mapping[str, Handler]:
     """Those of storage.StorageService."""
 
-    async def wipe(request: pb.BlockDeviceWipeRequest, call: Call) -> pb.BlockDeviceWipeResponse:
-        del call
+    async def wipe(request: pb.BlockDeviceWipeRequest, _call: Call) -> pb.BlockDeviceWipeResponse:
         if not request.devices:
             raise RpcError(Code.INVALID_ARGUMENT, "no device is named")
         # Everything is checked before anything is erased.

@@ -48,8 +48,7 @@ def dependencies(controllers: Sequence[Controller]) -> list[Edge]:
 def make_inspect_service(edges: Callable[[], Awaitable[Sequence[Edge]]]) -> Service:
     """``inspect.InspectService`` over the edges that ``edges`` finds at each call."""
 
-    async def answer(request: Empty, call: Call) -> inspect_pb2.ControllerRuntimeDependenciesResponse:
-        del request, call
+    async def answer(_request: Empty, _call: Call) -> inspect_pb2.ControllerRuntimeDependenciesResponse:
         message = inspect_pb2.ControllerRuntimeDependency(edges=await edges())
         return inspect_pb2.ControllerRuntimeDependenciesResponse(messages=[message])
 
