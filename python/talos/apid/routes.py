@@ -1,5 +1,6 @@
 """Where a call goes: to this node, to another one, or to several (as upstream)."""
 
+import functools
 import ipaddress
 import json
 import re
@@ -7,16 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from talos.api.metadata import NODE, NODES, PROXY_FROM
+from talos.api.methods import methods, split_path
 from talos.api.rpc import Code, RpcError
 from talos.rpc.protocol import Metadata
 
-_ONE_TO_MANY = (
-    "/machine.MachineService/",
-    "/cluster.ClusterService/",
-    "/inspect.InspectService/",
-    "/storage.StorageService/",
-    "/time.TimeService/",
-)
 _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]{0,252})")
 
 
@@ -56,6 +51,12 @@ class Routing:
     """Whether a target is an address or a name of this node."""
 
 
+@functools.cache
+def _one_to_many_services() -> frozenset[str]:
+    """Services whose calls several nodes may answer at once; upstream goes by the service, too."""
+    return frozenset(split_path(path)[0] for path, method in methods().items() if method.one_to_many)
+
+
 def choose_route(method: str, metadata: Metadata, routing: Routing) -> Route:
     """Where a call goes; RpcError when that is not possible or not allowed."""
     nodes = values_of(metadata, NODES)
@@ -63,7 +64,7 @@ def choose_route(method: str, metadata: Metadata, routing: Routing) -> Route:
     if not routing.enabled or values_of(metadata, PROXY_FROM):
         return Local()
     if nodes:
-        if not method.startswith(_ONE_TO_MANY):
+        if split_path(method)[0] not in _one_to_many_services():
             raise RpcError(Code.INVALID_ARGUMENT, f"one-2-many proxying is not supported for method {method}")
         for target in nodes:
             _check_target(target, routing)

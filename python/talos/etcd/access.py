@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from ipaddress import ip_address
 
 from talos.api.definitions.etcd_pb2 import SpecSpec
-from talos.api.resource.config_pb2 import CONTROL_PLANE, INIT
+from talos.api.machine_types import is_control_plane
 from talos.api.rpc import Code, RpcError
 from talos.config.active import parse_active
 from talos.config.effective import machine as effective
@@ -61,7 +61,7 @@ class EtcdAccess:
         own = await self._own_addresses()
         found: dict[str, None] = {}
         for member in await self._state.list(kinds.MEMBER):
-            if member.spec.machine_type in (INIT, CONTROL_PLANE):
+            if is_control_plane(member.spec.machine_type):
                 found |= dict.fromkeys(str(ip_address(address.ip[:16])) for address in member.spec.addresses)
         for endpoint in await self._state.list(kinds.ENDPOINT):
             found |= dict.fromkeys(str(ip_address(address.ip[:16])) for address in endpoint.spec.addresses)

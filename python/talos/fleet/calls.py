@@ -15,7 +15,7 @@ from talos.api.cosi.resource_pb2 import Resource
 from talos.api.definitions.enums_pb2 import RuntimeMachineStage
 from talos.api.machine import image_pb2, lifecycle_pb2, machine_pb2
 from talos.api.machine.image_pb2 import ImageServicePullLayerProgress as Layer
-from talos.api.resource import config_pb2
+from talos.api.machine_types import is_control_plane
 from talos.api.rpc import Code, RpcError
 from talos.health.calls import NodeCalls
 from talos.resource import kinds
@@ -123,13 +123,12 @@ async def fetch_status(calls: FleetCalls, node: str) -> NodeStatus:
             calls.resources(node, kinds.MACHINE_STATUS),
         )
     found = version.messages[0].version if version.messages else machine_pb2.VersionInfo()
-    of_control_plane = (config_pb2.INIT, config_pb2.CONTROL_PLANE)
     return NodeStatus(
         node=node,
         hostname=next((name.hostname for name in names), ""),
         version=found.tag,
         architecture=found.arch,
-        is_control_plane=any(role.machine_type in of_control_plane for role in roles),
+        is_control_plane=any(is_control_plane(role.machine_type) for role in roles),
         boot=next(map(_find_boot, statuses), ""),
         is_running=any(map(_is_running, statuses)),
         upgrade=upgrade,

@@ -11,8 +11,9 @@ from ipaddress import ip_address
 from google.protobuf.empty_pb2 import Empty
 
 from talos.api.definitions.cluster_pb2 import MemberSpec
-from talos.api.definitions.enums_pb2 import MachineType, RuntimeMachineStage
+from talos.api.definitions.enums_pb2 import RuntimeMachineStage
 from talos.api.machine import machine_pb2 as machine
+from talos.api.machine_types import is_control_plane
 from talos.api.rpc import Code, RpcError
 from talos.health import kubernetes
 from talos.health.calls import SERVICE, SKIPPED, ClusterCalls, ClusterNodes, Condition, NodeCalls
@@ -20,12 +21,6 @@ from talos.resource import kinds
 
 POLL_INTERVAL = 1.0
 """Seconds between two rounds of a condition."""
-_CONTROL_PLANE = (MachineType.TYPE_INIT, MachineType.TYPE_CONTROL_PLANE)
-
-
-def is_control_plane(member: MemberSpec) -> bool:
-    """Whether a member of the cluster is a node of its control plane."""
-    return member.machine_type in _CONTROL_PLANE
 
 
 def find_address(member: MemberSpec) -> str:
@@ -39,7 +34,7 @@ def sort_members(members: Sequence[MemberSpec]) -> ClusterNodes:
     workers: list[str] = []
     for member in members:
         if address := find_address(member):
-            (control_plane if is_control_plane(member) else workers).append(address)
+            (control_plane if is_control_plane(member.machine_type) else workers).append(address)
     return ClusterNodes(control_plane=control_plane, workers=workers)
 
 

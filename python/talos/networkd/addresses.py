@@ -1,7 +1,7 @@
 """Addresses and networks between their protobuf form and Python's, and the ids made from them."""
 
 from functools import lru_cache
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface, ip_network
+from ipaddress import ip_address, ip_interface, ip_network
 from typing import Any
 
 from talos.api.common import common_pb2
@@ -16,18 +16,6 @@ _OPERATORS = {
     enums_pb2.OPERATOR_VIP: "vip",
 }
 _TABLES = {253: "default", 254: "main", 255: "local"}
-
-
-def make_prefix(interface: Interface | Network) -> common_pb2.NetIPPrefix:
-    """An address with its prefix length, or a network."""
-    if isinstance(interface, IPv4Network | IPv6Network):
-        return common_pb2.NetIPPrefix(ip=interface.network_address.packed, prefix_length=interface.prefixlen)
-    return common_pb2.NetIPPrefix(ip=interface.ip.packed, prefix_length=interface.network.prefixlen)
-
-
-def make_ip(address: Address | None) -> common_pb2.NetIP:
-    """An address; empty for none."""
-    return common_pb2.NetIP() if address is None else common_pb2.NetIP(ip=address.packed)
 
 
 @lru_cache(maxsize=2048)

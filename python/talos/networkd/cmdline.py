@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_interface
 
+from talos.api.addresses import make_ip
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import (
     BondSlave,
@@ -21,7 +22,6 @@ from talos.api.definitions.network_pb2 import (
     TimeServerSpecSpec,
     VLANSpec,
 )
-from talos.networkd.addresses import make_ip
 from talos.networkd.operators import make_dhcp4
 from talos.networkd.spec_makers import make_address, make_bond, make_hostname, make_route
 from talos.system.net.links import Address

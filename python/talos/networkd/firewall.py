@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from ipaddress import ip_interface
 from typing import cast
 
+from talos.api.addresses import make_host_prefix, make_prefix
 from talos.api.common.common_pb2 import NetIPPrefix
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import (
@@ -27,7 +28,7 @@ from talos.config.documents.network.network_default_action import NetworkDefault
 from talos.config.documents.network.network_rule import NetworkRuleConfig
 from talos.config.effective import machine as effective
 from talos.config.model import Config
-from talos.networkd.addresses import make_prefix, number
+from talos.networkd.addresses import number
 from talos.networkd.packet_filter import NEIGHBOUR_DISCOVERY
 from talos.system.net.links import Interface
 
@@ -193,4 +194,4 @@ def _prefix(text: str) -> NetIPPrefix:
 
 
 def _host(address: Interface) -> NetIPPrefix:
-    return NetIPPrefix(ip=address.ip.packed, prefix_length=address.max_prefixlen)
+    return make_host_prefix(address.ip)

@@ -2,6 +2,7 @@
 
 from ipaddress import IPv4Address, IPv6Interface, ip_network
 
+from talos.api.addresses import make_ip
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import (
     LinkSpecSpec,
@@ -12,7 +13,6 @@ from talos.api.definitions.network_pb2 import (
     RouteSpecSpec,
     TimeServerSpecSpec,
 )
-from talos.networkd.addresses import make_ip
 from talos.networkd.dhcp.lease import Lease
 from talos.networkd.dhcp6.message import Lease6, make_duid
 from talos.networkd.spec_makers import make_address, make_hostname, make_route

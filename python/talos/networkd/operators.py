@@ -2,6 +2,7 @@
 
 from ipaddress import ip_address
 
+from talos.api.addresses import make_ip
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import (
     ClientIdentifierSpec,
@@ -13,7 +14,6 @@ from talos.api.definitions.network_pb2 import (
 from talos.config.documents.network.dhcp4 import DHCPv4Config
 from talos.config.documents.network.dhcp6 import DHCPv6Config
 from talos.config.documents.v1alpha1.device import Device, DHCPOptions, Vlan
-from talos.networkd.addresses import make_ip
 from talos.networkd.layers import ROUTE_METRIC
 from talos.networkd.spec_makers import Layer
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from typing import Any
 
+from talos.api.addresses import make_ip, make_prefix
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import (
     AddressSpecSpec,
@@ -11,7 +12,7 @@ from talos.api.definitions.network_pb2 import (
     HostnameSpecSpec,
     RouteSpecSpec,
 )
-from talos.networkd.addresses import family_of, make_ip, make_prefix
+from talos.networkd.addresses import family_of
 from talos.networkd.layers import ROUTE_METRIC
 from talos.system.net.links import Address, Interface, Network
 

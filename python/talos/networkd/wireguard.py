@@ -7,13 +7,14 @@ from ipaddress import ip_address, ip_network
 
 from google.protobuf.duration_pb2 import Duration
 
+from talos.api.addresses import make_prefix
 from talos.api.definitions.network_pb2 import WireguardPeer as PeerSpec
 from talos.api.definitions.network_pb2 import WireguardSpec
 from talos.api.durations import parse_duration
 from talos.config.documents.network.wireguard import WireguardConfig
 from talos.config.documents.network.wireguard import WireguardPeer as WireguardPeerConfig
 from talos.config.documents.v1alpha1.device import DeviceWireguardConfig
-from talos.networkd.addresses import make_prefix, parse_interface
+from talos.networkd.addresses import parse_interface
 from talos.system.net.links import Address, Network
 from talos.system.net.wireguard import WireguardChange, WireguardPeer, WireguardState
 

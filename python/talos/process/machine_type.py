@@ -1,5 +1,6 @@
 """What kind of node this is, for handlers of calls that only control plane nodes serve."""
 
+from talos.api.machine_types import is_control_plane
 from talos.api.resource import config_pb2
 from talos.api.rpc import Code, RpcError
 from talos.resource import ids
@@ -14,5 +15,5 @@ async def require_control_plane(state: State, api: str) -> None:
         kind = config_pb2.UNKNOWN
     if kind == config_pb2.UNKNOWN:
         raise RpcError(Code.UNIMPLEMENTED, f"machine type is not set, cannot use {api} API")
-    if kind not in (config_pb2.INIT, config_pb2.CONTROL_PLANE):
+    if not is_control_plane(kind):
         raise RpcError(Code.UNIMPLEMENTED, f"{api} is only available on control plane nodes")

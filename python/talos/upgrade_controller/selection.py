@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
 from talos.api.definitions.cluster_pb2 import MemberSpec
+from talos.api.machine_types import is_control_plane
 from talos.fleet.calls import FleetCalls
-from talos.health.conditions import find_address, is_control_plane
+from talos.health.conditions import find_address
 from talos.resource import kinds
 from talos.system.errors import UserError
 from talos.upgrade_controller.config import LabelRule, NodesSection
@@ -31,7 +32,7 @@ async def select_nodes(calls: FleetCalls, chosen: NodesSection) -> list[str]:
 
 def is_named(member: MemberSpec, chosen: NodesSection) -> bool:
     """Whether a member's role and hostname are among those that are selected."""
-    name, role = member.hostname, "controlplane" if is_control_plane(member) else "worker"
+    name, role = member.hostname, "controlplane" if is_control_plane(member.machine_type) else "worker"
     return (
         role in chosen.roles
         and any(fnmatchcase(name, pattern) for pattern in chosen.hostnames)

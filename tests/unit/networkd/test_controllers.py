@@ -9,6 +9,7 @@ import trio
 import trio.testing
 from google.protobuf.message import Message
 
+from talos.api.addresses import make_ip, make_prefix
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.cluster_pb2 import IdentitySpec
 from talos.api.definitions.files_pb2 import EtcFileStatusSpec
@@ -21,7 +22,7 @@ from talos.api.definitions.network_pb2 import (
     RouteSpecSpec,
 )
 from talos.api.resource.config_pb2 import MachineConfigSpec
-from talos.networkd.addresses import make_ip, make_prefix, parse_interface
+from talos.networkd.addresses import parse_interface
 from talos.networkd.controllers.machine_config import make_stable_name
 from talos.networkd.layers import CONFIG_NAMESPACE
 from talos.networkd.main import make_controllers

@@ -11,10 +11,10 @@ import trio.testing
 from tests.harness.namespace import run_in_namespace
 from tests.harness.peer import DROPPED, OPEN, REFUSED, Peer
 
+from talos.api.addresses import make_prefix
 from talos.api.definitions.network_pb2 import NodeAddressSpec
 from talos.api.resource.config_pb2 import MachineConfigSpec
 from talos.config.read.loader import load
-from talos.networkd.addresses import make_prefix
 from talos.networkd.controllers.firewall import TABLE, NfTablesChainConfigController, NfTablesChainController
 from talos.networkd.firewall import make_ingress_chain, make_prerouting_chain
 from talos.networkd.packet_filter import find_ranges, make_chain

@@ -11,8 +11,9 @@ from tests.harness.namespace import run_in_namespace
 from tests.harness.peer import Peer
 from tests.unit.networkd.kernel_node import Node, node_on
 
+from talos.api.addresses import make_ip
 from talos.api.definitions import enums_pb2
-from talos.networkd.addresses import make_ip, route_spec_id
+from talos.networkd.addresses import route_spec_id
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
 from talos.networkd.spec_makers import make_route
 from talos.process.run import Daemon

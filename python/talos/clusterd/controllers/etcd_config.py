@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
+from talos.api.addresses import make_ip
 from talos.api.common.common_pb2 import NetIP
 from talos.api.definitions.etcd_pb2 import ArgValues, ConfigSpec, SpecSpec
 from talos.api.definitions.network_pb2 import NodeAddressSpec
@@ -141,4 +142,4 @@ def addresses_of(spec: NodeAddressSpec) -> list[Address]:
 
 
 def _pack(addresses: Iterable[Address]) -> list[NetIP]:
-    return [NetIP(ip=address.packed) for address in addresses]
+    return [make_ip(address) for address in addresses]

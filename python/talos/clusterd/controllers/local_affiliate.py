@@ -3,6 +3,7 @@
 from talos.api.common.common_pb2 import NetIP
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.cluster_pb2 import AffiliateSpec
+from talos.api.machine_types import is_control_plane
 from talos.api.resource import config_pb2
 from talos.config.active import read_config
 from talos.config.effective import machine as effective
@@ -17,8 +18,6 @@ _TYPES = {
     config_pb2.WORKER: enums.TYPE_WORKER,
 }
 """The same types, of one message and of the other."""
-
-CONTROL_PLANE_TYPES = (enums.TYPE_INIT, enums.TYPE_CONTROL_PLANE)
 
 
 class LocalAffiliateController(Reconciler):
@@ -69,6 +68,6 @@ class LocalAffiliateController(Reconciler):
             machine_type=own_type,
             addresses=[NetIP(ip=prefix.ip[:16]) for prefix in addresses.spec.addresses],
         )
-        if own_type in CONTROL_PLANE_TYPES:
+        if is_control_plane(own_type):
             spec.control_plane.api_server_port = effective.api_server_port(config)
         return spec

@@ -2,10 +2,10 @@
 
 import ipaddress
 
-from talos.api.common.common_pb2 import NetIP
+from talos.api.addresses import make_ip
 from talos.api.definitions.cluster_pb2 import AffiliateSpec, MemberSpec
 from talos.api.definitions.k8s_pb2 import EndpointSpec
-from talos.clusterd.controllers.local_affiliate import CONTROL_PLANE_TYPES
+from talos.api.machine_types import is_control_plane
 from talos.clusterd.discovery.payload import merge_affiliate
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
@@ -95,9 +95,9 @@ class EndpointController(Reconciler):
         found = {
             address.ip[:16]
             for member in await runtime.list(kinds.MEMBER)
-            if member.spec.machine_type in CONTROL_PLANE_TYPES
+            if is_control_plane(member.spec.machine_type)
             for address in member.spec.addresses
         }
         addresses = sorted(map(ipaddress.ip_address, found), key=lambda one: (one.version, int(one)))
-        spec = EndpointSpec(addresses=[NetIP(ip=address.packed) for address in addresses])
+        spec = EndpointSpec(addresses=[make_ip(address) for address in addresses])
         await runtime.put(kinds.ENDPOINT, DISCOVERED, spec)

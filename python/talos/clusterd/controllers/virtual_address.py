@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 import trio
 
-from talos.api.common.common_pb2 import NetIPPrefix
+from talos.api.addresses import make_host_prefix
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import AddressSpecSpec, OperatorSpecSpec
 from talos.etcd.election import Election, OpenStore
@@ -133,7 +133,7 @@ def make_address(spec: OperatorSpecSpec) -> AddressSpecSpec:
     address = ip_address(spec.vip.ip.ip)
     is_four = address.version == 4
     return AddressSpecSpec(
-        address=NetIPPrefix(ip=address.packed, prefix_length=address.max_prefixlen),
+        address=make_host_prefix(address),
         link_name=spec.link_name,
         family=enums_pb2.FAMILY_INET4 if is_four else enums_pb2.FAMILY_INET6,
         scope=enums_pb2.SCOPE_GLOBAL,

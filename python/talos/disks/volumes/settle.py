@@ -80,7 +80,7 @@ async def settle(
 ) -> Place | None:
     """The volume, ready to be mounted; None when it isn't there, or is empty, and may not be created.
 
-    Raises UserError when it can't be provided, OSError when a disk fails.
+    UserError when it can't be provided, OSError when a disk fails.
     """
     found = await find(blocks, wanted, disks)
     if found is None:

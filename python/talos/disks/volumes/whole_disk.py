@@ -19,7 +19,7 @@ async def settle_disk(
 ) -> Place:
     """The volume on the one disk, ready to be mounted.
 
-    Raises UserError when several disks are meant or something else is there, OSError when the disk fails.
+    UserError when several disks are meant or something else is there, OSError when the disk fails.
     """
     if len(disks) != 1:
         raise UserError(

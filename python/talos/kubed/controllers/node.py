@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
-from talos.api.common.common_pb2 import NetIP
+from talos.api.addresses import make_ip
 from talos.api.definitions.k8s_pb2 import (
     NodeAnnotationSpecSpec,
     NodeIPConfigSpec,
@@ -67,7 +67,7 @@ class NodeIPController(Reconciler):
         known = [ip_address(prefix.ip[:16]) for prefix in addresses.spec.addresses]
         chosen = choose_addresses(known, config.spec.valid_subnets, config.spec.exclude_subnets)
         if chosen:
-            spec = NodeIPSpec(addresses=[NetIP(ip=address.packed) for address in chosen])
+            spec = NodeIPSpec(addresses=[make_ip(address) for address in chosen])
             await runtime.put(*ids.NODE_IP, spec)
 
 

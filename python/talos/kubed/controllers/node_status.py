@@ -6,7 +6,7 @@ from typing import Any
 
 import trio
 
-from talos.api.common.common_pb2 import NetIPPrefix
+from talos.api.addresses import make_prefix
 from talos.api.definitions.k8s_pb2 import NodeStatusSpec
 from talos.kubed.node_access import INPUTS, NodeAccess, NodeClient
 from talos.kubed.watch import keep_following
@@ -83,7 +83,5 @@ def make_status(node: Mapping[str, Any]) -> NodeStatusSpec:
         annotations=metadata.get("annotations", {}),
     )
     for text in spec.get("podCIDRs", ()):
-        network = ip_interface(text)
-        prefix = NetIPPrefix(ip=network.ip.packed, prefix_length=network.network.prefixlen)
-        status.pod_cid_rs.append(prefix)
+        status.pod_cid_rs.append(make_prefix(ip_interface(text)))
     return status

@@ -128,7 +128,7 @@ def make_controllers(context: ControllerContext) -> list[Controller]:
 
 def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
     """Controllers of kernel parameters, counters and the software inventory."""
-    files, is_container = context.node.ports.files, context.node.platform.mode == "container"
+    files, has_kernel = context.node.ports.files, context.node.platform.has_kernel
     return [
         KernelParamDefaultsController(context.params),
         KernelParamConfigController(),
@@ -146,7 +146,7 @@ def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
         BootConfirmationController(context.node.upgrades, context.log),
         UpgradeLockController(context.node.upgrades, context.node.upgrade_lock, context.log),
         OwnMemoryController(context.node.ports.groups, context.log),
-        SecurityStateController(files, is_container=is_container),
+        SecurityStateController(files, is_container=not has_kernel),
         SBOMItemController(files),
         ExtensionStatusController(files),
         ExtensionServiceConfigController(),
@@ -177,7 +177,7 @@ def make_volume_controllers(context: ControllerContext) -> list[Controller]:
     """Controllers of disks, volumes and their content."""
     return [
         SystemDiskController(context.log),
-        VolumeConfigController(has_partitions=context.node.platform.mode != "container"),
+        VolumeConfigController(has_partitions=context.node.platform.has_disks),
         VolumeManagerController(context.volumes),
         MountRequestController(),
         MetaController(context.meta, context.log, str(context.slots.meta) if context.slots else ""),

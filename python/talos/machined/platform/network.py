@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import yaml
 
-from talos.api.common.common_pb2 import NetIP, NetIPPrefix
+from talos.api.addresses import make_ip, make_prefix
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions import network_pb2 as network
 from talos.system.errors import UserError
@@ -46,7 +46,7 @@ def _add_link(spec: network.PlatformConfigSpec, link: dict[str, Any]) -> None:
     for text in link.get("addresses") or ():
         interface = ipaddress.ip_interface(text)
         spec.addresses.add(
-            address=make_prefix(interface.ip, interface.network.prefixlen),
+            address=make_prefix(interface),
             link_name=name,
             family=_family(interface.version),
             scope=enums.SCOPE_GLOBAL,
@@ -70,13 +70,3 @@ def _add_link(spec: network.PlatformConfigSpec, link: dict[str, Any]) -> None:
 
 def _family(version: int) -> enums.NethelpersFamily:
     return enums.FAMILY_INET4 if version == 4 else enums.FAMILY_INET6
-
-
-def make_ip(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> NetIP:
-    """An address as the API has it."""
-    return NetIP(ip=address.packed)
-
-
-def make_prefix(address: ipaddress.IPv4Address | ipaddress.IPv6Address, length: int) -> NetIPPrefix:
-    """An address with its prefix length."""
-    return NetIPPrefix(ip=address.packed, prefix_length=length)

@@ -2,6 +2,7 @@
 
 from ipaddress import ip_address, ip_interface
 
+from talos.api.addresses import make_ip, make_prefix
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import (
     AddressSpecSpec,
@@ -11,7 +12,7 @@ from talos.api.definitions.network_pb2 import (
     TimeServerSpecSpec,
 )
 from talos.config.contract import NAMESERVERS, TIME_SERVERS
-from talos.networkd.addresses import make_address_id, make_ip, make_prefix
+from talos.networkd.addresses import make_address_id
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
 from talos.networkd.spec_makers import make_address
 from talos.resource import ids, kinds

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from ipaddress import ip_address
 
+from talos.api.addresses import make_ip
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import (
     HostnameSpecSpec,
@@ -14,7 +15,7 @@ from talos.api.definitions.network_pb2 import (
 from talos.config.active import PARTIAL_CONFIG_INPUTS, read_partial_config
 from talos.config.documents.network.resolver import NameserverConfig
 from talos.config.effective import machine as effective
-from talos.networkd.addresses import make_ip, parse_interface
+from talos.networkd.addresses import parse_interface
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
 from talos.networkd.spec_makers import make_hostname
 from talos.resource import ids, kinds

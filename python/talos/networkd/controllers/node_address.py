@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
 
+from talos.api.addresses import make_prefix
 from talos.api.definitions.network_pb2 import NodeAddressFilterSpec, NodeAddressSpec
 from talos.config.contract import HOST_DNS_FOR_PODS
-from talos.networkd.addresses import make_prefix, parse_interface, parse_network
+from talos.networkd.addresses import parse_interface, parse_network
 from talos.networkd.controllers.kernel_status import ADDRESS_STATUS
 from talos.networkd.controllers.link_status import is_usable
 from talos.resource import ids, kinds

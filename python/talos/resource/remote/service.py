@@ -79,7 +79,7 @@ class Access:
 
 
 type Guard = Callable[[Call, Access], Awaitable[None]]
-"""Raises RpcError when the call may not do this."""
+"""RpcError when the call may not do this."""
 
 
 type View = Callable[[Resource[Message], Call], Awaitable[Resource[Message]]]

@@ -36,7 +36,7 @@ class Uevents(Protocol):
     """A source of events; it has listened since it was made."""
 
     async def receive(self) -> Sequence[Uevent]:
-        """The next burst, at least one. Raises EventsLostError once per loss."""
+        """The next burst, at least one. EventsLostError once per loss."""
         ...
 
 

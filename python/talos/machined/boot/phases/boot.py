@@ -6,6 +6,7 @@ from functools import partial
 import trio
 from google.protobuf.empty_pb2 import Empty
 
+from talos.api import machine_types
 from talos.api.resource import config_pb2
 from talos.disks.volumes.requests import request_mount, wait_until_mounted
 from talos.machined.boot import filesystems
@@ -89,7 +90,7 @@ async def write_files(machine: Machine) -> None:
 async def is_control_plane(machine: Machine) -> bool:
     """Whether the config makes this machine part of the control plane; waits until that is known."""
     found = await wait_for(machine.state, *ids.MACHINE_TYPE, _is_known)
-    return found.spec.machine_type in (config_pb2.INIT, config_pb2.CONTROL_PLANE)
+    return machine_types.is_control_plane(found.spec.machine_type)
 
 
 async def has_etcd(machine: Machine) -> bool:

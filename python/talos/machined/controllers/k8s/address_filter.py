@@ -2,7 +2,7 @@
 
 from ipaddress import ip_network
 
-from talos.api.common.common_pb2 import NetIPPrefix
+from talos.api.addresses import make_prefix
 from talos.api.definitions.network_pb2 import NodeAddressFilterSpec
 from talos.config.active import read_config
 from talos.config.effective import machine as effective
@@ -26,13 +26,8 @@ class AddressFilterController(Reconciler):
             if config is None:
                 return
             subnets = (*effective.pod_subnets(config), *effective.service_subnets(config))
-            prefixes = [_make_prefix(subnet) for subnet in subnets]
+            prefixes = [make_prefix(ip_network(subnet, strict=False)) for subnet in subnets]
             without = NodeAddressFilterSpec(exclude_subnets=prefixes)
             only = NodeAddressFilterSpec(include_subnets=prefixes)
             await runtime.put(kinds.NODE_ADDRESS_FILTER, NO_KUBERNETES, without)
             await runtime.put(kinds.NODE_ADDRESS_FILTER, ONLY_KUBERNETES, only)
-
-
-def _make_prefix(text: str) -> NetIPPrefix:
-    network = ip_network(text, strict=False)
-    return NetIPPrefix(ip=network.network_address.packed, prefix_length=network.prefixlen)

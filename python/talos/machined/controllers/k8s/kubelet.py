@@ -13,10 +13,10 @@ from typing import Any
 
 from google.protobuf.struct_pb2 import Struct
 
+from talos.api import machine_types
 from talos.api.definitions import proto_pb2
 from talos.api.definitions.k8s_pb2 import ArgValues, KubeletConfigSpec, KubeletSpecSpec
 from talos.api.definitions.proto_pb2 import Mount
-from talos.api.resource import config_pb2
 from talos.config.active import read_config
 from talos.config.arguments import KUBELET, find_fixed, merge_arguments
 from talos.config.documents.v1alpha1.kubelet import LinuxIDMapping
@@ -34,7 +34,6 @@ BOOTSTRAP_KUBECONFIG = "/etc/kubernetes/bootstrap-kubeconfig"
 CLIENT_CA = "/etc/kubernetes/pki/ca.crt"
 HOSTNAME = "hostname-override"
 CERTIFICATES = "/var/lib/kubelet/pki"
-CONTROL_PLANE = (config_pb2.INIT, config_pb2.CONTROL_PLANE)
 
 
 class KubeletConfigController(Reconciler):
@@ -125,7 +124,7 @@ class KubeletSpecController(Reconciler):
         addresses = [str(ip_address(address.ip[:16])) for address in node_ip.spec.addresses]
         is_container = platform.spec.platform == "container"
         machine = await runtime.get_or_none(*ids.MACHINE_TYPE)
-        is_control_plane = machine is not None and machine.spec.machine_type in CONTROL_PLANE
+        is_control_plane = machine is not None and machine_types.is_control_plane(machine.spec.machine_type)
         made = KubeletSpecSpec(
             image=spec.image,
             args=make_arguments(spec, name, addresses),

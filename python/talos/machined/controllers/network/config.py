@@ -2,7 +2,8 @@
 
 from ipaddress import ip_address
 
-from talos.api.common.common_pb2 import NetIP, NetIPPort
+from talos.api.addresses import make_ip
+from talos.api.common.common_pb2 import NetIPPort
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.network_pb2 import HostDNSConfigSpec, NodeAddressSortAlgorithmSpec
 from talos.config.active import read_config
@@ -41,8 +42,8 @@ def make_host_dns(config: Config | None) -> HostDNSConfigSpec:
     if wanted.forward_kube_dns_to_host:
         four, six = HOST_DNS_FOR_PODS
         spec.listen_addresses.extend(_listen_on(address) for address in HOST_DNS_FOR_PODS)
-        spec.service_host_dns_address.CopyFrom(NetIP(ip=ip_address(four).packed))
-        spec.service_host_dns_address_v6.CopyFrom(NetIP(ip=ip_address(six).packed))
+        spec.service_host_dns_address.CopyFrom(make_ip(ip_address(four)))
+        spec.service_host_dns_address_v6.CopyFrom(make_ip(ip_address(six)))
     return spec
 
 

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import yaml
 
+from talos.api.addresses import make_ip, make_prefix
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions import network_pb2 as network
-from talos.machined.platform.network import make_ip, make_prefix
 from talos.system.errors import UserError
 
 FILE = "network-config"
@@ -251,7 +251,7 @@ class _Parser:
     def _add_address(self, link: str, text: str, where: str) -> None:
         address = _parse(lambda: ip_interface(text), f"{where}: address {text[:50]!r}")
         self.spec.addresses.add(
-            address=make_prefix(address.ip, address.network.prefixlen),
+            address=make_prefix(address),
             link_name=link,
             family=_family(address.version),
             scope=enums.SCOPE_GLOBAL,
@@ -289,7 +289,7 @@ class _Parser:
         if route.get("mtu"):
             spec.mtu = _number(route["mtu"], _MTU, place)
         if destination is not None:
-            spec.destination.CopyFrom(make_prefix(destination.network_address, destination.prefixlen))
+            spec.destination.CopyFrom(make_prefix(destination))
         if gateway is not None:
             spec.gateway.CopyFrom(make_ip(gateway))
         if route.get("from"):
