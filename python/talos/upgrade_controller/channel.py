@@ -141,16 +141,17 @@ class _Registry:
     def _answer(self, error: AnsweredError) -> str:
         """The header that the registry wants; the error itself when there is none to give."""
         scheme, _, challenge = error.challenge.partition(" ")
-        if self._authorization:
+        if self._authorization or scheme.lower() not in ("basic", "bearer"):
             raise error
-        if scheme.lower() == "bearer":
-            return f"Bearer {self._ask_token(challenge)}"
-        if scheme.lower() != "basic" or not self._user:
-            raise error
-        if urllib.parse.urlsplit(self._base).scheme != "https":
+        if self._user and urllib.parse.urlsplit(self._base).scheme != "https":
+            # Who stands in the path would get it, or name a server for tokens that does.
             raise UserError(
                 "the registry wants a password over a connection that is not safe", where=self.where
             )
+        if scheme.lower() == "bearer":
+            return f"Bearer {self._ask_token(challenge)}"
+        if not self._user:
+            raise error
         return self._user
 
     def _ask_token(self, challenge: str) -> str:

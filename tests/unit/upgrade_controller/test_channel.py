@@ -238,9 +238,16 @@ def test_private_registries(tmp_path: Path, tls: ssl.SSLContext, behaviour: type
         assert channel.read().digest == digest
 
 
-def test_no_password_leaves_without_tls(tmp_path: Path) -> None:
+class InThePath(Private):
+    """Names a server for tokens of its own."""
+
+    challenge = 'Bearer realm="https://127.0.0.1:1/token"'
+
+
+@pytest.mark.parametrize("behaviour", [Private, InThePath])
+def test_no_password_leaves_without_tls(tmp_path: Path, behaviour: type[Handler]) -> None:
     channel = Channel(tmp_path)
-    with running_registry(channel.store, Private) as running:
+    with running_registry(channel.store, behaviour) as running:
         channel.port = running.port
         channel.login(f"127.0.0.1:{running.port}", "secret")
         assert "over a connection that is not safe" in channel.refusal()
