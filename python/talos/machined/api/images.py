@@ -11,13 +11,15 @@ from talos.api.common import common_pb2
 from talos.api.containerd import images_pb2
 from talos.api.containerd.descriptor_pb2 import Descriptor
 from talos.api.machine import image_pb2, machine_pb2
+from talos.api.metadata import ADMIN, OPERATOR
 from talos.api.rpc import Call, Code, Handler, RpcError, Send
 from talos.api.timestamps import make_duration
 from talos.machined.api import containerd as instances
 from talos.machined.containerd.client import PODS, SYSTEM, Containerd, find_root
-from talos.machined.containerd.pull import Progress, pull_image, read_sources
+from talos.machined.containerd.pull import Admit, Progress, admit_all, pull_image, read_sources
 from talos.machined.containerd.reference import DIGEST, parse_reference
 from talos.machined.containerd.registry.hosts import NoSuchImageError
+from talos.machined.containerd.release import check_manifest
 from talos.machined.containerd.store import read_image
 from talos.machined.node.ports import Node
 from talos.system.errors import UserError
@@ -94,6 +96,17 @@ async def open_instance(
         yield Instance(containerd=Containerd(transport, name), root=find_root(socket))
 
 
+def _choose_admission(node: Node, call: Call) -> Admit:
+    """Who may only upgrade nodes pulls what upgrades them, and fills no disk with other images."""
+    if call.roles & {ADMIN, OPERATOR}:
+        return admit_all
+
+    async def admit(data: bytes, where: str) -> None:
+        await check_manifest(data, where, keys=node.upgrades.keys)
+
+    return admit
+
+
 def _open(node: Node, instance: common_pb2.ContainerdInstance) -> AbstractAsyncContextManager[Instance]:
     return open_instance(node, instance.namespace, is_cri=instance.driver == common_pb2.CRI)
 
@@ -153,14 +166,19 @@ def handlers(node: Node) -> Mapping[str, Handler]:
                     )
                 )
 
-    async def pull(request: image_pb2.ImageServicePullRequest, _call: Call, send: Send) -> None:
+    async def pull(request: image_pb2.ImageServicePullRequest, call: Call, send: Send) -> None:
         feed = ProgressFeed(send)
         sources = await read_sources(node.state)
         async with _open(node, request.containerd) as instance, trio.open_nursery() as nursery:
             nursery.start_soon(feed.run)
             with not_found_status():
                 image = await pull_image(
-                    instance.containerd, request.image_ref, sources, root=instance.root, report=feed.report
+                    instance.containerd,
+                    request.image_ref,
+                    sources,
+                    root=instance.root,
+                    report=feed.report,
+                    admit=_choose_admission(node, call),
                 )
             nursery.cancel_scope.cancel()
         await feed.flush()

@@ -1,14 +1,18 @@
 """Images of containerd: listed with their size, removed."""
 
+import gzip
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 import pytest
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
+from tests.harness.registry import Store, running_registry
+from tests.unit.machined.containerd.twin import MemoryContainerd
 
 from talos.api.common import common_pb2
 from talos.api.containerd import (
@@ -16,8 +20,13 @@ from talos.api.containerd import (
     descriptor_pb2,
     images_pb2,
 )
+from talos.api.definitions.cri_pb2 import RegistriesConfigSpec, RegistryEndpointConfig, RegistryMirrorConfig
 from talos.api.machine import image_pb2
-from talos.api.rpc import Code, RpcError
+from talos.api.metadata import ROLE
+from talos.api.rpc import Call, Code, RpcError
+from talos.resource import ids
+from talos.resource.changes import put
+from talos.system.errors import UserError
 from talos.testing.files import MemoryFiles
 
 SERVICE = "machine.ImageService"
@@ -87,13 +96,13 @@ def images(caller: Any, containerd: Containerd) -> Any:
     return caller.with_node(connect=connect, ports=replace(caller.node.ports, files=files))
 
 
-async def read(images: Any, method: str, request: Message) -> list[Any]:
+async def read(images: Any, method: str, request: Message, call: Call | None = None) -> list[Any]:
     frames: list[Any] = []
 
     async def send(frame: Message) -> None:
         frames.append(frame)
 
-    await images.handler(method, SERVICE)(request, None, send)
+    await images.handler(method, SERVICE)(request, call, send)
     return frames
 
 
@@ -118,3 +127,43 @@ async def test_an_instance_that_does_not_run(images: Any) -> None:
     with pytest.raises(RpcError) as caught:
         await read(images, "List", image_pb2.ImageServiceListRequest(containerd=cri))
     assert caught.value.code is Code.UNAVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("role", "is_allowed"), [("os:admin", True), ("os:operator", True), ("os:upgrade", False)]
+)
+async def test_who_only_upgrades_nodes_pulls_nothing_but_releases(
+    caller: Any, monkeypatch: pytest.MonkeyPatch, role: str, *, is_allowed: bool
+) -> None:
+    """Else the machine of an upgrade controller fills the disks of all nodes."""
+
+    def find_root(_socket: str) -> str:
+        return "/"
+
+    monkeypatch.setattr("talos.machined.api.images.find_root", find_root)
+    twin, store = MemoryContainerd(unpack=gzip.decompress), Store()
+    store.add_image("team/app:1", {"a": b"1"})
+
+    @asynccontextmanager
+    async def connect(path: str) -> AsyncGenerator[MemoryContainerd]:
+        yield twin
+
+    files = MemoryFiles({"/system/run/containerd/containerd.sock": ""})
+    images = caller.with_node(connect=connect, ports=replace(caller.node.ports, files=files))
+    name = "registry.example/team/app:1"
+    request = image_pb2.ImageServicePullRequest(containerd=SYSTEM, image_ref=name)
+    call = Call(method="", metadata={ROLE: (role,)}, deadline=inf, peer="")
+    with running_registry(store) as registry:
+        endpoint = RegistryEndpointConfig(endpoint_endpoint=f"http://127.0.0.1:{registry.port}")
+        mirror = RegistryMirrorConfig(mirror_endpoints=[endpoint], mirror_skip_fallback=True)
+        await put(
+            images.node.state, *ids.REGISTRY_CONFIG, RegistriesConfigSpec(registry_mirrors={"*": mirror})
+        )
+        if is_allowed:
+            frames = await read(images, "Pull", request, call)
+            assert frames[-1].name == name
+        else:
+            with pytest.RaisesGroup(pytest.RaisesExc(UserError, match="is no release of this system")):
+                await read(images, "Pull", request, call)
+            assert not [path for path in registry.requests if "/blobs/" in path]
+    assert list(twin.images) == ([name] if is_allowed else [])
