@@ -15,9 +15,12 @@ let
 
   purposes = [ "base" "x86_64" "guests" "management" "storage" "filesystems" "network" "nics" "netfilter" "containers" "hardening" "boot" "clang" ];
   fragment = purpose: builtins.path { path = ./config + "/${purpose}.config"; name = "${purpose}.config"; };
-  linesOf = purpose: builtins.filter builtins.isString (builtins.split "\n" (builtins.readFile (./config + "/${purpose}.config")));
+  linesIn = file: builtins.filter builtins.isString (builtins.split "\n" (builtins.readFile file));
+  linesOf = purpose: linesIn (./config + "/${purpose}.config");
   parse = builtins.match "CONFIG_([A-Za-z0-9_]+)=(.*)";
   hardened = [ "hardening" "clang" ];
+  valuesOf = lines: builtins.listToAttrs (map (found: { name = builtins.head found; value = builtins.elemAt found 1; })
+    (builtins.filter (found: found != null) (map parse lines)));
 
   # A line of a fragment; a symbol that is off is not in the configuration.
   format = name: value: "CONFIG_${name}=" + (
@@ -45,9 +48,14 @@ rec {
     kernel = build "kernel" "compile.py" { inherit config; };
   };
 
-  # What no composition changes: how the kernel is protected, by symbol.
-  lockedOptions = builtins.listToAttrs (map (found: { name = builtins.head found; value = builtins.elemAt found 1; })
-    (builtins.filter (found: found != null) (map parse (builtins.concatMap linesOf hardened))));
+  # The symbols of a kernel that programs in pods may trace, and its arguments.
+  tracing = {
+    options = builtins.mapAttrs (_: value: value == "y") (valuesOf (linesIn ./options/tracing.config));
+    cmdline = builtins.replaceStrings [ "lockdown=confidentiality" ] [ "lockdown=integrity" ] (builtins.readFile ./cmdline);
+  };
+
+  # What `kernelOptions` does not change: how the kernel is protected, by symbol.
+  lockedOptions = valuesOf (builtins.concatMap linesOf hardened);
   lockedBy = "kernel/config/hardening.config or clang.config";
 
   # The score of configuration, arguments and sysctls, and whether every failing row has its reason.

@@ -150,12 +150,13 @@ rec {
 
   # Everything that is made of a system with these options, which are checked; for tests, without a stamp.
   makeImage = let make = extensions; kernels = kernel; in
-    { stamps ? [ stamp ], extensions ? [ ], config ? "", kernelArgs ? [ ], kernelOptions ? { }, platform ? "metal" }:
+    { stamps ? [ stamp ], extensions ? [ ], config ? "", kernelArgs ? [ ], kernelOptions ? { }, platform ? "metal", tracing ? false }:
     let
       arguments = kernelArgs ++ (if platform == "metal" then [ ] else [ "talos.platform=${platform}" ]);
-      grub = makeGrub (if arguments == [ ] then ../kernel/cmdline else builtins.toFile "cmdline"
-        (builtins.readFile ../kernel/cmdline + builtins.concatStringsSep "\n" arguments + "\n"));
-      kernel = kernels.withOptions kernelOptions;
+      default = if tracing then kernels.tracing.cmdline else builtins.readFile ../kernel/cmdline;
+      grub = makeGrub (if arguments == [ ] && !tracing then ../kernel/cmdline else builtins.toFile "cmdline"
+        (builtins.concatStringsSep "\n" ([ default ] ++ arguments ++ [ "" ])));
+      kernel = kernels.withOptions ((if tracing then kernels.tracing.options else { }) // kernelOptions);
       layer = makeLayer { boot = grub.disk; config = if config == "" then "" else checkConfig config; };
       image = makeSquashfs layer;
       archives = if extensions == [ ] then [ ] else [ (make.archive extensions) ];

@@ -53,12 +53,16 @@ let
       wrong = one (value: builtins.elem value [ "metal" "nocloud" ]);
       allowed = "\"metal\" or \"nocloud\"";
     };
+    tracing = {
+      wrong = one isBool;
+      allowed = "true for a kernel that programs in pods may trace, or false";
+    };
   };
 
   line = name: value: allowed: "lib.image: ${name}: ${show value} is not allowed; it is ${allowed}";
 
   kernelOptions = options:
-    if !isAttrs options then [ (line "kernelOptions" options "a set such as { USB_SERIAL = true; }") ]
+    if !isAttrs options then [ (line "kernelOptions" options "a set such as { USB4 = true; }") ]
     else builtins.concatMap
       (name:
         let wrong = allowed: [ (line "kernelOptions.${name}" options.${name} allowed) ];
