@@ -59,8 +59,8 @@ fetch: tools ## Bring what the locks name into the Nix store; ROOTS=machines or 
 locks: tools ## Resolve pkgs/roots.toml anew, rewrite pkgs/locks and show the table of versions
 	@$(PYTHON) pkgs/fetch lock
 
-mirror: tools ## Copy all locked inputs into the folder DIR; FETCH_MIRROR=DIR make … takes them from there
-	@$(PYTHON) pkgs/fetch mirror $(DIR)
+mirror: tools ## Copy all locked inputs, or what ROOTS need, into the folder DIR; FETCH_MIRROR=DIR make … takes them from there
+	@$(PYTHON) pkgs/fetch mirror $(DIR) $(ROOTS)
 
 build: fetch $(KEY) ## Build the image and talosctl
 	@mkdir -p build/bin
@@ -260,7 +260,7 @@ peers: fetch ## The servers that tests let nodes talk to: dnsmasq, chrony, radvd
 devenv: fetch
 	@nix build .#workstation --out-link build/workstation
 
-reproducible: build ## Build everything a second time, and the image in an empty store, and compare; KERNEL=1, KUBERNETES=1 these, too
+reproducible: build ## Build everything a second time, the image in an empty store without a network, too, and compare; KERNEL=1, KUBERNETES=1 these, too
 	@$(PYTHON) pkgs/fetch fetch coredns etcd flannel kernel kernel-source kernel-hardening media kubernetes
 	@KERNEL=$(KERNEL) KUBERNETES=$(KUBERNETES) sh pkgs/checks/rebuild.sh $(SYSTEM)
 	@sh pkgs/checks/elsewhere.sh $(PYTHON)

@@ -159,11 +159,21 @@ rec {
       kernel = kernels.withOptions ((if tracing then kernels.tracing.options else { }) // kernelOptions);
       layer = makeLayer { boot = grub.disk; config = if config == "" then "" else checkConfig config; };
       image = makeSquashfs layer;
-      archives = if extensions == [ ] then [ ] else [ (make.archive extensions) ];
-      initramfs = join ([ (makeInitramfs image) ] ++ archives ++ stamps);
+      initramfs = join (
+        (if extensions == [ ] then [ (makeInitramfs image) ]
+        else [ (make.microcode extensions) (makeInitramfs image) (make.archive extensions) ])
+        ++ stamps
+      );
     in
     {
       inherit initramfs;
+      sbom = if extensions == [ ] then sbom else build {
+        name = "talos.spdx.json";
+        command = [ "python3.13" "${./sbom}/merge.py" ];
+        product = "Talos";
+        inherit sbom version;
+        extensions = map (extension: "${extension}") extensions;
+      };
       inherit (kernel) kernel;
       kernel-config = kernel.config;
       squashfs = if extensions == [ ] then image else make.squashfs (makeRootfs layer) extensions;

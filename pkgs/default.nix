@@ -64,7 +64,7 @@ rec {
     inherit (modules) rootfs squashfs stamp sbom licenses size;
     sbom-images = modules.sbomImages;
     talosctl-portable = portable.file;
-    inherit (modules.extensions) qemu-guest-agent;
+    inherit (modules.extensions) amd-ucode intel-ucode qemu-guest-agent;
     # For tests: a node with two extensions, one of them without a condition that a container lacks.
     extended = (modules.image { extensions = [ modules.extensions.qemu-guest-agent hello ]; }).squashfs;
     inherit (image) disk-image initramfs iso netboot release;

@@ -8,6 +8,7 @@ let
   };
 
   descriptions = builtins.mapAttrs (_: floor: floor.about) floors // {
+    amd-ucode = "a system extension: microcode for AMD's processors";
     api = "the Python modules of the API's .proto files";
     cni = "the CNI plugin that is no package of Debian's";
     coredns = "CoreDNS, compiled from locked modules";
@@ -25,6 +26,7 @@ let
     images-previous = "the container images of Kubernetes' minor version before";
     init = "the early init, which checks and mounts the system image";
     initramfs = "what the kernel unpacks: early init and system image";
+    intel-ucode = "a system extension: microcode for Intel's processors";
     iso = "an ISO for BIOS and UEFI";
     kernel = "the kernel, hardened and monolithic";
     kernel-config = "the kernel's configuration";

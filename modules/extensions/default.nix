@@ -34,6 +34,14 @@ rec {
     tree = compose "extensions-tree" [ "--tree" ] extensions;
   };
 
+  # The processors' microcode in them, as an archive for the beginning of an initramfs; empty when there is none.
+  microcode = extensions: build {
+    name = "microcode.cpio";
+    command = [ "python3.13" ../initramfs/microcode.py ];
+    PYTHONPATH = "${python.folders.upgrade}:${python.folders.system}";
+    extensions = map (extension: "${extension}") extensions;
+  };
+
   # An extension whose service is a program from Debian: `programs` are copied from the packages of `debian`, with their
   # libraries. `folder` holds manifest.yaml and NAME.yaml, the service's definition; @version@ there is `version`.
   debianService = { name, debian, debs, version, programs, folder }: build {
@@ -53,5 +61,30 @@ rec {
     version = inputs.versions.qemu-guest-agent;
     programs = [ "usr/sbin/qemu-ga" ];
     folder = ./qemu-guest-agent;
+  };
+
+  # An extension of firmware from Debian: all files of `folders` below /usr/lib/firmware.
+  debianFirmware = { name, package, folders, manifest }: build {
+    inherit name folders manifest;
+    version = inputs.versions.${package};
+    command = [ "python3.13" ./firmware.py ];
+    debian = roots.microcode;
+    debs = builtins.filter (deb: builtins.match "${package}_.*" deb.name != null) inputs.debs.microcode;
+    lock = ../../pkgs/locks/debian.json;
+    sbom = ../sbom;
+  };
+
+  intel-ucode = debianFirmware {
+    name = "intel-ucode";
+    package = "intel-microcode";
+    folders = [ "intel-ucode" ];
+    manifest = ./intel-ucode/manifest.yaml;
+  };
+
+  amd-ucode = debianFirmware {
+    name = "amd-ucode";
+    package = "amd64-microcode";
+    folders = [ "amd-ucode" ];
+    manifest = ./amd-ucode/manifest.yaml;
   };
 }

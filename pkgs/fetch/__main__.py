@@ -5,7 +5,8 @@
     python3 pkgs/fetch fetch --all   the same, with all of them
     python3 pkgs/fetch lock          resolve roots.toml again and rewrite the locks
     python3 pkgs/fetch lock go       the same for the Go modules alone
-    python3 pkgs/fetch mirror DIR    copy all of them, of every root, into a folder that FETCH_MIRROR names
+    python3 pkgs/fetch mirror DIR    copy all of them, of every root, into a folder that FETCH_MIRROR names;
+                                     with ROOT …, what is fetched with these roots alone
     python3 pkgs/fetch check ROOT …  fail unless all of that is in the store
 
 Runs on the host's own Python (3.11 or newer) with nothing but the standard library, because it runs before
@@ -101,14 +102,15 @@ def run_lock(parts: list[str]) -> None:
 
 def run_mirror(words: list[str]) -> None:
     """Copy all locked inputs into a folder, from which FETCH_MIRROR brings them again."""
-    if len(words) != 1:
+    if not words:
         raise FetchError("which folder? make mirror DIR=/some/where")
-    run_fetch(["--all"])
-    items = [item for item in dict.fromkeys(locks.inputs_of(locks.on_demand_names())) if not item.recursive]
+    roots = locks.expand(words[1:]) or locks.on_demand_names()
+    run_fetch(roots)
+    items = [item for item in dict.fromkeys(locks.inputs_of(roots)) if not item.recursive]
     paths = [store.real_path(store.store_path(item)) for item in items]
     copied = download.copy_to(Path(words[0]), items, paths)
     log(
-        f"mirror: {words[0]} has all {len(items)} inputs, {copied} of them new; "
+        f"mirror: {words[0]} has {len(items)} inputs, {copied} of them new; "
         f"{download.MIRROR}={words[0]} make fetch takes them from there"
     )
 

@@ -29,9 +29,9 @@ class Archive:
     uri: str
     options: str
 
-    def source(self, suite: str, component: str) -> str:
+    def source(self, suite: str, components: str) -> str:
         """Write the line of sources.list."""
-        return f"deb {self.options} {self.uri} {suite} {component}\n"
+        return f"deb {self.options} {self.uri} {suite} {components}\n"
 
 
 def archive_of(suite: str) -> str:
@@ -91,11 +91,11 @@ def environment(*, fresh: bool = False) -> dict[str, str]:
     for folder in ("lists/partial", "cache/archives/partial", "empty"):
         (APT / folder).mkdir(parents=True, exist_ok=True)
     (APT / "status").touch()
-    component = read_roots()["debian"]["component"]
+    components = " ".join(read_roots()["debian"]["components"])
     suites = [suite for suite in all_suites() if archive_of(suite) in archives]
     if skipped := set(all_suites()) - set(suites):
         log(f"fetch: WARNING: {', '.join(sorted(skipped))} is left out; set {SECURITY_MIRROR}=<archive URI>")
-    source = "".join(archives[archive_of(suite)].source(suite, component) for suite in suites)
+    source = "".join(archives[archive_of(suite)].source(suite, components) for suite in suites)
     options = {
         "Dir::State": APT,
         "Dir::State::Lists": APT / "lists",

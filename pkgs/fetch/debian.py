@@ -26,7 +26,8 @@ def parse_uris(
     usual = read_roots()["debian"]["suite"]
     found: dict[str, Any] = {}
     for match in filter(None, map(URI_LINE.match, text.splitlines())):
-        name, version, arch = match["file"].removesuffix(".deb").split("_")
+        file = match["file"].replace("%7e", "~")  # as apt-get download names it
+        name, version, arch = file.removesuffix(".deb").split("_")
         suite = suites.get(name, usual)
         security = archives.get(archive.SECURITY)
         if security and match["uri"].startswith(f"{security.uri}/"):
@@ -36,7 +37,7 @@ def parse_uris(
             "arch": arch,
             "suite": suite,
             "sha256": match["sha256"],
-            "file": match["file"],
+            "file": file,
             "path": unquote(match["uri"].removeprefix(f"{archives[archive.archive_of(suite)].uri}/")),
             "size": int(match["size"]),
         }

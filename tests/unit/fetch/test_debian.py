@@ -32,6 +32,11 @@ def test_a_line_of_print_uris() -> None:
     }
 
 
+def test_a_file_is_named_as_apt_downloads_it() -> None:
+    found = parse_uris(line("debian/pool/f", "foo_1%3a2%7ertm_amd64.deb"), {}, ARCHIVES)
+    assert found["foo"]["file"] == "foo_1%3a2~rtm_amd64.deb"
+
+
 def test_a_package_of_another_suite_is_locked_as_such() -> None:
     found = parse_uris(line("debian/pool", "tool_1_all.deb"), {"tool": "trixie-backports"}, ARCHIVES)
     assert (found["tool"]["suite"], found["tool"]["path"]) == ("trixie-backports", "pool/tool_1_all.deb")

@@ -21,7 +21,7 @@ ROOTS = """
 [groups]
 [debian]
 suite = "trixie"
-component = "main"
+components = ["main"]
 [debian.roots.bootstrap]
 packages = ["busybox-static"]
 [debian.roots.app]
@@ -73,6 +73,21 @@ class Checkout:
             [sys.executable, "-B", str(self.folder / "pkgs/fetch"), *words],
             env=usual | mirror | config | env,
             text=True,
+            capture_output=True,
+            check=False,
+        )
+
+    def build(self, root: str, *, store: str) -> subprocess.CompletedProcess[str]:
+        """Build the inputs of a root as the flake names them: in a store of its own, without a network."""
+        path = self.folder.parent / store
+        shutil.copyfile(PKGS / "inputs.nix", self.folder / "pkgs/inputs.nix")
+        inputs = f"(import {self.folder}/pkgs/inputs.nix).debs.{root}"
+        config = f"sandbox = false\nbuild-users-group =\nsubstituters =\nstore = {path}"
+        return subprocess.run(
+            ["unshare", "--net", "nix-build", "--no-out-link", "--expr", inputs],
+            env={**os.environ, "NIX_CONFIG": config},
+            text=True,
+            errors="replace",
             capture_output=True,
             check=False,
         )
@@ -184,3 +199,7 @@ def test_a_machine_without_clients_fetches_and_a_mirror_needs_no_network(
     done = checkout.fetch(store="offline", LOCKED="1", PATH=str(bare), **offline)
     assert done.returncode == 0, done.stderr
     assert "all 4 inputs are in the store" in done.stderr
+    built = checkout.build("app", store="offline")
+    assert built.returncode == 0, built.stderr
+    missing = checkout.build("app", store="empty")
+    assert "missing input app_1_amd64.deb: run `make fetch`" in missing.stderr

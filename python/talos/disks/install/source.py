@@ -12,6 +12,7 @@ from talos.upgrade.release.initramfs import (
     DIGEST,
     DIGESTS,
     EXTENSIONS,
+    FIRMWARE,
     IMAGE,
     INIT,
     RELEASE,
@@ -19,6 +20,7 @@ from talos.upgrade.release.initramfs import (
     read_digests,
     read_folder,
     read_initramfs,
+    read_microcode,
 )
 from talos.upgrade.slots.grub.loader import DIRECTORY as BOOT_DIRECTORY
 from talos.upgrade.slots.grub.loader import BootImages, load_images
@@ -72,6 +74,7 @@ class RunningSystem:
     directory: Path
     version: str
     boot: BootImages
+    firmware: Path = FIRMWARE
 
     @property
     def has_kernel(self) -> bool:
@@ -88,6 +91,7 @@ class RunningSystem:
 
     def read_initramfs(self) -> Iterator[bytes]:
         """The very bytes of the release."""
+        yield from read_microcode(self.firmware)
         yield from read_initramfs(self.directory / INIT, self.directory / IMAGE)
         for name in (EXTENSIONS, RELEASE):
             yield from read_folder(self.directory / name, name)
@@ -116,11 +120,13 @@ class RunningSystem:
                 )
 
 
-def load_source(version: str, directory: Path = SHOWN, boot: Path = BOOT_DIRECTORY) -> RunningSystem:
+def load_source(
+    version: str, directory: Path = SHOWN, boot: Path = BOOT_DIRECTORY, firmware: Path = FIRMWARE
+) -> RunningSystem:
     """The system that runs; UserError when it was not started from an initramfs that is still there."""
     for name in (INIT, IMAGE, DIGEST):
         if not (directory / name).is_file():
             raise UserError(
                 f"{directory / name} is missing", where="install", hint="boot from an ISO or by PXE"
             )
-    return RunningSystem(directory=directory, version=version, boot=load_images(boot))
+    return RunningSystem(directory=directory, version=version, boot=load_images(boot), firmware=firmware)

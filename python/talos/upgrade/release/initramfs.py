@@ -6,6 +6,9 @@ the very bytes of the release to its disk. Format: cpio "newc", ``Documentation/
 More archives may follow, each with one folder: the extensions, then the release's identity. The kernel
 unpacks one after the other. So the system image does not change with the commit that it was built from, nor
 with the keys that it trusts.
+
+One may come before: the processors' microcode, when an extension has some. The kernel reads it where it lies,
+before anything is unpacked: ``Documentation/arch/x86/microcode.rst``.
 """
 
 import stat
@@ -31,6 +34,12 @@ NEEDED = "signatures"
 MAX_KEYS = 16
 MAX_KEY = 4096
 """Bytes of a file with a public key in PEM."""
+FIRMWARE = Path("/usr/lib/firmware")
+MICROCODE = {"intel-ucode": "GenuineIntel.bin", "amd-ucode": "AuthenticAMD.bin"}
+"""Folders of firmware, and the names under which the kernel looks for what is in them."""
+_MICROCODE_FOLDER = "kernel/x86/microcode"
+_MICROCODE_ALIGNMENT = 16
+"""Bytes. The processor reads it in place: volume 3A of Intel's manual, "Microcode Update Loader"."""
 TRAILER = "TRAILER!!!"
 """The name of an archive's last member."""
 MAGIC = b"070701"
@@ -47,6 +56,36 @@ def read_initramfs(init: Path, image: Path) -> Iterator[bytes]:
     yield from _add(DIGEST, stat.S_IFREG | 0o444, len(digest))
     yield digest + _padding(len(digest))
     yield from _add(TRAILER, 0, 0)
+
+
+def read_microcode(firmware: Path = FIRMWARE) -> Iterator[bytes]:
+    """The archive that comes first, of the microcode in a folder of firmware; nothing when there is none."""
+    found = {MICROCODE[name]: _list_microcode(firmware / name) for name in sorted(MICROCODE)}
+    if not any(found.values()):
+        return
+    place = 0
+    for parent in ("kernel", "kernel/x86", _MICROCODE_FOLDER):
+        for piece in _add(parent, stat.S_IFDIR | 0o755, 0):
+            place += len(piece)
+            yield piece
+    for name, paths in found.items():
+        if paths:
+            size = sum(path.stat().st_size for path in paths)
+            inside = f"{_MICROCODE_FOLDER}/{name}"
+            # Zeros after the name are a part of it that no reader sees.
+            inside += "\0" * (-(place + HEADER + len(inside) + 1) % _MICROCODE_ALIGNMENT)
+            for piece in _add(inside, stat.S_IFREG | 0o444, size):
+                place += len(piece)
+                yield piece
+            for path in paths:
+                yield from read_pieces(path)
+            yield _padding(size)
+            place += size + len(_padding(size))
+    yield from _add(TRAILER, 0, 0)
+
+
+def _list_microcode(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
 
 
 def read_folder(folder: Path, name: str) -> Iterator[bytes]:

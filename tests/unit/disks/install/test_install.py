@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from talos.system.block.meta import parse_meta
 from talos.system.errors import UserError
 from talos.system.files import hash_file
 from talos.upgrade.release.initramfs import read_initramfs
+from talos.upgrade.release.unpack import read_members
 
 from .world import FolderTarget, make_disk, make_job, make_request, make_source
 
@@ -182,3 +184,23 @@ async def test_the_slot_has_the_extensions_and_the_identity_too(tmp_path: Path) 
     (source.directory / "extensions/000.agent.sqsh").write_text("altered")
     with pytest.raises(UserError, match=r"extensions/000\.agent\.sqsh: has the digest"):
         source.check()
+
+
+async def test_the_slot_begins_with_the_microcode(tmp_path: Path) -> None:
+    source = make_source(tmp_path / "source")
+    before = b"".join(source.read_initramfs())
+    firmware = tmp_path / "firmware"
+    for name, size in (("amd-ucode/b.bin", 30), ("intel-ucode/06-01", 1024), ("intel-ucode/06-00", 2048)):
+        (firmware / name).parent.mkdir(parents=True, exist_ok=True)
+        (firmware / name).write_bytes(name.encode().ljust(size, b"."))
+    data = b"".join(replace(source, firmware=firmware).read_initramfs())
+    assert data.endswith(before)
+    found = {member.name: b"".join(member.content) for member in read_members([data])}
+    folder = "kernel/x86/microcode"
+    amd, intel = found[f"{folder}/AuthenticAMD.bin"], found[f"{folder}/GenuineIntel.bin"]
+    assert (amd[:15], intel[:17], intel[2048:2065]) == (
+        b"amd-ucode/b.bin",
+        b"intel-ucode/06-00",
+        b"intel-ucode/06-01",
+    )
+    assert (data.index(amd) % 16, data.index(intel) % 16) == (0, 0), "the processor reads it in place"
