@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from typing import cast
 
@@ -16,6 +17,11 @@ CONNECT_TIMEOUT = 20.0
 """gRPC's minimum connect timeout."""
 FAILOVER_TIMEOUT = 5.0  # seconds
 """How long one of several endpoints may take before the next is tried."""
+KEEPALIVE = {socket.TCP_KEEPIDLE: 15, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}
+"""A node whose power is cut sends nothing any more: half a minute of silence is the end of a call.
+
+Seconds, and how often. HTTP/2's pings are no way: a server may take those of a waiting client for abuse.
+"""
 
 
 class ConnectionLostError(RpcError):
@@ -63,15 +69,16 @@ class NodeChannel:
             if self._target.proxy_url:
                 from talos.client.proxy import connect_through
 
-                socket = await connect_through(self._target.proxy_url, self.endpoint)
+                tunnel = await connect_through(self._target.proxy_url, self.endpoint)
                 transport, connection = await loop.create_connection(
-                    Http2Connection, sock=socket, ssl=self._context, server_hostname=name
+                    Http2Connection, sock=tunnel, ssl=self._context, server_hostname=name
                 )
             else:
                 transport, connection = await loop.create_connection(
                     Http2Connection, name, self.endpoint.port, ssl=self._context, server_hostname=name
                 )
         self._check_peer(transport)
+        _probe(transport)
         return connection
 
     def _check_peer(self, transport: asyncio.Transport) -> None:
@@ -104,3 +111,11 @@ class NodeChannel:
         else:
             refusal = explain(self.endpoint, lost)
         return ConnectionLostError(Code.UNAVAILABLE, str(refusal))
+
+
+def _probe(transport: asyncio.Transport) -> None:
+    """Have the kernel find out that the other side is gone, which a call that waits for it can't."""
+    connection = cast("socket.socket", transport.get_extra_info("socket"))
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in KEEPALIVE.items():
+        connection.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -2,9 +2,11 @@
 
 import socket
 import threading
+from pathlib import Path
 
 import pytest
 from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import Message
 from tests.unit.talosctl.fake import Client, FakeNode
 
 from talos.api.machine import machine_pb2 as machine
@@ -110,3 +112,19 @@ def test_bad_endpoint(client: Client) -> None:
     result = client("version")
     assert result.code == 1
     assert 'the scheme "http" is not supported' in result.err
+
+
+def test_the_kernel_probes_a_node_that_is_silent(client: Client, node: FakeNode) -> None:
+    timers: list[str] = []
+
+    def answer(_request: Message, _metadata: object) -> machine.VersionResponse:
+        remote = f"0100007F:{node.port:04X}"
+        rows = (row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:])
+        # proc_net_tcp.rst: the timer that runs, 02 for keepalive, and the jiffies that are left of it.
+        timers.extend(row[5] for row in rows if row[2] == remote and row[3] == "01")
+        return machine.VersionResponse(messages=[machine.Version()])
+
+    node.on(VERSION, Empty, answer)
+    client.configure([f"127.0.0.1:{node.port}"], ["10.0.0.2"])
+    assert client("version").code == 0
+    assert [timer.partition(":")[0] for timer in timers] == ["02"], timers
