@@ -13,16 +13,15 @@ let
     filter = path: _: builtins.match ".*/driver(/[^/]+[.]py)?" path != null;
   };
 
-  # A test is built from the assets that its line ASSETS = ("one", "two") names, and from no others. A test that saves
+  # A test is built from the assets that its statement ASSETS = ("one", "two") names, and from no others. A test that saves
   # its machines is an asset, too.
   listed = entry:
     let
       file = if entries.${entry} == "directory" then ./. + "/${entry}/test.py" else ./. + "/${entry}";
-      lines = builtins.filter builtins.isString (builtins.split "\n" (builtins.readFile file));
-      found = builtins.filter (match: match != null) (map (builtins.match "ASSETS = [(](.*)[)]") lines);
+      found = builtins.filter builtins.isList (builtins.split "\nASSETS = [(]([^)]*)[)]" (builtins.readFile file));
       words = builtins.split "\"([a-z-]+)\"" (builtins.head (builtins.head found));
     in
-    if found == [ ] then throw "${entry}: there is no line ASSETS = (\"...\",)"
+    if found == [ ] then throw "${entry}: there is no ASSETS = (\"...\",)"
     else map builtins.head (builtins.filter builtins.isList words);
 
   # The argv that runs a module of the driver with these assets.

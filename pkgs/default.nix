@@ -43,6 +43,8 @@ let
       faulty-initramfs = modules.makeFaulty (map (folder: python.makeFolder folder ../nixos-tests/faults/${folder}) [ "apid" "machined" ]);
       inherit (modules.media) disk-image iso netboot release;
       release-tool = release "release";
+      images = images.cluster;
+      inherit discovery;
       inherit (kernel) kernel;
       boot-loader = modules.grub.disk;
       extensions = modules.extensions.archive [ modules.extensions.qemu-guest-agent ];

@@ -60,8 +60,12 @@ def make_arguments(node: Node, files: Files, *, name: str, index: int, port: int
     if files.cdrom is not None:
         argv += ["-drive", f"id=cdrom,file={files.cdrom},format=raw,media=cdrom,readonly=on,if=none"]
         argv += ["-device", "ide-cd,drive=cdrom,bus=ide.1,bootindex=60"]
-    forward = f"hostfwd=tcp:127.0.0.1:{port}-:{API_PORT}"
-    argv += ["-netdev", ",".join(("user", "id=n0", forward, *node.network))]
+    if node.address:
+        assert files.lan, "a machine with an address needs the network that machines share"
+        argv += ["-netdev", _join("n0", files.lan)]
+    else:
+        forward = f"hostfwd=tcp:127.0.0.1:{port}-:{API_PORT}"
+        argv += ["-netdev", ",".join(("user", "id=n0", forward, *node.network))]
     card = f"virtio-net-pci,id=card0,netdev=n0,mac={mac(index)}"
     if node.netboot:
         argv += ["-device", f"{card},bootindex=70"]
@@ -70,10 +74,14 @@ def make_arguments(node: Node, files: Files, *, name: str, index: int, port: int
             "-device",
             f"{card},romfile=",
         ]  # a machine that finds nothing else must not boot from the network
-    if files.lan is not None:
-        argv += ["-netdev", f"stream,id=n1,server=off,addr.type=unix,addr.path={files.lan},reconnect-ms=100"]
+    if node.lan and files.lan is not None:
+        argv += ["-netdev", _join("n1", files.lan)]
         argv += ["-device", f"virtio-net-pci,id=card1,netdev=n1,mac={mac(index, 1)},romfile="]
     return argv
+
+
+def _join(name: str, hub: Path) -> str:
+    return f"stream,id={name},server=off,addr.type=unix,addr.path={hub},reconnect-ms=100"
 
 
 def _boot(node: Node, files: Files) -> list[str]:

@@ -53,27 +53,42 @@ def knock(port: int, seconds: float = 3) -> None:
 class Client:
     """talosctl with the machine's address. ``talosconfig`` is set once the machine belongs to a cluster."""
 
-    def __init__(self, program: Path, port: int, home: Path) -> None:
-        """``home`` keeps talosctl away from the user's own files."""
+    def __init__(
+        self, program: Path, port: int, home: Path, *, endpoints: str = "", nodes: str = "127.0.0.1"
+    ) -> None:
+        """``home`` keeps talosctl away from the user's own files.
+
+        ``endpoints`` are several ports instead of the one, ``nodes`` the addresses that are asked over them.
+        """
         self.program, self.port, self._home = program, port, home
+        self._endpoints, self._nodes = endpoints or f"127.0.0.1:{port}", nodes
         self.talosconfig: Path | None = None
         self.calls = 0
         """Commands that were run."""
 
     def argv(self, arguments: Sequence[str], *, insecure: bool) -> list[str]:
         """The command, as one may paste it."""
-        address = f"127.0.0.1:{self.port}"
         if insecure:
-            return [str(self.program), *arguments, "--insecure", "--nodes", address]
+            return [str(self.program), *arguments, "--insecure", "--nodes", self._endpoints]
         where = ["--talosconfig", str(self.talosconfig)] if self.talosconfig else []
-        return [str(self.program), *where, "--endpoints", address, "--nodes", "127.0.0.1", *arguments]
+        return [
+            str(self.program),
+            *where,
+            *("--endpoints", self._endpoints),
+            *("--nodes", self._nodes),
+            *arguments,
+        ]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the command gets of the test's environment."""
+        return {"HOME": str(self._home), "PATH": os.environ.get("PATH", ""), "NO_COLOR": "1"}
 
     def run(self, *arguments: str, insecure: bool = False, check: bool = True, seconds: float = 60) -> Result:
         """Run talosctl; with ``check`` a failure shows its whole output."""
         self.calls += 1
-        environment = {"HOME": str(self._home), "PATH": os.environ.get("PATH", ""), "NO_COLOR": "1"}
         argv = self.argv(arguments, insecure=insecure)
-        return run(argv, env=environment, check=check, seconds=seconds)
+        return run(argv, env=self.environment, check=check, seconds=seconds)
 
     def get(self, *arguments: str, insecure: bool = False) -> list[Document]:
         """Resources as documents."""

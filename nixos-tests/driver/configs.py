@@ -13,9 +13,10 @@ SECRETS = "secrets.yaml"
 class Cluster:
     """Secrets, configs and a talosconfig of one cluster."""
 
-    def __init__(self, talosctl: Path, folder: Path, name: str = "vm") -> None:
+    def __init__(self, talosctl: Path, folder: Path, name: str = "vm", endpoint: str = ENDPOINT) -> None:
         """Generate the secrets, unless they are there."""
         self._talosctl, self._folder, self._name = talosctl, folder, name
+        self._endpoint = endpoint
         folder.mkdir(parents=True, exist_ok=True)
         self.secrets = folder / SECRETS
         if not self.secrets.exists():
@@ -28,7 +29,7 @@ class Cluster:
         run([str(self._talosctl), *arguments], env=home)
 
     def _generate(self, kind: str, path: Path, *arguments: str) -> None:
-        base = ("gen", "config", self._name, ENDPOINT, "--with-secrets", str(self.secrets), "--force")
+        base = ("gen", "config", self._name, self._endpoint, "--with-secrets", str(self.secrets), "--force")
         sans = ("--additional-sans", "127.0.0.1")
         self._run(*base, *sans, "--output-types", kind, "--output", str(path), *arguments)
 

@@ -4,14 +4,14 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from re import Match
 
 from driver.accelerator import Accelerator
-from driver.arguments import Files, make_arguments
+from driver.arguments import API_PORT, Files, make_arguments
 from driver.assets import Assets
 from driver.client import Client, Document, at, knock
 from driver.console import Console
@@ -47,15 +47,18 @@ class Surroundings:
 class Machine:
     """A machine that is off, or runs in a QEMU; its disks outlive that."""
 
-    def __init__(self, name: str, node: Node, around: Surroundings, *, index: int, port: int) -> None:
-        """Make its disks; it stays off."""
+    def __init__(
+        self, name: str, node: Node, around: Surroundings, *, index: int, ports: Mapping[int, int]
+    ) -> None:
+        """Make its disks; it stays off. ``ports`` are those on loopback that lead to ports of the machine."""
         self.name, self.node, self._around, self._index = name, node, around, index
         self.folder = around.folder / name
         self.folder.mkdir(parents=True, exist_ok=True)
         self.console = Console(
             lambda line: around.show(f"{name} | {line}"), is_emulated=around.accelerator.is_emulated
         )
-        self.client = Client(around.talosctl, port, self.folder)
+        self.ports = ports
+        self.client = Client(around.talosctl, ports[API_PORT], self.folder)
         self.lan: Path | None = None
         self.cdrom: Path | None = around.assets.path(node.cdrom) if node.cdrom else None
         self.initramfs: Path | None = None
@@ -265,7 +268,7 @@ class Machine:
         self._set_link(up=True)
 
     def _set_link(self, *, up: bool) -> None:
-        for card in ("card0", "card1") if self.lan else ("card0",):
+        for card in ("card0", "card1") if self.node.lan else ("card0",):
             self.monitor.execute("set_link", name=card, up=up)
 
     def send_console(self, text: str) -> None:

@@ -47,6 +47,11 @@ class Node:
     """A device that resets the machine when it is not fed: the i6300esb of QEMU and libvirt."""
     lan: bool = False
     """A second network card, on the network that the test's machines share."""
+    address: str = ""
+    """The only card is on the network that the machines share, which leads to the test as one of its own
+    would; the machine is expected to give itself this address."""
+    ports: tuple[int, ...] = ()
+    """Of a machine with an ``address``: what the test reaches beside the API."""
     netboot: bool = False
     """The network card comes first in the firmware's boot order, after disks that can be booted."""
     network: tuple[str, ...] = ()

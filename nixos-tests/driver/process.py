@@ -25,15 +25,21 @@ def _die_with_parent() -> None:
 
 
 def start_process(
-    argv: Sequence[str], *, log: Path, stdin: int = subprocess.DEVNULL, stdout: int | None = None
+    argv: Sequence[str],
+    *,
+    log: Path,
+    stdin: int = subprocess.DEVNULL,
+    stdout: int | None = None,
+    env: dict[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a program that dies with this one. Its output goes to ``log``, unless ``stdout`` is a pipe."""
+    """Start a program that dies with this one. Its output goes to ``log``, unless ``stdout`` is another."""
     with log.open("ab") as file:
         process = subprocess.Popen(
             list(argv),
             stdin=stdin,
             stdout=file if stdout is None else stdout,
             stderr=file,
+            env=env,
             preexec_fn=_die_with_parent,
         )
     CLOCK.watch(process.pid, lambda: process.returncode is None)

@@ -17,6 +17,8 @@ FIRST = "v1.15.0-alpha.0"
 """What the machines run before they are upgraded."""
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
+NAME_ANNOTATION = "io.containerd.image.name"
+"""Of an archive's manifest: the image's whole name."""
 EFI_LOADER = "BOOTX64.EFI"
 BOOT_LOADER = ("boot.img", "core.img", EFI_LOADER)
 NO_SYSTEM = pack_file("rootfs.sqsh.sha256", b"0" * 64 + b"\n")
@@ -132,6 +134,15 @@ class Releases:
         self._web.serve(f"{base}/manifests/{tag}", manifest.decode(), MANIFEST)
         for blob in blobs.iterdir():
             self._web.serve_file(f"{base}/blobs/sha256:{blob.name}", blob)
+
+    def offer_archives(self, folder: Path) -> None:
+        """Offer the images of a folder of OCI archives by the names in them."""
+        for archive in sorted(folder.glob("*.tar")):
+            with tarfile.open(archive) as tar:
+                index = tar.extractfile("index.json")
+                assert index, f"{archive} is no OCI archive"
+                manifests = json.load(index)["manifests"]
+            self.offer(archive, manifests[0]["annotations"][NAME_ANNOTATION])
 
     def offer_empty(self, tag: str) -> str:
         """Offer an image without layers, of which a machine stores two small files; its name."""

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from driver.accelerator import Accelerator
+from driver.arguments import API_PORT
 from driver.assets import Assets
-from driver.configs import Cluster
+from driver.configs import ENDPOINT, Cluster
+from driver.discovery import Discovery
 from driver.disks import make_iso
 from driver.failure import Failed
-from driver.hub import Hub
+from driver.hub import Forward, Hub
 from driver.machine import Machine, Surroundings
 from driver.node import Node
 from driver.programs import Programs
@@ -69,14 +71,32 @@ class World(Mapping[str, Machine]):
         """What is kept of this test when it has passed; :func:`driver.saved.save` makes it."""
         self._hub: Hub | None = None
         self._web: WebServer | None = None
+        self._discovery: Discovery | None = None
         self._machines = {
-            name: Machine(name, node, around, index=index, port=(ports or {}).get(name) or free_port())
+            name: Machine(
+                name,
+                node,
+                around,
+                index=index,
+                ports={
+                    API_PORT: (ports or {}).get(name) or free_port(),
+                    **{port: free_port() for port in node.ports},
+                },
+            )
             for index, (name, node) in enumerate(nodes.items(), start=1)
         }
-        if lan := [name for name, node in nodes.items() if node.lan]:
-            self._hub = Hub(programs, folder, lan)
+        if lan := [name for name, node in nodes.items() if node.lan or node.address]:
+            self._hub = Hub(programs, folder, lan, self._make_forwards())
             for name, path in self._hub.sockets.items():
                 self._machines[name].lan = path
+
+    def _make_forwards(self) -> list[Forward]:
+        return [
+            Forward(port=port, address=machine.node.address, target=target)
+            for machine in self._machines.values()
+            if machine.node.address
+            for target, port in machine.ports.items()
+        ]
 
     def __getitem__(self, name: str) -> Machine:
         return self._machines[name]
@@ -86,6 +106,19 @@ class World(Mapping[str, Machine]):
 
     def __len__(self) -> int:
         return len(self._machines)
+
+    @property
+    def hub(self) -> Hub:
+        """The network that machines share."""
+        assert self._hub, "no machine of this test is on a shared network"
+        return self._hub
+
+    @property
+    def discovery(self) -> str:
+        """Our own discovery server's address for machines, started on first use."""
+        if self._discovery is None:
+            self._discovery = Discovery(self.assets, self.folder, free_port())
+        return self._discovery.url
 
     @property
     def web(self) -> WebServer:
@@ -98,9 +131,9 @@ class World(Mapping[str, Machine]):
         """Releases of a key of the test's own."""
         return Releases(self.assets, self.web, self.folder)
 
-    def cluster(self, name: str = "vm") -> Cluster:
+    def cluster(self, name: str = "vm", endpoint: str = ENDPOINT) -> Cluster:
         """Secrets and configs of a cluster: a new one, or that of machines that were taken."""
-        return Cluster(self.talosctl, self.folder / f"cluster-{name}", name)
+        return Cluster(self.talosctl, self.folder / f"cluster-{name}", name, endpoint)
 
     def iso(self, label: str, **files: str) -> Path:
         """An ISO volume; the files' names have their dot written as two underscores."""
@@ -123,7 +156,8 @@ class World(Mapping[str, Machine]):
         """Switch everything off."""
         for machine in self._machines.values():
             machine.close()
-        if self._hub is not None:
-            self._hub.close()
+        for server in (self._hub, self._discovery):
+            if server is not None:
+                server.close()
         if self._web is not None:
             self._web.close()

@@ -10,7 +10,7 @@ from driver.assets import Assets
 from driver.client import Client, at, parse_documents
 from driver.disks import add_to_initramfs, pack_file
 from driver.failure import Failed
-from driver.hub import hub_arguments
+from driver.hub import Forward, hub_arguments
 from driver.node import Disk, Node
 from driver.programs import Programs
 
@@ -117,3 +117,15 @@ def test_a_file_is_added_to_an_initramfs(tmp_path: Path) -> None:
     assert data[start:] == pack_file("vmlinuz", b"kernel")
     assert b"vmlinuz\0" in data
     assert data.endswith(b"TRAILER!!!\0\0\0\0")
+
+
+def test_a_machine_with_an_address_is_reached_over_the_network_that_machines_share() -> None:
+    node = Node(boot="bios", address="10.0.2.11", ports=(2383,))
+    line = argv(node, Files(disks={}, qmp=QMP, lan=Path("/lan")))
+    assert "hostfwd" not in line
+    assert line.count("virtio-net-pci") == 1
+    assert "stream,id=n0,server=off,addr.type=unix,addr.path=/lan" in line
+    forwards = [Forward(port=50123, address="10.0.2.11", target=2383)]
+    hub = " ".join(hub_arguments([Path("/a")], Path("/q"), forwards, ["bootfile=x"]))
+    assert "user,id=out,hostfwd=tcp:127.0.0.1:50123-10.0.2.11:2383,bootfile=x" in hub
+    assert hub.count("hubid=0") == 2

@@ -56,7 +56,7 @@ def make_machine(folder: Path, *, stalls: int) -> Machine:
         talosctl=Path("/bin/false"),
         show=lambda _: None,
     )
-    return Machine("node", Node(boot="bios"), around, index=1, port=1)
+    return Machine("node", Node(boot="bios"), around, index=1, ports={50000: 1})
 
 
 def count_starts(folder: Path) -> int:

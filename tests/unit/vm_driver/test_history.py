@@ -5,7 +5,7 @@ import random
 from itertools import permutations
 
 import pytest
-from tests.harness.history import INITIAL, History, Operation, check_linearizability
+from driver.history import INITIAL, History, Operation, check_linearizability
 
 
 def operation(value: str, begin: float, end: float, *, write: bool = False) -> Operation:

@@ -1,0 +1,113 @@
+"""talosctl against several machines at once: over the API of any of them, to each by its address."""
+
+import json
+import re
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from driver.client import Client
+from driver.clock import CLOCK
+from driver.failure import Failed
+from driver.machine import Machine
+from driver.process import end_process, start_process
+from driver.retry import POLL_INTERVAL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What ``talosctl upgrade`` of several machines did: its exit code, and each one's row by its address."""
+
+    code: int
+    reason: str
+    rows: dict[str, dict[str, object]]
+    output: str
+
+    def results(self) -> list[object]:
+        """What became of each machine, in the order of the upgrade."""
+        return [row["result"] for row in self.rows.values()]
+
+
+class Upgrade:
+    """A running ``talosctl upgrade``; its limits are counted by the clock of the programs under test."""
+
+    def __init__(self, process: subprocess.Popen[bytes], folder: Path, seconds: float) -> None:
+        self._process, self._folder = process, folder
+        self._end = CLOCK.now() + seconds
+
+    @property
+    def output(self) -> str:
+        """What it has reported."""
+        return (self._folder / "stderr").read_text(errors="replace")
+
+    def wait_for(self, pattern: str) -> None:
+        """Wait until it has reported this."""
+        wanted = re.compile(pattern)
+        while not wanted.search(self.output):
+            if self._process.poll() is not None:
+                raise Failed(f"the upgrade ended before it reported /{pattern}/:\n{self.output}")
+            self._check_time(f"the upgrade reports /{pattern}/")
+            time.sleep(POLL_INTERVAL)
+
+    def finish(self) -> Outcome:
+        """Wait for its end."""
+        while self._process.poll() is None:
+            self._check_time("the upgrade ends")
+            time.sleep(POLL_INTERVAL)
+        code, text = self._process.returncode, (self._folder / "stdout").read_text()
+        if not text.strip():  # it was refused
+            return Outcome(code=code, reason=self.output, rows={}, output=self.output)
+        document = cast("dict[str, object]", json.loads(text))
+        rows = {str(row["node"]): row for row in cast("list[dict[str, object]]", document["nodes"])}
+        table = [f"{row['hostname']}: {row['result']}, away {row['secondsAway']} s" for row in rows.values()]
+        output = "\n".join([self.output.rstrip(), *table])
+        return Outcome(code=code, reason=str(document["reason"]), rows=rows, output=output)
+
+    def _check_time(self, what: str) -> None:
+        if CLOCK.now() > self._end:
+            end_process(self._process)
+            raise Failed(f"not in time: {what}\n{self.output}")
+
+
+class Fleet:
+    """The machines of a cluster, which have addresses on a network of their own."""
+
+    def __init__(
+        self, machines: Sequence[Machine], folder: Path, *, endpoints: Sequence[Machine] = ()
+    ) -> None:
+        """All of them accept the same client; the commands' output is kept below the folder.
+
+        ``endpoints`` are those that the way leads over, all when none are given.
+        """
+        self.machines, self._folder, first = machines, folder, machines[0]
+        self._client = Client(
+            first.client.program,
+            first.client.port,
+            first.folder,
+            endpoints=",".join(f"127.0.0.1:{machine.client.port}" for machine in endpoints or machines),
+            nodes=",".join(machine.node.address for machine in machines),
+        )
+        self._client.talosconfig = first.client.talosconfig
+
+    def without(self, machine: Machine) -> "Fleet":
+        """The same machines by a way that leads not over this one."""
+        others = [one for one in self.machines if one is not machine]
+        return Fleet(self.machines, self._folder, endpoints=others)
+
+    def begin_upgrade(self, image: str, *, seconds: float) -> Upgrade:
+        """Begin to upgrade all machines by one command; ``seconds`` are those of emulated processors."""
+        folder = self._folder / f"upgrade-{len(list(self._folder.glob('*')))}"
+        folder.mkdir(parents=True)
+        argv = self._client.argv(["upgrade", "--image", image, "-o", "json"], insecure=False)
+        with (folder / "stdout").open("wb") as stdout:
+            process = start_process(
+                argv, log=folder / "stderr", stdout=stdout.fileno(), env=self._client.environment
+            )
+        return Upgrade(process, folder, self.machines[0].patience.seconds(seconds))
+
+    def upgrade(self, image: str, *, seconds: float) -> Outcome:
+        """The same, to its end."""
+        return self.begin_upgrade(image, seconds=seconds).finish()
