@@ -59,6 +59,7 @@ class Setting:
     bounds: tuple[int, int] | None = None
     schemes: tuple[str, ...] = ()
     secret: bool = False
+    private: bool = False
     applies: Applies | None = None
     merge: Merge | None = None
     merge_key: str = ""
@@ -78,6 +79,7 @@ def setting(
     bounds: tuple[int, int] | None = None,
     schemes: tuple[str, ...] = (),
     secret: bool = False,
+    private: bool = False,
     applies: Applies | None = None,
     merge: Merge | None = None,
     merge_key: str = "",
@@ -86,7 +88,8 @@ def setting(
     """Declare a field. Without ``default`` it is None when absent; REQUIRED must be present.
 
     ``key`` is the YAML key where it is not the field's name in camel case. ``allowed``,
-    ``bounds`` and ``schemes`` hold for the value, or for each element of a list.
+    ``bounds`` and ``schemes`` hold for the value, or for each element of a list. A ``secret`` is never
+    shown; what is ``private`` may have one in it, and is for those daemons only that use it.
     ``merge_key`` names the keys, joined by ``|``, by whose values elements of a list are matched in a patch;
     what matches is merged, or replaced with REPLACE_BY_KEY.
     """
@@ -98,6 +101,7 @@ def setting(
         bounds=bounds,
         schemes=schemes,
         secret=secret,
+        private=private,
         applies=applies,
         merge=merge or (Merge.BY_KEY if merge_key else None),
         merge_key=merge_key,

@@ -50,7 +50,7 @@ class DaemonSpec:
     families: tuple[int, ...] = ()
     """Address families of its sockets, beside those of unix sockets."""
     config_secrets: tuple[str, ...] = ()
-    """Prefixes of ``module.Section.field``: the config's secrets that it sees; all others are withheld."""
+    """Prefixes of ``module.Section.field``: what it sees of the config's secret and private values."""
     listens: bool = False
     """PID 1 hands it a socket on a port of the loopback interface, which stays open while it is replaced."""
     audited: bool = False
@@ -223,7 +223,12 @@ KUBED = DaemonSpec(
         Input(*ids.MACHINE_TYPE),
     ),
     families=INTERNET,
-    config_secrets=("talos.config.documents.kubernetes.",),
+    config_secrets=(
+        "talos.config.documents.kubernetes.",
+        "talos.config.documents.v1alpha1.cluster.ClusterConfig.extra_manifest",
+        "talos.config.documents.v1alpha1.cluster.ClusterInlineManifest",
+        "talos.config.documents.v1alpha1.control_plane.",
+    ),
     listens=True,
     max_spec=MIB,
     large=(kinds.MANIFEST.type, kinds.EXTRA_MANIFESTS_CONFIG.type),

@@ -3,11 +3,12 @@
 from typing import Any
 
 import pytest
-from tests.unit.config.samples import ALL_KINDS, make_plain, secret_fields
+from tests.unit.config.samples import ALL_KINDS, all_fields, make_plain
 
 from talos.api.resource.config_pb2 import MachineConfigSpec
 from talos.api.rpc import Call
 from talos.config.documents.registry import document_type
+from talos.config.effective import kubernetes
 from talos.config.effective import machine as effective
 from talos.config.generate.config import generate_config, render
 from talos.config.generate.options import GenerateOptions
@@ -16,7 +17,7 @@ from talos.config.read.loader import dump_plain, load
 from talos.config.schema import Section, fields_of
 from talos.config.secrets.bundle import SecretsBundle
 from talos.process.config_view import make_view, withhold_secrets
-from talos.process.daemons import CLUSTERD, NETWORKD, UDEVD
+from talos.process.daemons import CLUSTERD, KUBED, NETWORKD, UDEVD
 from talos.resource import kinds
 from talos.resource.resource import make_resource
 
@@ -24,12 +25,13 @@ CALL = Call(method="", metadata={}, deadline=0.0, peer="")
 
 
 def secrets_of(value: Any) -> set[object]:
-    """Every secret in a config's sections."""
+    """Everything secret or private in a config's sections."""
     if isinstance(value, Section):
         found: set[object] = set()
         for field in fields_of(type(value)).values():
             part = getattr(value, field.name)
-            found |= {repr(part)} if field.setting.secret and part else secrets_of(part)
+            is_hidden = field.setting.secret or field.setting.private
+            found |= {repr(part)} if is_hidden and part else secrets_of(part)
         return found
     if isinstance(value, tuple | list):
         return {secret for item in value for secret in secrets_of(item)}  # pyright: ignore[reportUnknownVariableType]
@@ -44,7 +46,8 @@ def test_every_kind_loads_without_its_secrets(kind: str) -> None:
     (before,), (after,) = (load(one).documents for one in (text, withhold_secrets(text, ())))
     assert type(after) is type(before)
     assert not secrets_of(before) & secrets_of(after)
-    assert bool(secrets_of(before)) == bool(secret_fields(document_type(kind)))
+    settings = [field.setting for field in all_fields(document_type(kind)).values()]
+    assert bool(secrets_of(before)) == any(setting.secret or setting.private for setting in settings)
 
 
 async def test_a_daemon_sees_the_config_without_the_clusters_keys() -> None:
@@ -74,3 +77,37 @@ async def test_what_cannot_be_read_is_not_shown() -> None:
     spec = MachineConfigSpec(yaml_marshalled=b"machine: [")
     shown = await make_view(UDEVD)(make_resource(kinds.MACHINE_CONFIG, "v1alpha1", spec), CALL)
     assert shown.spec == MachineConfigSpec()
+
+
+def test_kubed_sees_what_it_makes_of_a_config() -> None:
+    """Manifests with their headers and the environment of its programs are withheld from all others."""
+    kinds_of_kubed = [kind for kind in ALL_KINDS if kind.startswith("Kube")]
+    for text in (
+        dump_plain([make_plain("")]),
+        *(dump_plain([{"version": "v1alpha1"}, make_plain(kind)]) for kind in kinds_of_kubed),
+    ):
+        config, view, other = (
+            load(one)
+            for one in (
+                text,
+                withhold_secrets(text.encode(), KUBED.config_secrets),
+                withhold_secrets(text.encode(), ()),
+            )
+        )
+        for find in (
+            kubernetes.api_server,
+            kubernetes.controller_manager,
+            kubernetes.scheduler,
+            kubernetes.proxy,
+            kubernetes.core_dns,
+            kubernetes.flannel,
+            kubernetes.extra_manifests,
+            kubernetes.admission_plugins,
+            kubernetes.audit_policy,
+            kubernetes.authentication,
+            kubernetes.authorizers,
+            kubernetes.api_access,
+        ):
+            assert find(view) == find(config), find.__name__
+        assert "hush" not in str(kubernetes.api_server(other).environment)
+        assert not any(one.headers or "hush" in one.text for one in kubernetes.extra_manifests(other))

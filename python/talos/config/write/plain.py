@@ -2,7 +2,7 @@
 
 to_plain(document) -> dict
 redact(document) -> dict, secrets replaced by REDACTED, to be shown
-withhold(document, keep) -> dict, secrets replaced by values of the same type, to be loaded
+withhold(document, keep) -> dict, what is secret or private replaced by values of the same type, to be loaded
 """
 
 import base64
@@ -11,13 +11,15 @@ from functools import partial
 from typing import Any, cast
 
 from talos.config.schema import Document, Field, Section, fields_of
-from talos.config.values import PortRange
+from talos.config.values import PortRange, Url
 from talos.resource.yaml.text import natural_order
 
 REDACTED = "******"
 
-type Replace = Callable[[Section, str, Any], Any]
-"""Returns the replacement of a section's secret, of the field of this name."""
+type Replace = Callable[[Section, Field, Any], Any]
+"""What a section's field is shown as, by its value; ``_SHOWN`` for a value that may be seen."""
+
+_SHOWN = object()
 
 
 def to_plain(section: Section) -> dict[str, Any]:
@@ -27,21 +29,29 @@ def to_plain(section: Section) -> dict[str, Any]:
 
 def redact(section: Section) -> dict[str, Any]:
     """The same with every secret hidden."""
-    return _section(section, lambda _, __, value: REDACTED if value else value)
+    return _section(section, _redact)
 
 
 def withhold(section: Section, keep: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The same without secrets, but a config that loads.
+    """The same without what is secret or private, but a config that loads.
 
-    ``keep`` are prefixes of ``module.Section.field``: those secrets stay.
+    ``keep`` are prefixes of ``module.Section.field``: those values stay.
     """
-    return _section(section, partial(_replace_secret, keep))
+    return _section(section, partial(_withhold, keep))
 
 
-def _replace_secret(keep: tuple[str, ...], section: Section, name: str, value: Any) -> Any:
-    if f"{type(section).__module__}.{type(section).__name__}.{name}".startswith(keep):
-        return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+def _redact(_section: Section, field: Field, value: Any) -> Any:
+    return REDACTED if field.setting.secret and value else _SHOWN
+
+
+def _withhold(keep: tuple[str, ...], section: Section, field: Field, value: Any) -> Any:
+    if not (field.setting.secret or field.setting.private):
+        return _SHOWN
+    if f"{type(section).__module__}.{type(section).__name__}.{field.name}".startswith(keep):
+        return _SHOWN
     match value:
+        case Url():
+            return f"{value.scheme}://withheld" if value else value
         case str():
             return REDACTED if value else value
         case bytes():
@@ -60,10 +70,8 @@ def _section(section: Section, replace: Replace | None) -> dict[str, Any]:
         value = getattr(section, field.name)
         if value is None:
             continue
-        if replace is not None and field.setting.secret:
-            result[key] = replace(section, field.name, value)
-        else:
-            result[key] = _value(value, field, replace)
+        shown = _SHOWN if replace is None else replace(section, field, value)
+        result[key] = _value(value, field, replace) if shown is _SHOWN else shown
     return result
 
 

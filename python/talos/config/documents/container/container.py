@@ -116,7 +116,7 @@ class ContainerConfig(Document):
     args: tuple[str, ...] | None = setting("its arguments")
     working_dir: str | None = setting("working directory")
     run_as: ContainerRunAs | None = setting("user and group of the process")
-    environment: tuple[str, ...] | None = setting("environment variables, NAME=value")
+    environment: tuple[str, ...] | None = setting("environment variables, NAME=value", private=True)
     mounts: tuple[ContainerMount, ...] | None = setting("mounts")
     security: ContainerSecurity | None = setting("permissions")
     network: ContainerNetwork | None = setting("its network")

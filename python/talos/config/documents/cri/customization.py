@@ -15,4 +15,4 @@ class CRICustomizationConfig(Document):
     applies: ClassVar[Applies] = Applies.RESTART
 
     name: str = setting("name of the piece", default="")
-    content: str | None = setting("TOML of the piece")
+    content: str | None = setting("TOML of the piece", private=True)

@@ -10,7 +10,7 @@ from talos.config.schema import Applies, Document, Section, setting
 class ConfigFile(Section):
     """Files for the service."""
 
-    content: str | None = setting("content of the file")
+    content: str | None = setting("content of the file", private=True)
     mount_path: str | None = setting("path inside the service")
 
 
@@ -24,4 +24,4 @@ class ExtensionServiceConfig(Document):
 
     name: str = setting("name of the extension's service", default="")
     config_files: tuple[ConfigFile, ...] | None = setting("files for the service", merge_key="mountPath")
-    environment: tuple[str, ...] | None = setting("environment variables, NAME=value")
+    environment: tuple[str, ...] | None = setting("environment variables, NAME=value", private=True)

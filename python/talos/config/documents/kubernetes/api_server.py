@@ -22,7 +22,7 @@ class KubeAPIServerConfig(Document):
     extra_args: Args | None = setting(
         "further command line arguments", example={"feature-gates": "ServerSideApply=true"}
     )
-    env: Mapping[str, str] | None = setting("environment variables")
+    env: Mapping[str, str] | None = setting("environment variables", private=True)
     resources: Unstructured | None = setting("CPU and memory")
     api_port: int | None = setting("port to listen on (default: 6443)", bounds=PORT)
     cert_extra_sans: tuple[str, ...] | None = setting(

@@ -21,5 +21,5 @@ class KubeControllerManagerConfig(Document):
         default="",
     )
     extra_args: Args | None = setting("further command line arguments")
-    env: Mapping[str, str] | None = setting("environment variables")
+    env: Mapping[str, str] | None = setting("environment variables", private=True)
     resources: Unstructured | None = setting("CPU and memory")

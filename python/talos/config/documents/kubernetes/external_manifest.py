@@ -16,5 +16,5 @@ class KubeExternalManifestConfig(Document):
     named: ClassVar[bool] = True
 
     name: str = setting("name of the manifest", default="")
-    headers: Mapping[str, str] | None = setting("headers to fetch it with")
-    url: Url = setting("URL", default=Url(""), schemes=("http", "https"))
+    headers: Mapping[str, str] | None = setting("headers to fetch it with", private=True)
+    url: Url = setting("URL", default=Url(""), schemes=("http", "https"), private=True)

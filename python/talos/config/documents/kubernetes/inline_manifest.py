@@ -14,4 +14,4 @@ class KubeInlineManifestConfig(Document):
     named: ClassVar[bool] = True
 
     name: str = setting("name of the manifest", default="")
-    manifest: str = setting("the manifest", default="")
+    manifest: str = setting("the manifest", default="", private=True)

@@ -22,5 +22,5 @@ class KubeSchedulerConfig(Document):
     )
     config: Unstructured = setting("its configuration file", default=NOTHING)
     extra_args: Args | None = setting("further command line arguments")
-    env: Mapping[str, str] | None = setting("environment variables")
+    env: Mapping[str, str] | None = setting("environment variables", private=True)
     resources: Unstructured | None = setting("CPU and memory")

@@ -15,4 +15,4 @@ class KubeStaticPodConfig(Document):
     named: ClassVar[bool] = True
 
     name: str = setting("name of the pod", default="")
-    pod: Unstructured | None = setting("the pod", merge=Merge.REPLACE)
+    pod: Unstructured | None = setting("the pod", merge=Merge.REPLACE, private=True)

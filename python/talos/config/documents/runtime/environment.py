@@ -13,4 +13,4 @@ class EnvironmentConfig(Document):
 
     kind: ClassVar[str] = "EnvironmentConfig"
 
-    variables: Mapping[str, str] | None = setting("the variables")
+    variables: Mapping[str, str] | None = setting("the variables", private=True)

@@ -16,4 +16,4 @@ class EtcFileConfig(Document):
 
     name: str = setting("path below /etc", default="")
     mode: FileMode | None = setting("permission bits", bounds=FILE_MODE)
-    contents: str | None = setting("content of the file")
+    contents: str | None = setting("content of the file", private=True)

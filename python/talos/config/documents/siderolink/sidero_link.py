@@ -13,5 +13,5 @@ class SideroLinkConfig(Document):
 
     kind: ClassVar[str] = "SideroLinkConfig"
 
-    api_url: Url | None = setting("URL of the service", schemes=("https", "grpc"))
+    api_url: Url | None = setting("URL of the service", schemes=("https", "grpc"), private=True)
     unique_token: str | None = setting("token of this machine alone", secret=True)

@@ -43,7 +43,7 @@ class ClusterInlineManifest(Section):
     """Manifests to apply."""
 
     name: str = setting("name of the manifest", default="")
-    contents: str = setting("the manifest", default="")
+    contents: str = setting("the manifest", default="", private=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +105,10 @@ class ClusterConfig(Section):
         example={"enabled": True, "manifests": ["https://cloud.example.com/controller.yaml"]},
     )
     extra_manifests: tuple[str, ...] | None = setting(
-        "URLs of manifests to apply", replaced_by=("KubeExternalManifestConfig",)
+        "URLs of manifests to apply", replaced_by=("KubeExternalManifestConfig",), private=True
     )
     extra_manifest_headers: Mapping[str, str] | None = setting(
-        "headers to fetch them with", replaced_by=("KubeExternalManifestConfig",)
+        "headers to fetch them with", replaced_by=("KubeExternalManifestConfig",), private=True
     )
     inline_manifests: tuple[ClusterInlineManifest, ...] | None = setting(
         "manifests to apply", replaced_by=("KubeInlineManifestConfig",)

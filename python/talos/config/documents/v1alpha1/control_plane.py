@@ -85,7 +85,7 @@ class APIServerConfig(Section):
     image: str | None = setting("container image")
     extra_args: Args | None = setting("further command line arguments")
     extra_volumes: tuple[VolumeMountConfig, ...] | None = setting("further mounts")
-    env: Mapping[str, str] | None = setting("environment variables")
+    env: Mapping[str, str] | None = setting("environment variables", private=True)
     cert_sans: tuple[str, ...] | None = setting(
         "further names and addresses in the server certificate", key="certSANs"
     )
@@ -109,7 +109,7 @@ class ControllerManagerConfig(Section):
     image: str | None = setting("container image")
     extra_args: Args | None = setting("further command line arguments")
     extra_volumes: tuple[VolumeMountConfig, ...] | None = setting("further mounts")
-    env: Mapping[str, str] | None = setting("environment variables")
+    env: Mapping[str, str] | None = setting("environment variables", private=True)
     resources: ResourcesConfig | None = setting("CPU and memory")
 
 
@@ -130,6 +130,6 @@ class SchedulerConfig(Section):
     image: str | None = setting("container image")
     extra_args: Args | None = setting("further command line arguments")
     extra_volumes: tuple[VolumeMountConfig, ...] | None = setting("further mounts")
-    env: Mapping[str, str] | None = setting("environment variables")
+    env: Mapping[str, str] | None = setting("environment variables", private=True)
     resources: ResourcesConfig | None = setting("CPU and memory")
     config: Unstructured | None = setting("its configuration file")

@@ -35,7 +35,7 @@ class MachineDisk(Section):
 class MachineFile(Section):
     """Files to write."""
 
-    content: str = setting("content of the file", default="")
+    content: str = setting("content of the file", default="", private=True)
     permissions: FileMode | None = setting("permission bits", bounds=FILE_MODE)
     path: str = setting("path of the file", default="")
     op: str = setting("operation on the file", default="", allowed=("create", "append", "overwrite"))
@@ -124,7 +124,9 @@ class MachineConfig(Section):
         replaced_by=("KubeControllerManagerConfig", "KubeSchedulerConfig"),
     )
     kubelet: KubeletConfig | None = setting("the kubelet", replaced_by=("KubeletConfig",))
-    pods: tuple[Unstructured, ...] | None = setting("static pods", replaced_by=("KubeStaticPodConfig",))
+    pods: tuple[Unstructured, ...] | None = setting(
+        "static pods", replaced_by=("KubeStaticPodConfig",), private=True
+    )
     network: NetworkConfig | None = setting(
         "network of the machine",
         replaced_by=("HostnameConfig", "ResolverConfig", "StaticHostConfig", "KubeSpanConfig"),
@@ -138,7 +140,9 @@ class MachineConfig(Section):
         applies=Applies.REBOOT,
         replaced_by=("EtcFileConfig", "CRICustomizationConfig"),
     )
-    env: Mapping[str, str] | None = setting("environment variables", replaced_by=("EnvironmentConfig",))
+    env: Mapping[str, str] | None = setting(
+        "environment variables", replaced_by=("EnvironmentConfig",), private=True
+    )
     time: TimeConfig | None = setting("how the clock is kept", replaced_by=("TimeSyncConfig",))
     sysctls: Mapping[str, str] | None = setting(
         "kernel parameters under /proc/sys", replaced_by=("SysctlConfig",)
