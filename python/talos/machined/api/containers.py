@@ -12,16 +12,13 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.containerd import cgroups_v1_pb2, cgroups_v2_pb2, containers_pb2, cri_pb2, task_pb2, tasks_pb2
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError, Transport
-from talos.machined.api import containerd
+from talos.machined.api import containerd_instances as instances
 from talos.machined.api.pump import in_thread
+from talos.machined.containerd.client import PODS, SYSTEM, TIMEOUT, Containerd
 from talos.machined.node.ports import Node, ServiceStatus
 from talos.system.cgroups import Usage
 
-_LIST_CONTAINERS = "/containerd.services.containers.v1.Containers/List"
 _LIST_STATES = "/runtime.v1.RuntimeService/ListContainers"
-_LIST_TASKS = "/containerd.services.tasks.v1.Tasks/List"
-_METRICS = "/containerd.services.tasks.v1.Tasks/Metrics"
-_KILL = "/containerd.services.tasks.v1.Tasks/Kill"
 
 # Labels that containerd's CRI plugin and the kubelet put on what they create.
 _KIND = "io.cri-containerd.kind"
@@ -53,18 +50,13 @@ def handlers(node: Node) -> Mapping[str, Handler]:
         row = await find_container(node, request.namespace, request.id)
         if row is None:
             raise RpcError(Code.UNKNOWN, f'container "{request.id}" not found')
-        if row.group or (request.namespace == containerd.SYSTEM and _is_service(node, row.id)):
+        if row.group or (request.namespace == SYSTEM and _is_service(node, row.id)):
             await node.services.terminate(row.id)
         else:
             # Its creator restarts it: the kubelet.
-            async with await containerd.connect_to(node, row.socket) as transport:
-                await transport.unary(
-                    _KILL,
-                    tasks_pb2.KillRequest(container_id=row.id, signal=signal.SIGTERM),
-                    Empty,
-                    metadata=containerd.in_namespace(request.namespace),
-                    timeout=containerd.TIMEOUT,
-                )
+            async with await instances.connect_to(node, row.socket) as transport:
+                kill = tasks_pb2.KillRequest(container_id=row.id, signal=signal.SIGTERM)
+                await Containerd(transport, request.namespace).call("tasks.v1.Tasks/Kill", kill, Empty)
         return pb.RestartResponse(messages=[pb.Restart()])
 
     return {"Containers": containers, "Stats": stats, "Restart": restart}
@@ -123,14 +115,14 @@ async def list_containers(node: Node, namespace: str) -> list[Row]:
 
     With the system's come the daemons, and the containers of services, which the other instance manages.
     """
-    first = containerd.get_socket(namespace)
-    if namespace == containerd.PODS and not await containerd.is_running(node, namespace):
+    first = instances.get_socket(namespace)
+    if namespace == PODS and not await instances.is_running(node, namespace):
         return []  # a node in maintenance has no pods
     found = await _list_instance(node, first, namespace)
-    if namespace != containerd.SYSTEM:
+    if namespace != SYSTEM:
         return found
-    if await containerd.is_running(node, containerd.PODS):
-        found += await _list_instance(node, containerd.get_socket(containerd.PODS), namespace)
+    if await instances.is_running(node, PODS):
+        found += await _list_instance(node, instances.get_socket(PODS), namespace)
     found += [
         make_daemon_row(service) for service in node.services.list() if service.is_daemon and service.pid
     ]
@@ -151,23 +143,19 @@ async def read_usage(node: Node, namespace: str, rows: Sequence[Row]) -> Mapping
     """What containers use, by id: of daemons as their groups count, of the rest as containerd does."""
     usage = {row.id: await in_thread(node.ports.groups.read_usage, row.group) for row in rows if row.group}
     for socket in dict.fromkeys(row.socket for row in rows if row.socket):
-        async with await containerd.connect_to(node, socket) as transport:
-            reply = await transport.unary(
-                _METRICS,
-                tasks_pb2.MetricsRequest(),
-                tasks_pb2.MetricsResponse,
-                metadata=containerd.in_namespace(namespace),
-                timeout=containerd.TIMEOUT,
+        async with await instances.connect_to(node, socket) as transport:
+            reply = await Containerd(transport, namespace).call(
+                "tasks.v1.Tasks/Metrics", tasks_pb2.MetricsRequest(), tasks_pb2.MetricsResponse
             )
         usage |= {metric.id: parse_usage(metric.data) for metric in reply.metrics}
     return usage
 
 
 async def _list_instance(node: Node, socket: str, namespace: str) -> list[Row]:
-    async with await containerd.connect_to(node, socket) as transport:
-        found = await _list(transport, namespace)
+    async with await instances.connect_to(node, socket) as transport:
+        found = await _list(Containerd(transport, namespace))
         states = dict[str, cri_pb2.ContainerState]()
-        if namespace == containerd.PODS:
+        if namespace == PODS:
             states = await _list_states(transport)
     unknown = cri_pb2.CONTAINER_UNKNOWN
     return [replace(row, socket=socket, pod_state=states.get(row.id, unknown)) for row in found]
@@ -179,27 +167,20 @@ async def _list_states(transport: Transport) -> dict[str, cri_pb2.ContainerState
         _LIST_STATES,
         cri_pb2.ListContainersRequest(),
         cri_pb2.ListContainersResponse,
-        timeout=containerd.TIMEOUT,
+        timeout=TIMEOUT,
     )
     return {container.id: container.state for container in listed.containers}
 
 
-async def _list(transport: Transport, namespace: str) -> list[Row]:
+async def _list(calls: Containerd) -> list[Row]:
     """Containers ordered by pod, its sandbox first."""
-    metadata = containerd.in_namespace(namespace)
-    listed = await transport.unary(
-        _LIST_CONTAINERS,
+    listed = await calls.call(
+        "containers.v1.Containers/List",
         containers_pb2.ListContainersRequest(),
         containers_pb2.ListContainersResponse,
-        metadata=metadata,
-        timeout=containerd.TIMEOUT,
     )
-    running = await transport.unary(
-        _LIST_TASKS,
-        tasks_pb2.ListTasksRequest(),
-        tasks_pb2.ListTasksResponse,
-        metadata=metadata,
-        timeout=containerd.TIMEOUT,
+    running = await calls.call(
+        "tasks.v1.Tasks/List", tasks_pb2.ListTasksRequest(), tasks_pb2.ListTasksResponse
     )
     # The id of a task is its container's; older versions fill in one of the two fields only.
     tasks = {task.container_id or task.id: task for task in running.tasks}

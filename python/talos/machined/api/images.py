@@ -14,7 +14,7 @@ from talos.api.machine import image_pb2, machine_pb2
 from talos.api.metadata import ADMIN, OPERATOR
 from talos.api.rpc import Call, Code, Handler, RpcError, Send
 from talos.api.timestamps import make_duration
-from talos.machined.api import containerd as instances
+from talos.machined.api import containerd_instances as instances
 from talos.machined.containerd.client import PODS, SYSTEM, Containerd, find_root
 from talos.machined.containerd.pull import Admit, Progress, admit_all, pull_image, read_sources
 from talos.machined.containerd.reference import DIGEST, parse_reference

@@ -4,10 +4,8 @@ from contextlib import AbstractAsyncContextManager
 
 from talos.api.rpc import Code, DuplexTransport, RpcError
 from talos.machined.api.pump import in_thread
-from talos.machined.containerd.client import CRI_SOCKET, PODS, SYSTEM, SYSTEM_SOCKET, TIMEOUT
+from talos.machined.containerd.client import CRI_SOCKET, PODS, SYSTEM, SYSTEM_SOCKET
 from talos.machined.node.ports import Node
-
-__all__ = ["PODS", "SYSTEM", "TIMEOUT"]
 
 SOCKETS = {
     SYSTEM: SYSTEM_SOCKET,
@@ -29,11 +27,6 @@ async def is_running(node: Node, namespace: str) -> bool:
     return await in_thread(node.ports.files.exists, get_socket(namespace))
 
 
-async def connect(node: Node, namespace: str) -> AbstractAsyncContextManager[DuplexTransport]:
-    """A channel to the instance of a namespace; UNAVAILABLE when it doesn't run."""
-    return await connect_to(node, get_socket(namespace))
-
-
 async def connect_to(node: Node, socket: str) -> AbstractAsyncContextManager[DuplexTransport]:
     """A channel to the instance behind a socket; UNAVAILABLE when it doesn't run."""
     if not await in_thread(node.ports.files.exists, socket):
@@ -41,8 +34,3 @@ async def connect_to(node: Node, socket: str) -> AbstractAsyncContextManager[Dup
         name = next(name for name, path in SOCKETS.items() if path == socket)
         raise RpcError(Code.UNAVAILABLE, f'containerd of the namespace "{name}" does not run: no {socket}')
     return node.connect(socket)
-
-
-def in_namespace(namespace: str) -> dict[str, list[str]]:
-    """The metadata that names the namespace of a call."""
-    return {"containerd-namespace": [namespace]}
