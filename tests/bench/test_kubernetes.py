@@ -20,7 +20,13 @@ from tests.harness.kubernetes import Kubernetes, all_images
 from tests.harness.processor import find_processes, processor_seconds
 from tests.kubernetes.objects import SLEEP, make_pod
 
-from talos.kubernetes.client import Access, KubernetesClient, KubernetesError, make_context, parse_kubeconfig
+from talos.kubernetes.client import (
+    ClusterAccess,
+    KubernetesClient,
+    KubernetesError,
+    make_context,
+    parse_kubeconfig,
+)
 from talos.provision.cluster import Role
 
 CLUSTER_TIMEOUT = 300.0  # seconds
@@ -90,7 +96,7 @@ def test_the_way_to_the_first_pod(tmp_path: Path, controlplanes: int, workers: i
     table.show()
 
 
-def ask(access: Access, seconds: float, took: list[float]) -> None:
+def ask(access: ClusterAccess, seconds: float, took: list[float]) -> None:
     """Write and read an object of its own in turn, at a steady rate, over one connection."""
     url = urlsplit(access.server)
     connection = http.client.HTTPSConnection(

@@ -15,7 +15,7 @@ from tests.harness.credentials import API_PORT
 from tests.harness.etcd import open_keys
 from tests.harness.kubernetes import Kubernetes
 
-from talos.kubernetes.client import Access, KubernetesClient, KubernetesError, parse_kubeconfig
+from talos.kubernetes.client import ClusterAccess, KubernetesClient, KubernetesError, parse_kubeconfig
 from talos.provision.cluster import NodeInfo
 
 KUBE_PRISM = "https://127.0.0.1:7445"
@@ -65,7 +65,7 @@ def watched(kubernetes: Kubernetes, node: NodeInfo | None = None) -> Generator[W
         thread.join()
 
 
-def _watch(access: Access, node: NodeInfo | None, seen: Watched, stop: threading.Event) -> None:
+def _watch(access: ClusterAccess, node: NodeInfo | None, seen: Watched, stop: threading.Event) -> None:
     client = KubernetesClient(access)
     last = time.monotonic()
     while not stop.wait(POLL_INTERVAL):

@@ -14,8 +14,8 @@ from talos.api.rpc import Code, RpcError
 from talos.fleet import calls as node_calls
 from talos.fleet.calls import DEPENDENCY, LOST, FleetCalls, InstallerError, NodeStatus, repeat_lost
 from talos.fleet.health import find_machine_problems, find_problems
-from talos.fleet.plan import MAX_CONCURRENT, Limits, Plan
-from talos.fleet.progress import Progress, Row, Step, Watcher
+from talos.fleet.plan import MAX_CONCURRENT, FleetLimits, Plan
+from talos.fleet.progress import FleetProgress, NodeProgress, NodeStep, Watcher
 from talos.system.errors import UserError
 from talos.upgrade.state import BUSY, PENDING, Phase
 
@@ -62,16 +62,16 @@ class Fleet:
     calls: FleetCalls
     plan: Plan
     options: UpgradeOptions
-    limits: Limits
+    limits: FleetLimits
     watcher: Watcher
-    progress: Progress = field(init=False)
+    progress: FleetProgress = field(init=False)
     _has_failed: bool = False
     _working: asyncio.Semaphore = field(init=False)
     _unavailable: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
         rows = [
-            Row(
+            NodeProgress(
                 node=look.node,
                 hostname=look.hostname,
                 is_control_plane=look.is_control_plane,
@@ -80,19 +80,19 @@ class Fleet:
             for look in self.plan.nodes
         ]
         options = self.options
-        self.progress = Progress(
+        self.progress = FleetProgress(
             image=options.image, version=options.version, rows=rows, watcher=self.watcher
         )
         self._working = asyncio.Semaphore(self.limits.parallel)
         self._unavailable = asyncio.Semaphore(self.limits.unavailable)
 
-    async def run(self) -> Progress:
+    async def run(self) -> FleetProgress:
         """Upgrade all nodes, as far as it goes."""
         for row in self.progress.rows:
             if self.options.version and row.before == self.options.version:
                 row.after = row.before
-                self.progress.move(row, Step.CURRENT)
-        rows = {row.node: row for row in self.progress.rows if row.step is not Step.CURRENT}
+                self.progress.move(row, NodeStep.CURRENT)
+        rows = {row.node: row for row in self.progress.rows if row.step is not NodeStep.CURRENT}
         try:
             for look in self._left(self.plan.control_plane, rows):
                 await self._upgrade(look, rows[look.node])
@@ -103,13 +103,13 @@ class Fleet:
             for row in rows.values():
                 if row.step.is_active:
                     self.progress.move(
-                        row, Step.FAILED, f"nobody waited for its end while it was {row.step.value}"
+                        row, NodeStep.FAILED, f"nobody waited for its end while it was {row.step.value}"
                     )
             raise
         return self.progress
 
     @staticmethod
-    def _left(looks: Sequence[NodeStatus], rows: dict[str, Row]) -> list[NodeStatus]:
+    def _left(looks: Sequence[NodeStatus], rows: dict[str, NodeProgress]) -> list[NodeStatus]:
         return [look for look in looks if look.node in rows]
 
     def _fail(self, reason: str) -> None:
@@ -122,7 +122,7 @@ class Fleet:
         if self.progress.reason:
             raise StoppedError
 
-    async def _upgrade(self, look: NodeStatus, row: Row) -> None:
+    async def _upgrade(self, look: NodeStatus, row: NodeProgress) -> None:
         """Upgrade one node; its failure is the fleet's reason to stop."""
         options = self.options
         try:
@@ -132,7 +132,7 @@ class Fleet:
                     async with asyncio.timeout(options.timeout):
                         await self._install(look, row)
                 if self._unavailable.locked():
-                    step = Step.STAGED if options.old is None else Step.NOT_STARTED
+                    step = NodeStep.STAGED if options.old is None else NodeStep.NOT_STARTED
                     self.progress.move(row, step, "waits until another node is back")
                 async with self._unavailable:
                     await self._check_others(look, row)
@@ -148,11 +148,11 @@ class Fleet:
             reason = f"not done after {options.timeout:g} s: {row.step.value}{detail}"
         else:
             return
-        row.is_untouched = row.is_untouched or row.step is Step.PULLING
+        row.is_untouched = row.is_untouched or row.step is NodeStep.PULLING
         self._fail(f"{row.name}: {reason}")
-        self.progress.move(row, Step.FAILED, reason)
+        self.progress.move(row, NodeStep.FAILED, reason)
 
-    async def _check_others(self, look: NodeStatus, row: Row) -> None:
+    async def _check_others(self, look: NodeStatus, row: NodeProgress) -> None:
         """Stop when this node would be one too many that is down: others may be for reasons of their own."""
         if self._has_failed:
             raise StoppedError
@@ -185,7 +185,7 @@ class Fleet:
         new = next((text for about, text in found.items() if about not in known), "")
         return f"{peer.name}: {new}" if new else ""
 
-    async def _install(self, look: NodeStatus, row: Row) -> None:
+    async def _install(self, look: NodeStatus, row: NodeProgress) -> None:
         options = self.options
 
         def report(text: str) -> None:
@@ -199,21 +199,21 @@ class Fleet:
         async def install() -> None:
             await node_calls.install_image(self.calls, look.node, options.containerd, name, report)
 
-        self.progress.move(row, Step.PULLING)
+        self.progress.move(row, NodeStep.PULLING)
         name = await repeat_lost(pull, PROBLEM_TIMEOUT, report)
-        self.progress.move(row, Step.INSTALLING)
+        self.progress.move(row, NodeStep.INSTALLING)
         await repeat_lost(install, PROBLEM_TIMEOUT, report)
-        self.progress.move(row, Step.STAGED)
+        self.progress.move(row, NodeStep.STAGED)
 
-    async def _boot(self, look: NodeStatus, row: Row) -> None:
+    async def _boot(self, look: NodeStatus, row: NodeProgress) -> None:
         if self.options.old is not None:
-            self.progress.move(row, Step.INSTALLING, "by the call of older nodes")
+            self.progress.move(row, NodeStep.INSTALLING, "by the call of older nodes")
         acknowledged = await self._ask_to_boot(look.node)
-        self.progress.move(row, Step.REBOOTING)
+        self.progress.move(row, NodeStep.REBOOTING)
         now = await self._wait_for_verdict(look, row, acknowledged=acknowledged)
         row.after = now.version
         await self._wait_until_healthy(now, row)
-        self.progress.move(row, Step.DONE)
+        self.progress.move(row, NodeStep.DONE)
 
     async def _ask_to_boot(self, node: str, *, is_repeated: bool = False) -> bool:
         """Have a node boot the release; False when it is not known to do so.
@@ -235,7 +235,7 @@ class Fleet:
             raise
         return True
 
-    async def _await_answer(self, node: str, row: Row) -> NodeStatus:
+    async def _await_answer(self, node: str, row: NodeProgress) -> NodeStatus:
         """NodeStatus at a node until it answers; the row says why it doesn't."""
         while True:
             await asyncio.sleep(node_calls.POLL_INTERVAL)
@@ -247,7 +247,9 @@ class Fleet:
                 text = f"does not answer: {error.message or error.code.name}"
                 self.progress.move(row, row.step, text)
 
-    async def _wait_for_verdict(self, before: NodeStatus, row: Row, *, acknowledged: bool) -> NodeStatus:
+    async def _wait_for_verdict(
+        self, before: NodeStatus, row: NodeProgress, *, acknowledged: bool
+    ) -> NodeStatus:
         """Wait until the node has booted and is off its trial; FailedError when it runs what it ran.
 
         ``acknowledged`` is whether it has answered that it does. Only the boot of ``before`` is asked again.
@@ -265,7 +267,7 @@ class Fleet:
             if state is None:
                 continue
             if state.phase in PENDING:
-                self.progress.move(row, Step.TRIAL)
+                self.progress.move(row, NodeStep.TRIAL)
                 continue
             row.after = now.version
             # A release may have the version that ran before.
@@ -280,9 +282,9 @@ class Fleet:
                 )
             return now
 
-    async def _wait_until_healthy(self, now: NodeStatus, row: Row) -> None:
+    async def _wait_until_healthy(self, now: NodeStatus, row: NodeProgress) -> None:
         known = self.plan.problems.get(now.node, {})
-        self.progress.move(row, Step.CHECKING)
+        self.progress.move(row, NodeStep.CHECKING)
         while True:
             try:
                 found = await find_problems(self.calls, now.node, is_control_plane=now.is_control_plane)
@@ -293,5 +295,5 @@ class Fleet:
                 return
             text = next(iter(found.values()))
             if text != row.detail:
-                self.progress.move(row, Step.CHECKING, text)
+                self.progress.move(row, NodeStep.CHECKING, text)
             await asyncio.sleep(node_calls.POLL_INTERVAL)

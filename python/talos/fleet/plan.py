@@ -22,7 +22,7 @@ MEMBERS_WITHOUT_SPARE = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class FleetLimits:
     """Workers at once: ``parallel`` are under way, of which ``unavailable`` are down, others installed."""
 
     parallel: int = 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 
-class Step(enum.Enum):
+class NodeStep(enum.Enum):
     """Where a node is; the values are what users see."""
 
     NOT_STARTED = "not started"
@@ -27,11 +27,11 @@ class Step(enum.Enum):
         return self in _ACTIVE
 
 
-_ACTIVE = (Step.PULLING, Step.INSTALLING, Step.REBOOTING, Step.TRIAL, Step.CHECKING)
+_ACTIVE = (NodeStep.PULLING, NodeStep.INSTALLING, NodeStep.REBOOTING, NodeStep.TRIAL, NodeStep.CHECKING)
 
 
 @dataclass(slots=True, kw_only=True)
-class Row:
+class NodeProgress:
     """One node. Times are of the monotonic clock in seconds, 0 before they are known."""
 
     node: str
@@ -39,7 +39,7 @@ class Row:
     is_control_plane: bool = False
     before: str = ""
     after: str = ""
-    step: Step = Step.NOT_STARTED
+    step: NodeStep = NodeStep.NOT_STARTED
     detail: str = ""
     """What the step says of itself; of a failure the reason."""
     is_untouched: bool = False
@@ -62,7 +62,7 @@ class Row:
     @property
     def is_away(self) -> bool:
         """Whether it has gone down and is not well again."""
-        return bool(self.down) and self.step is not Step.DONE
+        return bool(self.down) and self.step is not NodeStep.DONE
 
     @property
     def away(self) -> float:
@@ -73,31 +73,31 @@ class Row:
 class Watcher(Protocol):
     """Who follows an upgrade."""
 
-    def changed(self, row: Row) -> None:
+    def changed(self, row: NodeProgress) -> None:
         """A node's step or its detail is another."""
         ...
 
 
 @dataclass(slots=True, kw_only=True)
-class Progress:
+class FleetProgress:
     """All rows. ``reason`` is why the upgrade stopped before its end."""
 
     image: str
     version: str = ""
-    rows: Sequence[Row]
+    rows: Sequence[NodeProgress]
     watcher: Watcher
     reason: str = ""
     began: float = field(default_factory=time.monotonic)
 
-    def move(self, row: Row, step: Step, detail: str = "") -> None:
+    def move(self, row: NodeProgress, step: NodeStep, detail: str = "") -> None:
         """Note a node's step."""
         now = time.monotonic()
         row.began = row.began or (now if step.is_active else 0.0)
-        if step is Step.REBOOTING:
+        if step is NodeStep.REBOOTING:
             row.down = row.down or now
-        if step is Step.DONE:
+        if step is NodeStep.DONE:
             row.up = now
-        if step in (Step.DONE, Step.FAILED):
+        if step in (NodeStep.DONE, NodeStep.FAILED):
             row.ended = now
         row.step, row.detail = step, detail
         self.watcher.changed(row)
@@ -105,7 +105,7 @@ class Progress:
     @property
     def has_succeeded(self) -> bool:
         """Whether every node runs the release."""
-        return not self.reason and all(row.step in (Step.DONE, Step.CURRENT) for row in self.rows)
+        return not self.reason and all(row.step in (NodeStep.DONE, NodeStep.CURRENT) for row in self.rows)
 
     def document(self) -> dict[str, object]:
         """The whole for programs; times in seconds."""
@@ -123,7 +123,7 @@ class Progress:
                     "before": row.before,
                     "after": row.after,
                     "result": row.step.value,
-                    "reason": row.detail if row.step is Step.FAILED else "",
+                    "reason": row.detail if row.step is NodeStep.FAILED else "",
                     "seconds": round(row.seconds, 1),
                     "secondsAway": round(row.away, 1),
                 }

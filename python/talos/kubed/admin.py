@@ -8,7 +8,7 @@ import trio
 from talos.api.definitions.secrets_pb2 import KubernetesRootSpec
 from talos.config.static_pods import API_SERVER
 from talos.kubed.controllers.certificates import ADMIN, MASTERS, load_authority
-from talos.kubernetes.client import Access, KubernetesClient, Reply
+from talos.kubernetes.client import ClusterAccess, KubernetesClient, Reply
 from talos.pki.authority import Usage
 from talos.pki.certificate import join_certificates
 from talos.resource import ids, kinds
@@ -61,7 +61,7 @@ def connect_admin(root: KubernetesRootSpec, server: str = "") -> KubernetesClien
     )
     authority = join_certificates(root.accepted_c_as)
     server = server or root.local_endpoint.full_path
-    access = Access(server=server, authority=authority, certificate=pair.crt, key=pair.key)
+    access = ClusterAccess(server=server, authority=authority, certificate=pair.crt, key=pair.key)
     return KubernetesClient(access, call_in_thread)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from talos.api.definitions.secrets_pb2 import KubeletSpec
 from talos.config.static_pods import API_SERVER
 from talos.kubed.admin import AdminAccess, call_in_thread
-from talos.kubernetes.client import Access, KubernetesClient
+from talos.kubernetes.client import ClusterAccess, KubernetesClient
 from talos.pki.certificate import join_certificates
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input
@@ -50,7 +50,9 @@ class KubeletIdentity:
     def connect(self, secret: KubeletSpec) -> KubernetesClient:
         """A client of the API server that the kubelet uses, too."""
         authority = join_certificates(secret.accepted_c_as)
-        access = Access(server=secret.endpoint.full_path, authority=authority, certificate=self.pem, key=b"")
+        access = ClusterAccess(
+            server=secret.endpoint.full_path, authority=authority, certificate=self.pem, key=b""
+        )
         return KubernetesClient(access, call_in_thread)
 
 

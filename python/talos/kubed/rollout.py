@@ -42,7 +42,7 @@ KUBELET_TIMEOUT = 300.0  # seconds
 """For the kubelet to take what it is offered; then a node gives its turn back."""
 
 
-class Progress(enum.Enum):
+class RolloutProgress(enum.Enum):
     """How far the kubelet is with the version that it is offered."""
 
     UNSEEN = enum.auto()
@@ -59,7 +59,7 @@ class PodChange:
 
     wanted: Struct
     offered: Struct | None
-    progress: Progress
+    progress: RolloutProgress
 
     @property
     def is_pending(self) -> bool:
@@ -69,7 +69,7 @@ class PodChange:
     @property
     def may_serve(self) -> bool:
         """Whether a client may notice when the pod is replaced."""
-        return self.progress in {Progress.OUTDATED, Progress.READY}
+        return self.progress in {RolloutProgress.OUTDATED, RolloutProgress.READY}
 
 
 type Changes = Mapping[str, PodChange]
@@ -91,13 +91,13 @@ def make_status_id(pod: Mapping[str, Any], node: str) -> str:
     return f"{metadata.get('namespace') or 'default'}/{metadata['name']}-{node}"
 
 
-def find_progress(offered: Struct | None, status: Resource[StaticPodStatusSpec] | None) -> Progress:
+def find_progress(offered: Struct | None, status: Resource[StaticPodStatusSpec] | None) -> RolloutProgress:
     """How far the kubelet is, from the status that it gave last."""
     if offered is None or status is None:
-        return Progress.UNSEEN
+        return RolloutProgress.UNSEEN
     if status.metadata.annotations.get(POD_VERSION) != make_version(to_plain(offered)):
-        return Progress.OUTDATED
-    return Progress.READY if is_ready(to_plain(status.spec.pod_status)) else Progress.STARTING
+        return RolloutProgress.OUTDATED
+    return RolloutProgress.READY if is_ready(to_plain(status.spec.pod_status)) else RolloutProgress.STARTING
 
 
 def choose(changes: Changes, *, has_turn: bool) -> list[str]:
@@ -106,7 +106,7 @@ def choose(changes: Changes, *, has_turn: bool) -> list[str]:
     The controller manager and the scheduler end without an API server, so their changes come after its own.
     """
     server = changes.get(API_SERVER)
-    is_served = server is not None and not server.is_pending and server.progress is Progress.READY
+    is_served = server is not None and not server.is_pending and server.progress is RolloutProgress.READY
     return [
         name
         for name, one in changes.items()
@@ -117,8 +117,12 @@ def choose(changes: Changes, *, has_turn: bool) -> list[str]:
 
 def is_underway(changes: Changes, *, seconds: float) -> bool:
     """Whether a pod is not ready, or not seen by the kubelet, which was last offered one ``seconds`` ago."""
-    waiting = {Progress.UNSEEN, Progress.OUTDATED} if seconds < KUBELET_TIMEOUT else set[Progress]()
-    return any(one.progress in {Progress.STARTING, *waiting} for one in changes.values())
+    waiting = (
+        {RolloutProgress.UNSEEN, RolloutProgress.OUTDATED}
+        if seconds < KUBELET_TIMEOUT
+        else set[RolloutProgress]()
+    )
+    return any(one.progress in {RolloutProgress.STARTING, *waiting} for one in changes.values())
 
 
 class Store(Protocol):

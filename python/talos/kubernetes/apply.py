@@ -20,24 +20,24 @@ def order(manifests: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ObjectPlace:
     """Where the API has an object, and under what it is recorded."""
 
     path: str
     id: ObjectId
 
 
-async def find_place(client: KubernetesClient, manifest: Mapping[str, Any]) -> Place:
+async def find_place(client: KubernetesClient, manifest: Mapping[str, Any]) -> ObjectPlace:
     """The place of an object, by asking the API for its kinds; KubernetesError."""
     collection = await client.find_collection(manifest)
     parts = collection.split("/")
     namespace = parts[-2] if parts[-3] == "namespaces" else ""
     name = quote(str(manifest["metadata"]["name"]), safe="")
-    return Place(path=f"{collection}/{name}", id=replace(identify(manifest), namespace=namespace))
+    return ObjectPlace(path=f"{collection}/{name}", id=replace(identify(manifest), namespace=namespace))
 
 
 async def apply(
-    client: KubernetesClient, place: Place, manifest: Mapping[str, Any], *, dry_run: bool = False
+    client: KubernetesClient, place: ObjectPlace, manifest: Mapping[str, Any], *, dry_run: bool = False
 ) -> Reply:
     """Apply an object as ours, also fields that another manager has set; what is there then."""
     query = f"fieldManager={MANAGER}&force=true{'&dryRun=All' if dry_run else ''}"

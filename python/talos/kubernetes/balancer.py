@@ -6,7 +6,7 @@ from typing import Any
 
 import trio
 
-from talos.kubernetes.places import Place, Places
+from talos.kubernetes.places import ConnectionPlace, Places
 
 type Endpoint = tuple[str, int]
 
@@ -98,7 +98,7 @@ class _Exchange:
     """What a client and a server say to each other."""
 
     client: trio.SocketStream
-    place: Place
+    place: ConnectionPlace
     may_move: bool = True
     """Whether another server may take over: the client waits, and has had no answer."""
     unanswered: bytes = b""

@@ -63,7 +63,7 @@ class TooLongError(KubernetesError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class ClusterAccess:
     """Where the API is and who asks: by a certificate, or by a token's file. All but the token is PEM."""
 
     server: str
@@ -73,12 +73,12 @@ class Access:
     token: Path | None = None
 
 
-def parse_kubeconfig(text: str) -> Access:
+def parse_kubeconfig(text: str) -> ClusterAccess:
     """The access of an administrator's kubeconfig, as nodes issue it; ValueError when it is another one."""
     try:
         document = yaml.safe_load(text)
         cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
-        return Access(
+        return ClusterAccess(
             server=cluster["server"],
             authority=b64decode(cluster["certificate-authority-data"]),
             certificate=b64decode(user["client-certificate-data"]),
@@ -88,7 +88,7 @@ def parse_kubeconfig(text: str) -> Access:
         raise ValueError(f"not an administrator's kubeconfig: {error}") from error
 
 
-def find_pod_access(folder: Path = POD_FOLDER) -> Access:
+def find_pod_access(folder: Path = POD_FOLDER) -> ClusterAccess:
     """The access of the pod that this runs in, as its account; UserError outside of one."""
     host, port = (os.environ.get(f"KUBERNETES_SERVICE_{name}", "") for name in ("HOST", "PORT"))
     try:
@@ -98,13 +98,13 @@ def find_pod_access(folder: Path = POD_FOLDER) -> Access:
     if not host or not authority:
         raise UserError("this is no pod with an account", where=str(folder))
     host = f"[{host}]" if ":" in host else host
-    return Access(server=f"https://{host}:{port or 443}", authority=authority, token=folder / "token")
+    return ClusterAccess(server=f"https://{host}:{port or 443}", authority=authority, token=folder / "token")
 
 
 class KubernetesClient:
     """Calls of the API with one identity."""
 
-    def __init__(self, access: Access, in_thread: InThread = asyncio.to_thread) -> None:
+    def __init__(self, access: ClusterAccess, in_thread: InThread = asyncio.to_thread) -> None:
         self._in_thread, self._access = in_thread, access
         url = urlsplit(access.server)
         self._host, self._port = url.hostname or "", url.port or 443
@@ -300,7 +300,7 @@ def _find_pause(response: http.client.HTTPResponse) -> float | None:
     return min(float(asked), MAX_RETRY_DELAY)
 
 
-def make_context(access: Access) -> ssl.SSLContext:
+def make_context(access: ClusterAccess) -> ssl.SSLContext:
     """TLS 1.3, with a client's certificate if there is one; the server's has to be by the authority."""
     context = ssl.create_default_context(cadata=access.authority.decode("ascii"))
     context.minimum_version = ssl.TLSVersion.TLSv1_3

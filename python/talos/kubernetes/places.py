@@ -20,7 +20,7 @@ LOG_INTERVAL = 60.0  # seconds
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class ConnectionPlace:
     """The place of one connection, which ends with ``scope``."""
 
     client: trio.socket.SocketType
@@ -47,12 +47,12 @@ class Places:
     idle_timeout: float = IDLE_TIMEOUT
     files: Files = field(default_factory=KernelFiles)
     log: Log = field(default_factory=Log)
-    _taken: dict[Place, None] = field(default_factory=dict[Place, None], init=False)
+    _taken: dict[ConnectionPlace, None] = field(default_factory=dict[ConnectionPlace, None], init=False)
     _logged_at: float = field(default=float("-inf"), init=False)
 
-    def take(self, client: trio.socket.SocketType) -> Place | None:
+    def take(self, client: trio.socket.SocketType) -> ConnectionPlace | None:
         """A place, for which an idle connection may be ended; None when there is none."""
-        place = Place(client)
+        place = ConnectionPlace(client)
         if len(self._taken) >= self.maximum - self.reserved:
             tables = _Tables(self.files)
             has_room = len(self._taken) < self.maximum and tables.is_root(place)
@@ -62,7 +62,7 @@ class Places:
         self._taken[place] = None
         return place
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: ConnectionPlace) -> None:
         """A connection has ended."""
         self._taken.pop(place, None)
 
@@ -93,7 +93,7 @@ class _Tables:
         self._files = files
         self._texts: dict[str, str] = {}
 
-    def is_root(self, place: Place) -> bool:
+    def is_root(self, place: ConnectionPlace) -> bool:
         """Whether the other end of a connection is root's; not so when its program has closed it."""
         if place.is_root is None:
             place.is_root = self._look_up(place.client)

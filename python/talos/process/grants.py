@@ -18,7 +18,7 @@ from talos.resource.controller.access import Strength
 from talos.resource.controller.controller import Controller
 from talos.resource.kinds import REGISTRY
 from talos.resource.memory.usage import Usage
-from talos.resource.remote.service import Access, Guard, Verb
+from talos.resource.remote.service import Guard, ResourceAccess, Verb
 from talos.system.logging import Log
 
 TABLE = Path(__file__).with_name("controllers.tsv")
@@ -39,7 +39,7 @@ class Grants:
     ids: Mapping[tuple[str, str], frozenset[str | None]]
     owners: Mapping[str, frozenset[str]]
 
-    def allows(self, access: Access) -> bool:
+    def allows(self, access: ResourceAccess) -> bool:
         """Whether the daemon may do this."""
         if access.namespace not in NAMESPACES:  # each that is watched or written in takes memory for good
             return False
@@ -85,13 +85,13 @@ def make_guard(grants: Grants, log: Log, usage: Usage) -> Guard:
     owners = frozenset[str]().union(*grants.owners.values())
     daemon = BY_NAME[grants.daemon]
 
-    def refuse(code: Code, reason: str, access: Access) -> RpcError:
+    def refuse(code: Code, reason: str, access: ResourceAccess) -> RpcError:
         if access.type in REGISTRY and (access.verb, access.type) not in refused:
             refused.add((access.verb, access.type))
             log.error(reason)
         return RpcError(code, reason)
 
-    async def check(_call: Call, access: Access) -> None:
+    async def check(_call: Call, access: ResourceAccess) -> None:
         what = f"{access.verb.value} {access.type}({access.namespace}/{access.id or '*'})"
         if not grants.allows(access):
             as_owner = f" as {access.owner or 'no owner'}" if access.verb.is_write else ""

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from talos.provision.cluster import ClusterRequest, NodeRequest, NodeState
 from talos.provision.host import cgroups
-from talos.provision.host.cgroups import Hierarchy, Limits
+from talos.provision.host.cgroups import Hierarchy, NodeLimits
 from talos.provision.host.companions import Companion, Companions, make_companions
 from talos.provision.host.links import ClusterNetwork
 from talos.provision.host.names import cluster_group, host_link, launcher_group, node_group
@@ -84,7 +84,7 @@ class Nodes(Protocol):
         """Start a node in a control group; the pid of its process. StartError or OSError when it fails."""
         ...
 
-    def limits(self, node: NodeRequest) -> Limits:
+    def limits(self, node: NodeRequest) -> NodeLimits:
         """The limits of the node's control group."""
         ...
 
@@ -124,7 +124,7 @@ class Launcher:
         """Start every node, serve until a signal, leave nothing behind."""
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         folder, request = self._folder, self._request
-        cgroups.make_group(self._hierarchies, launcher_group(folder), Limits())
+        cgroups.make_group(self._hierarchies, launcher_group(folder), NodeLimits())
         cgroups.join(self._hierarchies, launcher_group(folder), os.getpid())
         self._record()
         self._network = ClusterNetwork(request, host_link(folder))

@@ -100,7 +100,7 @@ class ControllerConfig(Policy):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class ClientAccess:
     """How nodes are reached: a talosconfig, and its context, empty for the current one."""
 
     talosconfig: Path
@@ -114,7 +114,7 @@ class Settings:
     policy: Policy
     windows: tuple[Window, ...]
     keys: tuple[Ed25519PublicKey, ...]
-    access: Access
+    access: ClientAccess
     credentials: Credentials = ANONYMOUS
 
 
@@ -131,7 +131,7 @@ def make_settings(text: bytes, path: Path) -> tuple[Settings, Path]:
         policy=config,
         windows=check_policy(config, f"{path}: "),
         keys=tuple(load_public(folder / name) for name in config.channel.keys),
-        access=Access(talosconfig=folder / config.talosconfig, context=config.context),
+        access=ClientAccess(talosconfig=folder / config.talosconfig, context=config.context),
         credentials=_load_credentials(folder / config.channel.credentials)
         if config.channel.credentials
         else ANONYMOUS,

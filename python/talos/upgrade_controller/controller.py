@@ -12,14 +12,14 @@ from typing import Any, Protocol, override
 from talos.api.rpc import RpcError
 from talos.fleet.calls import FleetCalls
 from talos.fleet.engine import Fleet, UpgradeOptions
-from talos.fleet.plan import Limits, Plan, make_plan, parse_unavailable
-from talos.fleet.progress import Progress, Row, Step
+from talos.fleet.plan import FleetLimits, Plan, make_plan, parse_unavailable
+from talos.fleet.progress import FleetProgress, NodeProgress, NodeStep
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.upgrade.state import Phase
 from talos.upgrade_controller import status as states
 from talos.upgrade_controller.channel import ChannelRelease, read_channel
-from talos.upgrade_controller.config import Access, Settings, load_settings
+from talos.upgrade_controller.config import ClientAccess, Settings, load_settings
 from talos.upgrade_controller.selection import select_nodes
 from talos.upgrade_controller.status import Status, read_status, read_texts, write_status
 
@@ -32,14 +32,14 @@ RETRY_INTERVAL = 20.0
 CLOSED, PAUSED = "the maintenance window is closed", "paused"
 
 type ReadChannel = Callable[[Settings], ChannelRelease]
-type Connect = Callable[[Access], FleetCalls]
+type Connect = Callable[[ClientAccess], FleetCalls]
 
 
 class GoneError(UserError):
     """There is no policy any more."""
 
 
-class Place(Protocol):
+class PolicySource(Protocol):
     """Where a policy comes from and its status goes. ``read`` and ``write`` are of the status."""
 
     def load(self) -> Settings:
@@ -56,7 +56,7 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class FilePlace(Place):
+class FilePlace(PolicySource):
     """A config and the file beside it that it names. Without a config that can be read there is no status."""
 
     path: Path
@@ -118,7 +118,7 @@ def find_reverted(plan: Plan, version: str) -> str:
 class UpgradeController:
     """Follows one channel for one cluster. Who shares ``turn`` upgrades one after another."""
 
-    place: Place
+    place: PolicySource
     connect: Connect
     log: Log
     find_release: ReadChannel = find_release
@@ -231,7 +231,7 @@ class UpgradeController:
         if closed:
             self._show_closed(closed, behind)
             return True
-        limits = Limits(
+        limits = FleetLimits(
             parallel=policy.parallel,
             unavailable=parse_unavailable(policy.max_unavailable or str(policy.parallel), len(plan.workers)),
         )
@@ -246,19 +246,21 @@ class UpgradeController:
         self._show(state=states.UPGRADING, reason=f"to {version}: {', '.join(behind)}")
         return self._judge(await fleet.run(), release)
 
-    def _judge(self, progress: Progress, release: ChannelRelease) -> bool:
+    def _judge(self, progress: FleetProgress, release: ChannelRelease) -> bool:
         self.status = replace(self.status, begun={}, upgrade=progress.document())
         self._note_rows(progress.rows)
         if progress.has_succeeded:
             self._show(state=states.CURRENT)
             return True
-        failed = [row for row in progress.rows if row.step is Step.FAILED]
+        failed = [row for row in progress.rows if row.step is NodeStep.FAILED]
         if any(not row.is_untouched for row in failed):
             return self._hold(release, progress.reason)
         if failed:  # a registry that is down, a member of etcd: nothing that the release is to blame for
             self._show(state=states.FAILED, reason=progress.reason)
             return False
-        self._show_closed(progress.reason, [row.name for row in progress.rows if row.step is not Step.DONE])
+        self._show_closed(
+            progress.reason, [row.name for row in progress.rows if row.step is not NodeStep.DONE]
+        )
         return True
 
     def _hold(self, release: ChannelRelease, reason: str) -> bool:
@@ -267,18 +269,18 @@ class UpgradeController:
         self._show(state=states.HELD, reason=reason)
         return False
 
-    def changed(self, row: Row) -> None:
+    def changed(self, row: NodeProgress) -> None:
         """A node's step is another."""
         self.log.once(f"{row.name}: {row.step.value}", key=row.node, level="info")
         self._note_rows([row])
-        if row.step in (Step.DONE, Step.FAILED) or time.monotonic() - self._written > WRITE_INTERVAL:
+        if row.step in (NodeStep.DONE, NodeStep.FAILED) or time.monotonic() - self._written > WRITE_INTERVAL:
             self._write()
 
     def _note_nodes(self, nodes: list[dict[str, Any]]) -> None:
         self.status = replace(self.status, nodes=nodes)
 
-    def _note_rows(self, rows: Sequence[Row]) -> None:
-        steps: Mapping[str, Row] = {row.node: row for row in rows}
+    def _note_rows(self, rows: Sequence[NodeProgress]) -> None:
+        steps: Mapping[str, NodeProgress] = {row.node: row for row in rows}
         self._note_nodes(
             [
                 node

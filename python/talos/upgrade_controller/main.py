@@ -19,7 +19,7 @@ from talos.talosctl.client.fleet_calls import FreshCalls
 from talos.talosctl.client.select import select_target
 from talos.talosctl.output.table import format_table
 from talos.talosctl.output.yaml_text import dump_yaml
-from talos.upgrade_controller.config import Access, load_settings
+from talos.upgrade_controller.config import ClientAccess, load_settings
 from talos.upgrade_controller.controller import FilePlace, UpgradeController
 from talos.upgrade_controller.manifests import PROGRAM, format_manifests
 from talos.upgrade_controller.policies import Policies, find_namespace
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def connect(access: Access) -> FleetCalls:
+def connect(access: ClientAccess) -> FleetCalls:
     """Calls to the nodes that a talosconfig leads to."""
     flags = Flags(CLIENT_FLAGS)
     rows = {flag.name: flag for flag in CLIENT_FLAGS}
@@ -78,7 +78,7 @@ def run_policies(options: argparse.Namespace) -> int:
     policies = Policies(
         client=KubernetesClient(find_pod_access()),
         namespace=find_namespace(),
-        access=Access(talosconfig=options.talosconfig),
+        access=ClientAccess(talosconfig=options.talosconfig),
         connect=connect,
         log=Log({"service": PROGRAM}),
     )

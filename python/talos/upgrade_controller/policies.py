@@ -21,8 +21,14 @@ from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.upgrade.release.signature import parse_public
 from talos.upgrade_controller.channel import ChannelRelease
-from talos.upgrade_controller.config import Access, Policy, Settings, check_policy, read_policy
-from talos.upgrade_controller.controller import Connect, GoneError, Place, UpgradeController, find_release
+from talos.upgrade_controller.config import ClientAccess, Policy, Settings, check_policy, read_policy
+from talos.upgrade_controller.controller import (
+    Connect,
+    GoneError,
+    PolicySource,
+    UpgradeController,
+    find_release,
+)
 from talos.upgrade_controller.credentials import ANONYMOUS, Credentials, parse_credentials
 from talos.upgrade_controller.manifests import GROUP, PLURAL, PROGRAM, VERSION
 from talos.upgrade_controller.status import as_object, read_texts
@@ -43,10 +49,10 @@ def find_namespace(folder: Path = POD_FOLDER) -> str:
 
 
 @dataclass(slots=True)
-class ResourcePlace(Place):
+class ResourcePlace(PolicySource):
     """One policy as it was last seen, and the status that is to be written."""
 
-    access: Access
+    access: ClientAccess
     found: Object | None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     written: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -83,7 +89,7 @@ class ResourcePlace(Place):
         return str(as_object(metadata.get("annotations")).get(RETRY, ""))
 
 
-def make_settings(spec: Mapping[str, Any], access: Access) -> Settings:
+def make_settings(spec: Mapping[str, Any], access: ClientAccess) -> Settings:
     """What a resource's spec means, but for the Secret that it names; UserError."""
     try:
         policy = read_policy(Policy, json.dumps(spec).encode(), source="spec")
@@ -108,7 +114,7 @@ class Policies:
 
     client: KubernetesClient
     namespace: str
-    access: Access
+    access: ClientAccess
     connect: Connect
     log: Log
     find_release: Callable[[Settings], ChannelRelease] = find_release

@@ -16,7 +16,7 @@ from tests.harness.availability import watched
 from tests.harness.cluster import eventually
 from tests.harness.kubernetes import Kubernetes
 
-from talos.kubernetes.client import Access, KubernetesClient, KubernetesError, parse_kubeconfig
+from talos.kubernetes.client import ClusterAccess, KubernetesClient, KubernetesError, parse_kubeconfig
 
 ROLLOUT_TIMEOUT = 240.0
 """For three API servers to be replaced, each within a minute, on a machine that others use."""
@@ -70,7 +70,7 @@ def observed(kubernetes: Kubernetes) -> Generator[Absences]:
     absences: Absences = {address: [] for address in kubernetes.cluster.addresses[:NODES]}
     stop = threading.Event()
 
-    def ask(found: list[tuple[float, float]], access: Access) -> None:
+    def ask(found: list[tuple[float, float]], access: ClusterAccess) -> None:
         client, since = KubernetesClient(access), 0.0
         while not stop.wait(PROBE_INTERVAL):
             began = time.monotonic()

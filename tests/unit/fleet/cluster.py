@@ -14,7 +14,7 @@ from talos.api.definitions.enums_pb2 import MachineType, RuntimeMachineStage
 from talos.api.machine import image_pb2, lifecycle_pb2, machine_pb2
 from talos.api.resource import config_pb2
 from talos.api.rpc import Code, RpcError
-from talos.fleet.progress import Row, Step
+from talos.fleet.progress import NodeProgress, NodeStep
 from talos.resource import kinds
 from talos.resource.kind import Kind
 from talos.upgrade.state import BUSY, IDLE, Upgrade, bless, format_state, revert, stage, start
@@ -249,9 +249,9 @@ def make_cluster(controlplanes: int = 3, workers: int = 2) -> Cluster:
 class Steps:
     """Remembers how each row changed."""
 
-    seen: list[tuple[str, Step]] = field(default_factory=list[tuple[str, Step]])
+    seen: list[tuple[str, NodeStep]] = field(default_factory=list[tuple[str, NodeStep]])
 
-    def changed(self, row: Row) -> None:
+    def changed(self, row: NodeProgress) -> None:
         """Note the step."""
         if (row.node, row.step) not in self.seen[-1:]:
             self.seen.append((row.node, row.step))

@@ -11,8 +11,8 @@ from tests.unit.fleet.jumping import JumpingLoop
 from talos.api.machine import machine_pb2
 from talos.fleet import calls, engine, plan
 from talos.fleet.engine import Fleet, UpgradeOptions
-from talos.fleet.plan import Limits, make_plan, parse_unavailable
-from talos.fleet.progress import Progress, Row, Step
+from talos.fleet.plan import FleetLimits, make_plan, parse_unavailable
+from talos.fleet.progress import FleetProgress, NodeProgress, NodeStep
 from talos.system.errors import UserError
 from talos.upgrade.state import BUSY, IDLE, stage, start
 
@@ -25,11 +25,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def upgrade(
-    cluster: Cluster, nodes: Sequence[str] = (), *, limits: Limits | None = None, **options: Any
-) -> Progress:
+    cluster: Cluster, nodes: Sequence[str] = (), *, limits: FleetLimits | None = None, **options: Any
+) -> FleetProgress:
     """Upgrade nodes, all unless some are named."""
 
-    async def main() -> Progress:
+    async def main() -> FleetProgress:
         settings: dict[str, Any] = {"image": IMAGE, "version": NEW, **options}
         chosen = UpgradeOptions(**settings)
         plan = await make_plan(
@@ -38,13 +38,15 @@ def upgrade(
             version=chosen.version,
             force=chosen.old is not None and chosen.old.force,
         )
-        fleet = Fleet(calls=cluster, plan=plan, options=chosen, limits=limits or Limits(), watcher=Steps())
+        fleet = Fleet(
+            calls=cluster, plan=plan, options=chosen, limits=limits or FleetLimits(), watcher=Steps()
+        )
         return await fleet.run()
 
     return asyncio.run(main(), loop_factory=JumpingLoop)
 
 
-def results(progress: Progress) -> list[Step]:
+def results(progress: FleetProgress) -> list[NodeStep]:
     return [row.step for row in progress.rows]
 
 
@@ -64,7 +66,7 @@ def test_control_plane_nodes_come_first_and_one_at_a_time() -> None:
 @pytest.mark.parametrize(("parallel", "away"), [(2, 2), (5, 2), (3, 1), (8, 8)])
 def test_workers_are_bounded_twice(parallel: int, away: int) -> None:
     cluster = make_cluster(1, 8)
-    progress = upgrade(cluster, limits=Limits(parallel=parallel, unavailable=away))
+    progress = upgrade(cluster, limits=FleetLimits(parallel=parallel, unavailable=away))
     assert progress.has_succeeded, progress.reason
     assert cluster.max_unavailable == away
     assert cluster.most_installing == parallel
@@ -86,7 +88,7 @@ def test_the_first_failure_ends_it(fails: str, reason: str) -> None:
     assert not progress.has_succeeded
     assert progress.reason.startswith("10.0.0.2 (node-2): ")
     assert reason in progress.reason
-    assert results(progress) == [Step.DONE, Step.FAILED, *[Step.NOT_STARTED] * 3]
+    assert results(progress) == [NodeStep.DONE, NodeStep.FAILED, *[NodeStep.NOT_STARTED] * 3]
     assert cluster.done("pull") == ["10.0.0.1", "10.0.0.2"]
 
 
@@ -94,7 +96,7 @@ def test_a_tag_that_brings_another_release_is_no_success() -> None:
     """An older node looks at the signature only, and a mirror may serve what it likes."""
     progress = upgrade(make_cluster(), version="v1.15.2")
     assert not progress.has_succeeded
-    assert results(progress)[:2] == [Step.FAILED, Step.NOT_STARTED]
+    assert results(progress)[:2] == [NodeStep.FAILED, NodeStep.NOT_STARTED]
     assert f"it runs {NEW}, not v1.15.2 as the image's tag says" in progress.reason
 
 
@@ -104,7 +106,7 @@ def test_a_release_of_the_version_that_runs_may_be_reverted() -> None:
         node.version = NEW
     cluster.nodes["10.0.0.2"].fails = "trial"
     progress = upgrade(cluster, version="")
-    assert results(progress) == [Step.DONE, Step.FAILED, *[Step.NOT_STARTED] * 3]
+    assert results(progress) == [NodeStep.DONE, NodeStep.FAILED, *[NodeStep.NOT_STARTED] * 3]
     assert f"{NEW} was reverted, {NEW} runs: self-check" in progress.reason
 
 
@@ -176,16 +178,16 @@ def test_a_node_that_stays_away_says_why_until_it_is_back() -> None:
     class Rescue(Steps):
         """Brings the node back when that is asked for."""
 
-        def changed(self, row: Row) -> None:
+        def changed(self, row: NodeProgress) -> None:
             if row.detail.startswith("does not answer"):
                 seen.append(row.detail)
                 node.is_up, node.boots, node.version, node.state = True, 2, NEW, IDLE
 
-    async def main() -> Progress:
+    async def main() -> FleetProgress:
         chosen = await make_plan(cluster, list(cluster.nodes), version=NEW)
         options = UpgradeOptions(image=IMAGE, version=NEW)
         return await Fleet(
-            calls=cluster, plan=chosen, options=options, limits=Limits(), watcher=Rescue()
+            calls=cluster, plan=chosen, options=options, limits=FleetLimits(), watcher=Rescue()
         ).run()
 
     assert asyncio.run(main(), loop_factory=JumpingLoop).has_succeeded
@@ -195,11 +197,11 @@ def test_a_node_that_stays_away_says_why_until_it_is_back() -> None:
 def test_what_is_under_way_is_seen_through() -> None:
     cluster = make_cluster(1, 6)
     cluster.nodes["10.0.0.3"].fails = "install"
-    progress = upgrade(cluster, limits=Limits(parallel=3, unavailable=1))
+    progress = upgrade(cluster, limits=FleetLimits(parallel=3, unavailable=1))
     by_node = {row.node: row.step for row in progress.rows}
-    assert by_node["10.0.0.3"] is Step.FAILED
-    assert {by_node[f"10.0.0.{number}"] for number in (2, 4)} <= {Step.DONE, Step.STAGED}
-    assert [by_node[f"10.0.0.{number}"] for number in (5, 6, 7)] == [Step.NOT_STARTED] * 3
+    assert by_node["10.0.0.3"] is NodeStep.FAILED
+    assert {by_node[f"10.0.0.{number}"] for number in (2, 4)} <= {NodeStep.DONE, NodeStep.STAGED}
+    assert [by_node[f"10.0.0.{number}"] for number in (5, 6, 7)] == [NodeStep.NOT_STARTED] * 3
     assert not any(step.is_active for step in by_node.values())
     document = progress.document()
     assert document["succeeded"] is False
@@ -216,13 +218,18 @@ def test_nodes_that_are_away_for_reasons_of_their_own_count(away: int, reboots: 
         cluster.nodes[names[3]].is_booting = len(cluster.done("reboot")) == 1
         return ""
 
-    progress = upgrade(cluster, gate=gate, limits=Limits(parallel=1, unavailable=away))
+    progress = upgrade(cluster, gate=gate, limits=FleetLimits(parallel=1, unavailable=away))
     assert len(cluster.done("reboot")) == reboots
     if away == 1:
         assert (
             "(node-2) would be one too many that is away: node-4: the machine is booting" in progress.reason
         )
-        assert results(progress) == [Step.DONE, Step.STAGED, Step.NOT_STARTED, Step.NOT_STARTED]
+        assert results(progress) == [
+            NodeStep.DONE,
+            NodeStep.STAGED,
+            NodeStep.NOT_STARTED,
+            NodeStep.NOT_STARTED,
+        ]
     else:
         assert progress.has_succeeded, progress.reason
 
@@ -248,7 +255,7 @@ def test_it_continues_where_it_stopped() -> None:
     cluster.log.clear()
     progress = upgrade(cluster)
     assert progress.has_succeeded
-    assert results(progress) == [Step.CURRENT, *[Step.DONE] * 4]
+    assert results(progress) == [NodeStep.CURRENT, *[NodeStep.DONE] * 4]
     assert cluster.done("reboot") == list(cluster.nodes)[1:]
 
 
@@ -262,17 +269,17 @@ def test_the_gate_closes_between_two_nodes() -> None:
     cluster = make_cluster()
     progress = upgrade(cluster, gate=lambda: "the window is closed" if cluster.done("reboot") else "")
     assert progress.reason == "the window is closed"
-    assert results(progress) == [Step.DONE, *[Step.NOT_STARTED] * 4]
+    assert results(progress) == [NodeStep.DONE, *[NodeStep.NOT_STARTED] * 4]
 
 
 def test_what_is_installed_is_booted_though_the_gate_has_closed() -> None:
     cluster = make_cluster(0, 4)
-    limits = Limits(parallel=2, unavailable=1)
+    limits = FleetLimits(parallel=2, unavailable=1)
     progress = upgrade(
         cluster, limits=limits, gate=lambda: "the window is closed" if cluster.done("install") else ""
     )
     assert progress.reason == "the window is closed"
-    assert results(progress) == [Step.DONE, Step.DONE, Step.NOT_STARTED, Step.NOT_STARTED]
+    assert results(progress) == [NodeStep.DONE, NodeStep.DONE, NodeStep.NOT_STARTED, NodeStep.NOT_STARTED]
 
 
 def test_older_calls_carry_force() -> None:
@@ -320,13 +327,13 @@ def test_two_members_and_two_names_of_a_node_are_refused() -> None:
 def test_an_interrupted_upgrade_says_what_it_left() -> None:
     cluster = make_cluster()
 
-    async def main() -> Progress:
+    async def main() -> FleetProgress:
         plan = await make_plan(cluster, list(cluster.nodes), version=NEW)
         fleet = Fleet(
             calls=cluster,
             plan=plan,
             options=UpgradeOptions(image=IMAGE, version=NEW),
-            limits=Limits(),
+            limits=FleetLimits(),
             watcher=Steps(),
         )
         running = asyncio.create_task(fleet.run())
@@ -339,7 +346,7 @@ def test_an_interrupted_upgrade_says_what_it_left() -> None:
 
     progress = asyncio.run(main(), loop_factory=JumpingLoop)
     assert progress.reason == "interrupted"
-    assert results(progress) == [Step.FAILED, *[Step.NOT_STARTED] * 4]
+    assert results(progress) == [NodeStep.FAILED, *[NodeStep.NOT_STARTED] * 4]
     assert "nobody waited for its end" in progress.rows[0].detail
 
 

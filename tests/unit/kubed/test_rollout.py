@@ -20,8 +20,8 @@ from talos.kubed.rollout import (
     LEASE_TTL,
     POD_VERSION,
     PodChange,
-    Progress,
     RolloutLock,
+    RolloutProgress,
     choose,
     find_progress,
     is_underway,
@@ -57,13 +57,15 @@ def test_the_kubelets_copy_has_the_version_of_what_it_was_offered() -> None:
 @pytest.mark.parametrize(
     ("shown", "is_ready", "progress"),
     [
-        (None, True, Progress.UNSEEN),
-        ("1", True, Progress.READY),
-        ("1", False, Progress.STARTING),
-        ("2", True, Progress.OUTDATED),
+        (None, True, RolloutProgress.UNSEEN),
+        ("1", True, RolloutProgress.READY),
+        ("1", False, RolloutProgress.STARTING),
+        ("2", True, RolloutProgress.OUTDATED),
     ],
 )
-def test_a_status_counts_for_its_own_version(shown: str | None, is_ready: bool, progress: Progress) -> None:
+def test_a_status_counts_for_its_own_version(
+    shown: str | None, is_ready: bool, progress: RolloutProgress
+) -> None:
     status = None
     if shown:
         conditions = [{"type": "Ready", "status": str(is_ready)}]
@@ -74,35 +76,35 @@ def test_a_status_counts_for_its_own_version(shown: str | None, is_ready: bool, 
 
 
 def ready() -> PodChange:
-    return PodChange(NEW, NEW, Progress.READY)
+    return PodChange(NEW, NEW, RolloutProgress.READY)
 
 
 @pytest.mark.parametrize(
     ("changes", "without", "with_turn"),
     [
         # Nothing runs yet: no lock is needed.
-        ({API_SERVER: PodChange(NEW, None, Progress.UNSEEN)}, [API_SERVER], [API_SERVER]),
+        ({API_SERVER: PodChange(NEW, None, RolloutProgress.UNSEEN)}, [API_SERVER], [API_SERVER]),
         ({API_SERVER: ready()}, [], []),
         # What serves waits for the turn, and the others for the API server.
         (
             {
-                API_SERVER: PodChange(NEW, OLD, Progress.READY),
-                SCHEDULER: PodChange(NEW, OLD, Progress.READY),
+                API_SERVER: PodChange(NEW, OLD, RolloutProgress.READY),
+                SCHEDULER: PodChange(NEW, OLD, RolloutProgress.READY),
             },
             [],
             [API_SERVER],
         ),
         (
-            {API_SERVER: ready(), SCHEDULER: PodChange(NEW, OLD, Progress.READY)},
+            {API_SERVER: ready(), SCHEDULER: PodChange(NEW, OLD, RolloutProgress.READY)},
             [],
             [SCHEDULER],
         ),
         # The kubelet may still run the one before.
-        ({API_SERVER: PodChange(NEW, OLD, Progress.OUTDATED)}, [], [API_SERVER]),
+        ({API_SERVER: PodChange(NEW, OLD, RolloutProgress.OUTDATED)}, [], [API_SERVER]),
         # What doesn't serve is mended at once.
-        ({API_SERVER: PodChange(NEW, OLD, Progress.STARTING)}, [API_SERVER], [API_SERVER]),
+        ({API_SERVER: PodChange(NEW, OLD, RolloutProgress.STARTING)}, [API_SERVER], [API_SERVER]),
         (
-            {API_SERVER: ready(), CONTROLLER_MANAGER: PodChange(NEW, OLD, Progress.STARTING)},
+            {API_SERVER: ready(), CONTROLLER_MANAGER: PodChange(NEW, OLD, RolloutProgress.STARTING)},
             [CONTROLLER_MANAGER],
             [CONTROLLER_MANAGER],
         ),
@@ -118,14 +120,16 @@ def test_what_serves_waits_for_the_nodes_turn(
 @pytest.mark.parametrize(
     ("progress", "seconds", "underway"),
     [
-        (Progress.READY, 0.0, False),
-        (Progress.STARTING, 1e6, True),
-        (Progress.OUTDATED, KUBELET_TIMEOUT - 1, True),
-        (Progress.OUTDATED, KUBELET_TIMEOUT + 1, False),
-        (Progress.UNSEEN, KUBELET_TIMEOUT + 1, False),
+        (RolloutProgress.READY, 0.0, False),
+        (RolloutProgress.STARTING, 1e6, True),
+        (RolloutProgress.OUTDATED, KUBELET_TIMEOUT - 1, True),
+        (RolloutProgress.OUTDATED, KUBELET_TIMEOUT + 1, False),
+        (RolloutProgress.UNSEEN, KUBELET_TIMEOUT + 1, False),
     ],
 )
-def test_a_turn_lasts_until_the_pod_is_ready(progress: Progress, seconds: float, underway: bool) -> None:
+def test_a_turn_lasts_until_the_pod_is_ready(
+    progress: RolloutProgress, seconds: float, underway: bool
+) -> None:
     assert is_underway({API_SERVER: PodChange(NEW, NEW, progress)}, seconds=seconds) is underway
 
 

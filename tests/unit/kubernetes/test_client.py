@@ -17,7 +17,7 @@ from talos.kubernetes.client import (
     MAX_REPEATS,
     MAX_REPLY,
     PAGE_LIMIT,
-    Access,
+    ClusterAccess,
     KubernetesClient,
     KubernetesError,
 )
@@ -49,7 +49,7 @@ async def serving(folder: Path, answer: Callable[[bytes], bytes]) -> AsyncGenera
     async with trio.open_nursery() as nursery:
         listeners = await nursery.start(partial(trio.serve_tcp, handle, 0, host=LOCALHOST))
         url = f"https://{LOCALHOST}:{listeners[0].socket.getsockname()[1]}"
-        yield KubernetesClient(Access(server=url, authority=authority.crt), trio.to_thread.run_sync)
+        yield KubernetesClient(ClusterAccess(server=url, authority=authority.crt), trio.to_thread.run_sync)
         nursery.cancel_scope.cancel()
 
 

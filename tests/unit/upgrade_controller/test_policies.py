@@ -8,14 +8,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from talos.system.errors import UserError
 from talos.upgrade.release.signature import format_public
-from talos.upgrade_controller.config import Access
+from talos.upgrade_controller.config import ClientAccess
 from talos.upgrade_controller.controller import GoneError
 from talos.upgrade_controller.main import main
 from talos.upgrade_controller.manifests import make_kind
 from talos.upgrade_controller.policies import RETRY, ResourcePlace, make_settings
 
 KEY = Ed25519PrivateKey.generate().public_key()
-ACCESS = Access(talosconfig=Path("/talosconfig"))
+ACCESS = ClientAccess(talosconfig=Path("/talosconfig"))
 
 
 def make_spec(**more: Any) -> dict[str, Any]:

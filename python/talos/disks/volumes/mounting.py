@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import trio
 
 from talos.disks.volumes.blocks import Blocks
-from talos.disks.volumes.settle import FILESYSTEM, Place
+from talos.disks.volumes.settle import FILESYSTEM, VolumePlace
 from talos.system.errors import UserError
 from talos.system.files import KernelFiles
 from talos.system.logging import Log
@@ -20,7 +20,7 @@ GROWTH = 1 << 20
 
 
 async def mount_volume(
-    blocks: Blocks, mounts: Mounts, place: Place, point: MountPoint, log: Log, *, grow: bool = False
+    blocks: Blocks, mounts: Mounts, place: VolumePlace, point: MountPoint, log: Log, *, grow: bool = False
 ) -> None:
     """Mount; UserError when even a repair doesn't help.
 
@@ -47,14 +47,14 @@ async def mount_volume(
             log.warning("a filesystem stays smaller than its partition", reason=str(error))
 
 
-async def _repair(blocks: Blocks, place: Place, log: Log) -> None:
+async def _repair(blocks: Blocks, place: VolumePlace, log: Log) -> None:
     if await blocks.repair(place.device, drop_log=False):
         return
     log.error("its log can't be replayed: what was written last is lost", device=place.device)
     await blocks.repair(place.device, drop_log=True)
 
 
-async def _mount_again(mounts: Mounts, place: Place, point: MountPoint) -> None:
+async def _mount_again(mounts: Mounts, place: VolumePlace, point: MountPoint) -> None:
     try:
         await trio.to_thread.run_sync(mounts.mount, point)
     except OSError as error:
@@ -102,7 +102,13 @@ def make_options(*, secure: bool, no_exec: bool, no_access_time: bool) -> tuple[
 
 
 def make_point(
-    place: Place, target: str, options: tuple[str, ...], mode: int, *, quota: bool, guarded: bool = False
+    place: VolumePlace,
+    target: str,
+    options: tuple[str, ...],
+    mode: int,
+    *,
+    quota: bool,
+    guarded: bool = False,
 ) -> MountPoint:
     """The mount of a volume."""
     return MountPoint(

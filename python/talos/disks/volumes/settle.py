@@ -57,7 +57,7 @@ class WantedVolume:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class VolumePlace:
     """Where a volume is."""
 
     disk: str
@@ -67,7 +67,7 @@ class Place:
 
 
 @dataclass(slots=True)
-class Progress:
+class VolumeProgress:
     """How far it got, for the status of one that failed, and whether a disk was changed."""
 
     phase: enums.BlockVolumePhase = enums.VOLUME_PHASE_WAITING
@@ -76,8 +76,8 @@ class Progress:
 
 
 async def settle(
-    blocks: Blocks, wanted: WantedVolume, disks: Sequence[str], log: Log, progress: Progress
-) -> Place | None:
+    blocks: Blocks, wanted: WantedVolume, disks: Sequence[str], log: Log, progress: VolumeProgress
+) -> VolumePlace | None:
     """The volume, ready to be mounted; None when it isn't there, or is empty, and may not be created.
 
     UserError when it can't be provided, OSError when a disk fails.
@@ -100,7 +100,7 @@ async def settle(
         return None
     partition = replace(partition, flags=partition.flags & ~(1 << UNFINISHED))
     progress.phase = enums.VOLUME_PHASE_PREPARED
-    return Place(disk=disk, device=device, partition=partition, content=content)
+    return VolumePlace(disk=disk, device=device, partition=partition, content=content)
 
 
 async def find(blocks: Blocks, wanted: WantedVolume, disks: Sequence[str]) -> tuple[str, Partition] | None:
@@ -171,7 +171,7 @@ async def _append(
 
 
 async def _make_whole(
-    blocks: Blocks, wanted: WantedVolume, disk: str, partition: Partition, log: Log, progress: Progress
+    blocks: Blocks, wanted: WantedVolume, disk: str, partition: Partition, log: Log, progress: VolumeProgress
 ) -> Content | None:
     device = blocks.name_partition(disk, partition.number)
     if not is_unfinished(partition):
@@ -217,7 +217,7 @@ def _refuse(wanted: WantedVolume, device: str, reason: str) -> UserError:
 
 
 async def _grow(
-    blocks: Blocks, wanted: WantedVolume, disk: str, partition: Partition, log: Log, progress: Progress
+    blocks: Blocks, wanted: WantedVolume, disk: str, partition: Partition, log: Log, progress: VolumeProgress
 ) -> Partition:
     """What can't be grown is used as it is."""
     content = await blocks.probe(disk)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from talos.api.definitions import block_pb2, runtime_pb2
 from talos.api.definitions import enums_pb2 as enums
-from talos.disks.volumes.settle import FILESYSTEM, Place, WantedVolume, take_all
+from talos.disks.volumes.settle import FILESYSTEM, VolumePlace, WantedVolume, take_all
 from talos.system.proc.mounts import Mount
 from talos.system.sizes import format_pretty_size
 
@@ -17,7 +17,7 @@ class VolumeState:
     before: enums.BlockVolumePhase = enums.VOLUME_PHASE_WAITING
     disk: str = ""
     location: str = ""
-    place: Place | None = None
+    place: VolumePlace | None = None
     target: str = ""
     error: str = ""
 

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.disks.volumes.blocks import Blocks
-from talos.disks.volumes.settle import Place, Progress, WantedVolume, find_filesystem
+from talos.disks.volumes.settle import VolumePlace, VolumeProgress, WantedVolume, find_filesystem
 from talos.system.block.blkid import Partition
 from talos.system.errors import UserError
 from talos.system.logging import Log
 
 
 async def settle_disk(
-    blocks: Blocks, wanted: WantedVolume, disks: Sequence[str], log: Log, progress: Progress
-) -> Place:
+    blocks: Blocks, wanted: WantedVolume, disks: Sequence[str], log: Log, progress: VolumeProgress
+) -> VolumePlace:
     """The volume on the one disk, ready to be mounted.
 
     UserError when several disks are meant or something else is there, OSError when the disk fails.
@@ -39,4 +39,4 @@ async def settle_disk(
         content = await blocks.probe(disk)
     progress.phase = enums.VOLUME_PHASE_PREPARED
     whole = Partition(number=0, start=0, size=content.size)
-    return Place(disk=disk, device=disk, partition=whole, content=content)
+    return VolumePlace(disk=disk, device=disk, partition=whole, content=content)

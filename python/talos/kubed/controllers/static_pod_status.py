@@ -13,7 +13,7 @@ from talos.api.definitions.k8s_pb2 import StaticPodStatusSpec
 from talos.kubed.admin import find_pause
 from talos.kubed.node_access import KubeletIdentity
 from talos.kubed.rollout import POD_UID, POD_VERSION, make_version
-from talos.kubernetes.client import MAX_REPLY, Access, make_context
+from talos.kubernetes.client import MAX_REPLY, ClusterAccess, make_context
 from talos.pki.certificate import join_certificates
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
@@ -103,7 +103,7 @@ class StaticPodStatusController(Controller):
         trust = (authority, self._kubelet.serving, client.crt)
         if trust == self._trust and self._connection is not None:
             return
-        access = Access(
+        access = ClusterAccess(
             server="", authority=authority + self._kubelet.serving, certificate=client.crt, key=client.key
         )
         context = make_context(access)

@@ -18,8 +18,8 @@ from talos.kubed.rollout import (
     KEEP_ALIVE_INTERVAL,
     Changes,
     PodChange,
-    Progress,
     RolloutLock,
+    RolloutProgress,
     choose,
     find_progress,
     is_underway,
@@ -148,7 +148,7 @@ class ControlPlanePodController(Controller):
             and await self._is_ready(runtime)
         ):
             # The kubelet shows that some seconds later, and nothing at first when it starts again.
-            return {**changes, API_SERVER: replace(server, progress=Progress.READY)}
+            return {**changes, API_SERVER: replace(server, progress=RolloutProgress.READY)}
         return changes
 
     async def _offer(self, runtime: ControllerRuntime, changes: Changes, *, has_turn: bool) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import trio
 
 from talos.kubed.shutdown.inhibitors import Inhibitors
-from talos.kubed.shutdown.logind import BUS, Answer, BusError, MethodCall, answer
+from talos.kubed.shutdown.logind import BUS, BusError, BusReply, MethodCall, answer
 from talos.kubed.shutdown.messages import (
     Incoming,
     MessageError,
@@ -136,7 +136,7 @@ class Connection:
         return self._reader.take()
 
     async def _answer(self, incoming: Incoming, call: MethodCall, announce: Callable[[], None]) -> None:
-        found = Answer()
+        found = BusReply()
         try:
             found = answer(call, self._inhibitors, self._name)
             reply = make_reply(incoming, found)

@@ -29,7 +29,7 @@ class MethodCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class BusReply:
     """What a call returns. ``descriptor`` is passed along and closed. ``follows``: it asked for signals."""
 
     signature: str = ""
@@ -46,17 +46,17 @@ class BusError(Exception):
         self.name = name if "." in name else f"{_ERRORS}.{name}"
 
 
-def answer(call: MethodCall, inhibitors: Inhibitors, unique: str) -> Answer:
+def answer(call: MethodCall, inhibitors: Inhibitors, unique: str) -> BusReply:
     """The answer to a call of the connection with this unique name. BusError."""
     match call.destination, call.interface, call.member:
         case (_, "org.freedesktop.DBus.Peer", "Ping"):
-            return Answer()
+            return BusReply()
         case ("org.freedesktop.DBus", _, "Hello"):
-            return Answer(signature="s", body=(unique,))
+            return BusReply(signature="s", body=(unique,))
         case ("org.freedesktop.DBus", _, "AddMatch" | "RemoveMatch"):
             _check_signature(call, "s")
             # There is one signal: a client that subscribed to any gets it.
-            return Answer(follows=call.member == "AddMatch")
+            return BusReply(follows=call.member == "AddMatch")
         case ("org.freedesktop.login1", "org.freedesktop.DBus.Properties", "Get"):
             _check_signature(call, "ss")
             return _read_property(call)
@@ -74,18 +74,18 @@ def _check_signature(call: MethodCall, wanted: str) -> None:
         raise BusError("InvalidArgs", f"{call.member} takes {wanted}, not {call.signature or 'nothing'}")
 
 
-def _read_property(call: MethodCall) -> Answer:
+def _read_property(call: MethodCall) -> BusReply:
     if tuple(call.body) != (MANAGER, "InhibitDelayMaxUSec"):
         raise BusError("UnknownProperty", f"there is no property {call.body[0]}.{call.body[1]}")
-    return Answer(signature="v", body=(("t", MAX_DELAY * 1_000_000),))
+    return BusReply(signature="v", body=(("t", MAX_DELAY * 1_000_000),))
 
 
-def _inhibit(call: MethodCall, inhibitors: Inhibitors) -> Answer:
+def _inhibit(call: MethodCall, inhibitors: Inhibitors) -> BusReply:
     what, who, why, mode = (str(part) for part in call.body)
     if "shutdown" not in what.split(":") or mode != "delay":
         raise BusError("NotSupported", f"only a shutdown can be inhibited, by a delay: not {what} by {mode}")
     try:
-        return Answer(signature="h", body=(), descriptor=inhibitors.take(who, why))
+        return BusReply(signature="h", body=(), descriptor=inhibitors.take(who, why))
     except ShutdownBegunError:
         raise BusError(f"{LOGIN}.OperationInProgress", "the node is shutting down already") from None
     except TooManyLocksError:

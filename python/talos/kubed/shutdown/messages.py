@@ -16,8 +16,8 @@ from talos.kubed.shutdown.logind import (
     LOGIN_PATH,
     MANAGER,
     PREPARE_FOR_SHUTDOWN,
-    Answer,
     BusError,
+    BusReply,
     MethodCall,
 )
 
@@ -91,7 +91,7 @@ def _read_call(message: Any) -> MethodCall:
     )
 
 
-def make_reply(incoming: Incoming, answer: Answer) -> Any:
+def make_reply(incoming: Incoming, answer: BusReply) -> Any:
     """The reply to a call, with the descriptor of the answer in place of its body."""
     body = answer.body if answer.descriptor is None else (answer.descriptor,)
     return _jeepney.new_method_return(incoming.message, answer.signature or None, body)

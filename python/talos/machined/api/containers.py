@@ -63,7 +63,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class ContainerRow:
     """A container with its task, if it has one. ``pod`` is empty outside of Kubernetes.
 
     ``group`` is the control group of a daemon, which containerd does not manage; ``socket`` is that of the
@@ -110,7 +110,7 @@ class Row:
         return _SANDBOX_STATES.get(self.status, "SANDBOX_NOTREADY")
 
 
-async def list_containers(node: Node, namespace: str) -> list[Row]:
+async def list_containers(node: Node, namespace: str) -> list[ContainerRow]:
     """What is in a namespace.
 
     With the system's come the daemons, and the containers of services, which the other instance manages.
@@ -129,7 +129,7 @@ async def list_containers(node: Node, namespace: str) -> list[Row]:
     return sorted({row.id: row for row in found}.values(), key=lambda row: row.id)
 
 
-async def find_container(node: Node, namespace: str, id: str) -> Row | None:
+async def find_container(node: Node, namespace: str, id: str) -> ContainerRow | None:
     """A container by its own id or the one that is shown."""
     found = await list_containers(node, namespace)
     return next((row for row in found if id in (row.display, row.id)), None)
@@ -139,7 +139,7 @@ def _is_service(node: Node, id: str) -> bool:
     return any(service.id == id for service in node.services.list())
 
 
-async def read_usage(node: Node, namespace: str, rows: Sequence[Row]) -> Mapping[str, Usage]:
+async def read_usage(node: Node, namespace: str, rows: Sequence[ContainerRow]) -> Mapping[str, Usage]:
     """What containers use, by id: of daemons as their groups count, of the rest as containerd does."""
     usage = {row.id: await in_thread(node.ports.groups.read_usage, row.group) for row in rows if row.group}
     for socket in dict.fromkeys(row.socket for row in rows if row.socket):
@@ -151,7 +151,7 @@ async def read_usage(node: Node, namespace: str, rows: Sequence[Row]) -> Mapping
     return usage
 
 
-async def _list_instance(node: Node, socket: str, namespace: str) -> list[Row]:
+async def _list_instance(node: Node, socket: str, namespace: str) -> list[ContainerRow]:
     async with await instances.connect_to(node, socket) as transport:
         found = await _list(Containerd(transport, namespace))
         states = dict[str, cri_pb2.ContainerState]()
@@ -172,7 +172,7 @@ async def _list_states(transport: Transport) -> dict[str, cri_pb2.ContainerState
     return {container.id: container.state for container in listed.containers}
 
 
-async def _list(calls: Containerd) -> list[Row]:
+async def _list(calls: Containerd) -> list[ContainerRow]:
     """Containers ordered by pod, its sandbox first."""
     listed = await calls.call(
         "containers.v1.Containers/List",
@@ -188,18 +188,20 @@ async def _list(calls: Containerd) -> list[Row]:
     return sorted(rows, key=lambda row: (row.pod_id, row.container, row.id))
 
 
-def make_daemon_row(service: ServiceStatus) -> Row:
+def make_daemon_row(service: ServiceStatus) -> ContainerRow:
     """A daemon as existing clients expect it: a container with the service's name."""
-    return Row(id=service.id, image="", pid=service.pid, status=task_pb2.RUNNING, group=service.group)
+    return ContainerRow(
+        id=service.id, image="", pid=service.pid, status=task_pb2.RUNNING, group=service.group
+    )
 
 
-def make_row(container: containers_pb2.Container, task: task_pb2.Process | None) -> Row:
+def make_row(container: containers_pb2.Container, task: task_pb2.Process | None) -> ContainerRow:
     """The fields of containerd's container that are used here."""
     labels = container.labels
     pod = f"{labels[_POD_NAMESPACE]}/{labels[_POD_NAME]}" if labels.get(_POD_NAME) else ""
     is_sandbox = labels.get(_KIND) == "sandbox"
     notes = container.extensions
-    return Row(
+    return ContainerRow(
         id=container.id,
         image=container.image,
         pid=task.pid if task else 0,
@@ -232,7 +234,7 @@ def parse_log_path(metadata: bytes) -> str:
         return ""
 
 
-def make_info(row: Row, namespace: str) -> pb.ContainerInfo:
+def make_info(row: ContainerRow, namespace: str) -> pb.ContainerInfo:
     """A container as the API shows it."""
     return pb.ContainerInfo(
         namespace=namespace,
@@ -262,7 +264,7 @@ def parse_usage(data: AnyMessage) -> Usage:
             return Usage()
 
 
-def make_stat(row: Row, namespace: str, usage: Usage) -> pb.Stat:
+def make_stat(row: ContainerRow, namespace: str, usage: Usage) -> pb.Stat:
     """A container's measurements as the API shows them."""
     return pb.Stat(
         namespace=namespace,

@@ -16,7 +16,7 @@ from talos.api.rpc import Call, Code, Handler, RpcError, Send
 from talos.api.timestamps import make_duration
 from talos.machined.api import containerd_instances as instances
 from talos.machined.containerd.client import PODS, SYSTEM, Containerd, find_root
-from talos.machined.containerd.pull import Admit, Progress, admit_all, pull_image, read_sources
+from talos.machined.containerd.pull import Admit, LayerProgress, admit_all, pull_image, read_sources
 from talos.machined.containerd.reference import DIGEST, parse_reference
 from talos.machined.containerd.registry.hosts import NoSuchImageError
 from talos.machined.containerd.release import check_manifest
@@ -121,10 +121,10 @@ class ProgressFeed:
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._changed: dict[str, Progress] = {}
+        self._changed: dict[str, LayerProgress] = {}
         self._began: dict[str, float] = {}
 
-    def report(self, progress: Progress) -> None:
+    def report(self, progress: LayerProgress) -> None:
         """Note how far a layer is."""
         self._began.setdefault(progress.layer, trio.current_time())
         self._changed[progress.layer] = progress

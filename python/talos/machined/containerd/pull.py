@@ -45,7 +45,7 @@ class Step(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class LayerProgress:
     """How far a layer is: ``offset`` of ``total`` bytes."""
 
     layer: str
@@ -54,7 +54,7 @@ class Progress:
     total: int
 
 
-type Report = Callable[[Progress], None]
+type Report = Callable[[LayerProgress], None]
 type Admit = Callable[[bytes, str], Awaitable[None]]
 """Refuses an image by its manifest before anything else of it is fetched: UserError with the place."""
 
@@ -197,5 +197,5 @@ async def name_image(containerd: Containerd, name: str, target: Descriptor) -> N
         await containerd.call("images.v1.Images/Update", update, images_pb2.UpdateImageResponse)
 
 
-def _make_progress(layer: Descriptor, step: Step, offset: int) -> Progress:
-    return Progress(layer=layer.digest, step=step, offset=offset, total=layer.size)
+def _make_progress(layer: Descriptor, step: Step, offset: int) -> LayerProgress:
+    return LayerProgress(layer=layer.digest, step=step, offset=offset, total=layer.size)

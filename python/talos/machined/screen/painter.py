@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from talos.machined.screen.render import Row, Style
+from talos.machined.screen.render import ScreenRow, Style
 from talos.system.terminal import Terminal
 
 _COLORS = {Style.PLAIN: "", Style.HEADER: "\x1b[7m", Style.GOOD: "\x1b[32m", Style.BAD: "\x1b[33m",
@@ -15,9 +15,9 @@ class Painter:
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
         self._size = (0, 0)
-        self._drawn: list[Row] = []
+        self._drawn: list[ScreenRow] = []
 
-    def paint(self, rows: Sequence[Row], size: tuple[int, int]) -> None:
+    def paint(self, rows: Sequence[ScreenRow], size: tuple[int, int]) -> None:
         """Make the terminal show these rows."""
         pieces: list[str] = []
         if size != self._size:

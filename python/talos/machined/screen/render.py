@@ -28,22 +28,22 @@ class Style(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ScreenRow:
     """One row, never wider than the screen."""
 
     text: str
     style: Style = Style.PLAIN
 
 
-def render(summary: Summary, width: int, height: int) -> list[Row]:
+def render(summary: Summary, width: int, height: int) -> list[ScreenRow]:
     """Exactly ``height`` rows: the header, the machine, the newest log lines."""
     width = max(width, MIN_WIDTH)
-    top = [_header(summary, width), Row(""), *_machine_rows(summary, width - 1)]
+    top = [_header(summary, width), ScreenRow(""), *_machine_rows(summary, width - 1)]
     if summary.maintenance:
-        top += [Row(""), *_maintenance(summary, width - 1)]
-    top = [*top[: max(height - LOG_ROWS - 2, 1)], Row(""), Row("-" * (width - 1), Style.FAINT)]
+        top += [ScreenRow(""), *_maintenance(summary, width - 1)]
+    top = [*top[: max(height - LOG_ROWS - 2, 1)], ScreenRow(""), ScreenRow("-" * (width - 1), Style.FAINT)]
     rows = [*top, *_log(summary.log, width - 1, height - len(top))][:height]
-    return rows + [Row("")] * (height - len(rows))
+    return rows + [ScreenRow("")] * (height - len(rows))
 
 
 def sanitize(text: str) -> str:
@@ -51,14 +51,14 @@ def sanitize(text: str) -> str:
     return _UNPRINTABLE.sub("?", remove_escapes(text.replace("\t", " ")))
 
 
-def _header(summary: Summary, width: int) -> Row:
+def _header(summary: Summary, width: int) -> ScreenRow:
     left = f" {sanitize(summary.hostname) or '(no name yet)'}   Talos {sanitize(summary.version)}"
     right = f"{summary.stage}, {'ready' if summary.ready else 'not ready'} "
-    return Row(f"{left:<{width - len(right)}}"[: width - len(right)] + right, Style.HEADER)
+    return ScreenRow(f"{left:<{width - len(right)}}"[: width - len(right)] + right, Style.HEADER)
 
 
-def _machine_rows(summary: Summary, width: int) -> list[Row]:
-    rows: list[Row] = []
+def _machine_rows(summary: Summary, width: int) -> list[ScreenRow]:
+    rows: list[ScreenRow] = []
     for text in summary.missing:
         rows += _labelled("Waiting for" if not rows else "", [sanitize(text)], width, Style.BAD)
     memory = f"{summary.memory_used} of {summary.memory_total} MiB used"
@@ -86,37 +86,40 @@ def _service(id: str, state: str) -> str:
     return f"{id} {state}".strip()
 
 
-def _labelled(label: str, values: Sequence[str], width: int, style: Style) -> list[Row]:
+def _labelled(label: str, values: Sequence[str], width: int, style: Style) -> list[ScreenRow]:
     """Values side by side, wrapped between them; an unknown value is shown as such."""
     text = ", ".join(value.replace(" ", "\0") for value in values) or "-"
     lines = textwrap.wrap(text, width - LABEL, break_on_hyphens=False) or [""]
     return [
-        Row(f"{label if not number else '':<{LABEL}}{line.replace('\0', ' ')}"[:width], style)
+        ScreenRow(f"{label if not number else '':<{LABEL}}{line.replace('\0', ' ')}"[:width], style)
         for number, line in enumerate(lines)
     ]
 
 
-def _maintenance(summary: Summary, width: int) -> list[Row]:
+def _maintenance(summary: Summary, width: int) -> list[ScreenRow]:
     address = summary.addresses[0].partition("/")[0] if summary.addresses else "ADDRESS"
     pin = ["--cert-fingerprint", f"'{summary.fingerprint}'"] if summary.fingerprint else []
     argv = ["talosctl", "apply-config", "--insecure", "--nodes", address, *pin, "--file", "CONFIG.yaml"]
-    rows = [Row("This machine has no config and waits for one. From your workstation:"[:width])]
+    rows = [ScreenRow("This machine has no config and waits for one. From your workstation:"[:width])]
     command, indent = "", "  "
     for argument in argv:  # wrapped as a shell would take it
         if command and len(indent) + len(command) + len(argument) + 3 > width:
-            rows.append(Row(f"{indent}{command} \\"))
+            rows.append(ScreenRow(f"{indent}{command} \\"))
             command, indent = "", "    "
         command += f" {argument}" if command else argument
-    rows.append(Row(f"{indent}{command}"[:width]))
+    rows.append(ScreenRow(f"{indent}{command}"[:width]))
     if summary.fingerprint:
-        rows += [Row(""), Row(f"Fingerprint of its certificate: {sanitize(summary.fingerprint)}"[:width])]
+        rows += [
+            ScreenRow(""),
+            ScreenRow(f"Fingerprint of its certificate: {sanitize(summary.fingerprint)}"[:width]),
+        ]
     return rows
 
 
-def _log(lines: Iterable[str], width: int, room: int) -> list[Row]:
+def _log(lines: Iterable[str], width: int, room: int) -> list[ScreenRow]:
     """The newest lines that fit, long ones wrapped."""
-    rows: list[Row] = []
+    rows: list[ScreenRow] = []
     for line in lines:
         text = sanitize(line)
-        rows += [Row(text[start : start + width]) for start in range(0, len(text) or 1, width)]
+        rows += [ScreenRow(text[start : start + width]) for start in range(0, len(text) or 1, width)]
     return rows[-room:] if room > 0 else []

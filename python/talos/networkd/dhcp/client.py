@@ -43,7 +43,7 @@ class Report(Protocol):
 
 
 @dataclass(slots=True)
-class Answer:
+class LeaseReply:
     """A reply with its sender and the lease, if it grants one."""
 
     type: MessageType
@@ -157,7 +157,7 @@ class Client:
             rebind, due = granted + lease.rebind_seconds, granted + lease.renew_seconds
             with trio.move_on_at(due) as waiting:
                 await self._check.wait()
-            answer: Answer | None = None
+            answer: LeaseReply | None = None
             if not waiting.cancelled_caught:
                 self._transaction, self._began = self.pick(32), trio.current_time()
                 answer = await self._ask(REBOOT_TRIES, MessageType.REQUEST, requested=lease.address.ip)
@@ -200,7 +200,7 @@ class Client:
         requested: IPv4Address | None = None,
         server: IPv4Address | None = None,
         to: Peer | None = None,
-    ) -> Answer | None:
+    ) -> LeaseReply | None:
         """Send until there is a reply: an offer to a discovery, else ACK (with a lease) or NAK."""
         wanted = {MessageType.OFFER} if kind is MessageType.DISCOVER else {MessageType.ACK, MessageType.NAK}
         for _ in range(attempts):
@@ -231,7 +231,7 @@ class Client:
             wait = min(wait * 2, MAX_TIMEOUT)
         return None
 
-    async def _receive(self, wanted: set[MessageType]) -> Answer | None:
+    async def _receive(self, wanted: set[MessageType]) -> LeaseReply | None:
         try:
             data, peer = await self.wire.receive()
         except OSError as error:
@@ -248,15 +248,15 @@ class Client:
             self._warn_once(f"answer of {peer.address} ignored: {error}")
             return None
 
-    def _judge(self, reply: Reply, peer: Peer) -> Answer:
+    def _judge(self, reply: Reply, peer: Peer) -> LeaseReply:
         if reply.type is MessageType.NAK:
-            return Answer(reply.type, peer)
+            return LeaseReply(reply.type, peer)
         lease = parse_lease(reply.address, reply.options)
         for remark in lease.remarks:
             self._warn_once(f"answer of {peer.address}: {remark}")
         if lease.server == lease.address.ip:
             raise UnusableAnswerError("the server offers its own address")
-        return Answer(reply.type, peer, lease)
+        return LeaseReply(reply.type, peer, lease)
 
     def _warn_once(self, text: str) -> None:
         # A server that sends nonsense without end must not fill the log.

@@ -12,7 +12,7 @@ from talos.provision.cluster import ClusterRequest, NodeRequest
 from talos.provision.container.handover import make_cmdline, make_network
 from talos.provision.container.init import start_init
 from talos.provision.container.mounts import NodeMounts
-from talos.provision.host.cgroups import Hierarchy, Limits
+from talos.provision.host.cgroups import Hierarchy, NodeLimits
 from talos.provision.host.companions import Companion
 from talos.provision.host.links import ClusterNetwork
 from talos.provision.launcher import Nodes, Outcome, StartError
@@ -51,8 +51,8 @@ class ContainerNodes(Nodes):
             SlotFolder(self._folder.slots(node.name)).create(self._request.stamp)
 
     @override
-    def limits(self, node: NodeRequest) -> Limits:
-        return Limits(cpus=node.cpus, memory=node.memory)
+    def limits(self, node: NodeRequest) -> NodeLimits:
+        return NodeLimits(cpus=node.cpus, memory=node.memory)
 
     @override
     def start(self, node: NodeRequest, group: Sequence[str]) -> int:

@@ -40,7 +40,7 @@ class Hierarchy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class NodeLimits:
     """What a node may use; 0 is no limit."""
 
     cpus: float = 0.0
@@ -114,7 +114,7 @@ def mounted_hierarchies() -> list[Hierarchy]:
 
 
 def make_group(
-    hierarchies: Iterable[Hierarchy], parts: Sequence[str], limits: Limits, files: Files | None = None
+    hierarchies: Iterable[Hierarchy], parts: Sequence[str], limits: NodeLimits, files: Files | None = None
 ) -> None:
     """Make a group (and those above it) in every hierarchy, and limit it."""
     kernel = files or KernelFiles()
@@ -160,7 +160,7 @@ def _inherit_cpuset(kernel: Files, parent: Path, path: Path) -> None:
     kernel.write(path / "cgroup.clone_children", "1")
 
 
-def _limit(kernel: Files, hierarchy: Hierarchy, path: Path, limits: Limits) -> None:
+def _limit(kernel: Files, hierarchy: Hierarchy, path: Path, limits: NodeLimits) -> None:
     quota = int(limits.cpus * _CPU_PERIOD)
     if hierarchy.unified:
         if quota and kernel.exists(path / "cpu.max"):

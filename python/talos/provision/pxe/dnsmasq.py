@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from talos.provision.pxe.network import Place
+from talos.provision.pxe.network import BootNetwork
 
 SCRIPT = "boot.ipxe"
 BIOS_LOADER = "undionly.kpxe"
@@ -36,7 +36,7 @@ class Loaders:
     efi: str = EFI_LOADER
 
 
-def make_arguments(place: Place, loaders: Loaders, leases: Path) -> list[str]:
+def make_arguments(place: BootNetwork, loaders: Loaders, leases: Path) -> list[str]:
     """What follows the program's name. ``leases`` is a file that dnsmasq may write."""
     script = f"{place.url}/{SCRIPT}"
     argv = [
@@ -59,7 +59,7 @@ def make_arguments(place: Place, loaders: Loaders, leases: Path) -> list[str]:
     return argv + (_make_proxy(place, loaders) if place.lease is None else _make_full(place, loaders))
 
 
-def _make_proxy(place: Place, loaders: Loaders) -> list[str]:
+def _make_proxy(place: BootNetwork, loaders: Loaders) -> list[str]:
     """Another server gives the addresses, this one names what to boot."""
     return [
         f"--dhcp-range={place.address.network.network_address},proxy,{place.address.netmask}",
@@ -69,7 +69,7 @@ def _make_proxy(place: Place, loaders: Loaders) -> list[str]:
     ]
 
 
-def _make_full(place: Place, loaders: Loaders) -> list[str]:
+def _make_full(place: BootNetwork, loaders: Loaders) -> list[str]:
     """We give the addresses, too."""
     lease = place.lease
     if lease is None:

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from talos.provision.pxe.dnsmasq import EFI_LOADER, describe_line
-from talos.provision.pxe.network import Place, find_address, parse_lease
+from talos.provision.pxe.network import BootNetwork, find_address, parse_lease
 from talos.provision.pxe.script import make_first_script, make_script
 from talos.provision.pxe.server import serve
 from talos.provision.pxe.tools import find_tools
@@ -74,7 +74,7 @@ def _run(options: argparse.Namespace) -> None:
     serve(place, site, tools, efi=options.efi_loader, describe=describe, show=show)
 
 
-def _make_place(options: argparse.Namespace) -> Place:
+def _make_place(options: argparse.Namespace) -> BootNetwork:
     address = find_address(options.interface)
     if options.mode == "full" and not options.range:
         raise UserError("is missing", where="--range", hint="the addresses that may be given: FIRST,LAST")
@@ -82,7 +82,7 @@ def _make_place(options: argparse.Namespace) -> Place:
         raise UserError(
             "--range, --gateway and --resolver are for --mode full", where=f"--mode {options.mode}"
         )
-    return Place(
+    return BootNetwork(
         interface=options.interface,
         address=address,
         port=options.port,

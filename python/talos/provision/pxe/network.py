@@ -17,7 +17,7 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class BootNetwork:
     """Where we listen. ``lease`` is None when another DHCP server gives the addresses."""
 
     interface: str

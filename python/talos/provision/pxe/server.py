@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 
 from talos.provision.pxe.dnsmasq import Loaders, make_arguments
-from talos.provision.pxe.network import Place
+from talos.provision.pxe.network import BootNetwork
 from talos.provision.pxe.tools import Tools
 from talos.provision.pxe.web import Site, make_server
 from talos.system.errors import UserError
@@ -20,7 +20,7 @@ _LAST_WORDS = 3
 
 
 def serve(
-    place: Place,
+    place: BootNetwork,
     site: Site,
     tools: Tools | None,
     *,

@@ -9,7 +9,7 @@ from typing import override
 
 from talos.provision.cluster import ClusterRequest, NodeRequest
 from talos.provision.host import cgroups
-from talos.provision.host.cgroups import Hierarchy, Limits
+from talos.provision.host.cgroups import Hierarchy, NodeLimits
 from talos.provision.host.companions import Companion
 from talos.provision.host.links import BRIDGE, ClusterNetwork
 from talos.provision.launcher import Nodes, Outcome, StartError
@@ -46,9 +46,9 @@ class MachineNodes(Nodes):
         log.info("processors: %s", self._qemu[-3])
 
     @override
-    def limits(self, node: NodeRequest) -> Limits:
+    def limits(self, node: NodeRequest) -> NodeLimits:
         """QEMU's own arguments are the limits."""
-        return Limits()
+        return NodeLimits()
 
     @override
     def start(self, node: NodeRequest, group: Sequence[str]) -> int:

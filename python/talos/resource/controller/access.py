@@ -74,7 +74,7 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class ControllerAccess:
     """The declarations of one controller, and the checks against them."""
 
     name: str

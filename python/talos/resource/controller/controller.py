@@ -8,7 +8,7 @@ import trio
 from google.protobuf.message import Message
 
 from talos.resource import changes
-from talos.resource.controller.access import Access, Input, Output, Strength, UndeclaredAccessError
+from talos.resource.controller.access import ControllerAccess, Input, Output, Strength, UndeclaredAccessError
 from talos.resource.kind import Kind
 from talos.resource.query import ALL, Query
 from talos.resource.resource import Resource
@@ -42,7 +42,7 @@ class ControllerRuntime:
     :mod:`talos.resource.changes`, and raise UndeclaredAccessError beside.
     """
 
-    def __init__(self, access: Access, state: State, spawn: Spawn) -> None:
+    def __init__(self, access: ControllerAccess, state: State, spawn: Spawn) -> None:
         self.name = access.name
         self._access = access
         self._state = state

@@ -8,7 +8,7 @@ from typing import cast
 import trio
 from google.protobuf.message import Message
 
-from talos.resource.controller.access import Access, Input
+from talos.resource.controller.access import ControllerAccess, Input
 from talos.resource.controller.controller import (
     INITIAL_BACKOFF,
     MAX_BACKOFF,
@@ -45,7 +45,9 @@ async def run_controllers(
         async with trio.open_nursery() as nursery:
             running: list[tuple[Controller, ControllerRuntime]] = []
             for controller in controllers:
-                access = Access(name=controller.name, inputs=controller.inputs, outputs=controller.outputs)
+                access = ControllerAccess(
+                    name=controller.name, inputs=controller.inputs, outputs=controller.outputs
+                )
                 running.append((controller, ControllerRuntime(access, state, nursery.start_soon)))
             async with trio.open_nursery() as starting:
                 for kind, namespace, subscribers in _subscriptions(running):

@@ -4,7 +4,7 @@ from talos.api.cosi.meta_pb2 import ResourceDefinitionSpec
 from talos.api.metadata import ADMIN, OPERATOR, READER, UPGRADE
 from talos.api.rpc import Call, Code, RpcError
 from talos.resource.kinds import NAMESPACE, RESOURCE_DEFINITION
-from talos.resource.remote.service import Access, Guard
+from talos.resource.remote.service import Guard, ResourceAccess
 from talos.resource.state import NotFoundError, State
 
 READERS = frozenset({ADMIN, OPERATOR, READER, UPGRADE})
@@ -13,7 +13,7 @@ READERS = frozenset({ADMIN, OPERATOR, READER, UPGRADE})
 def make_reader_guard(state: State) -> Guard:
     """Reads by role and by the type's sensitivity, as its ResourceDefinition has it."""
 
-    async def check(call: Call, access: Access) -> None:
+    async def check(call: Call, access: ResourceAccess) -> None:
         if access.verb.is_write:
             if ADMIN not in call.roles:
                 raise RpcError(Code.PERMISSION_DENIED, "not authorized")

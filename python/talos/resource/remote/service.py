@@ -63,7 +63,7 @@ class Verb(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class ResourceAccess:
     """The target of a call: one resource, or with ``id`` None all of a type in a namespace.
 
     ``owner`` is the name under which a call writes; those that read have none. ``size`` are the bytes of
@@ -78,7 +78,7 @@ class Access:
     size: int = 0
 
 
-type Guard = Callable[[Call, Access], Awaitable[None]]
+type Guard = Callable[[Call, ResourceAccess], Awaitable[None]]
 """RpcError when the call may not do this."""
 
 
@@ -242,7 +242,9 @@ class _Handlers:
     ) -> Kind[Message]:
         if self._guard is not None:
             namespace = target.namespace
-            access = Access(verb=verb, type=target.type, namespace=namespace, id=id, owner=owner, size=size)
+            access = ResourceAccess(
+                verb=verb, type=target.type, namespace=namespace, id=id, owner=owner, size=size
+            )
             await self._guard(call, access)
         kind = REGISTRY.get(target.type)
         if kind is None:

@@ -5,8 +5,8 @@ import json
 from talos.api.common.common_pb2 import ContainerdInstance
 from talos.api.machine.machine_pb2 import RebootRequest, UpgradeRequest
 from talos.fleet.engine import Fleet, UpgradeOptions
-from talos.fleet.plan import Limits, Plan, make_plan, parse_unavailable
-from talos.fleet.progress import Progress
+from talos.fleet.plan import FleetLimits, Plan, make_plan, parse_unavailable
+from talos.fleet.progress import FleetProgress
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Invocation
 from talos.talosctl.cli.flag import Flags
@@ -56,14 +56,14 @@ def run_fleet(
     return run_async(main())
 
 
-def make_limits(flags: Flags, plan: Plan) -> Limits:
+def make_limits(flags: Flags, plan: Plan) -> FleetLimits:
     """How many workers at once."""
     parallel = flags.number("parallel")
     if parallel < 1:
         raise UserError("has to be 1 or more", where="--parallel")
     text = flags.text("max-unavailable")
     away = parse_unavailable(text, len(plan.workers)) if text else parallel
-    return Limits(parallel=parallel, unavailable=away)
+    return FleetLimits(parallel=parallel, unavailable=away)
 
 
 def show_plan(plan: Plan) -> None:
@@ -76,7 +76,7 @@ def show_plan(plan: Plan) -> None:
             )
 
 
-def show(progress: Progress, form: str) -> None:
+def show(progress: FleetProgress, form: str) -> None:
     """What became of each node, and why it ended before its end."""
     if form == "table":
         console.write(fleet.format_rows(progress))

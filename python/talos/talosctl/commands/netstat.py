@@ -27,7 +27,7 @@ type Pods = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class NodeSockets:
     """The sockets of a node; ``pods`` is empty where none was looked for, or the named one is not there."""
 
     records: Sequence[ConnectRecord]
@@ -45,21 +45,21 @@ def run_netstat(invocation: Invocation) -> int:
         raise UserError("can't be used with the name of a pod", where="--pods", hint="leave one of them out")
     request = make_request(flags)
 
-    async def ask(session: Session, node: str) -> Answer:
+    async def ask(session: Session, node: str) -> NodeSockets:
         pods = await _ask_pods(session, node) if pod or flags.is_set("pods") else {}
         own = request
         if pod:
             spaces = [space for space, name in pods.items() if name == pod]
             if not spaces:
-                return Answer(records=(), pods={})
+                return NodeSockets(records=(), pods={})
             own = NetstatRequest()
             own.CopyFrom(request)
             own.netns.CopyFrom(NetstatRequest.NetNS(netns=spaces))
         reply = await session.unary(node, "/machine.MachineService/Netstat", own, NetstatResponse)
         records = [record for part in parts(reply, Netstat) for record in part.connectrecord]
-        return Answer(records=records, pods=pods)
+        return NodeSockets(records=records, pods=pods)
 
-    def rows(node: str, answer: Answer) -> Iterable[Row]:
+    def rows(node: str, answer: NodeSockets) -> Iterable[Row]:
         return (_row(node, record, flags, answer.pods) for record in answer.records)
 
     async def main() -> int:

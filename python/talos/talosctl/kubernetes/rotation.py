@@ -19,7 +19,7 @@ from talos.client.wait import wait_until
 from talos.config.effective import machine as effective
 from talos.config.model import Config
 from talos.health.calls import ClusterNodes
-from talos.kubernetes.client import Access, KubernetesClient, parse_kubeconfig
+from talos.kubernetes.client import ClusterAccess, KubernetesClient, parse_kubeconfig
 from talos.pki.authority import CertificateAuthority
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
@@ -117,7 +117,7 @@ class KubernetesRotation:
                 "> Kubernetes CA rotation done, new 'kubeconfig' can be fetched with `talosctl kubeconfig`."
             )
 
-    async def _fetch_access(self) -> Access:
+    async def _fetch_access(self) -> ClusterAccess:
         access = parse_kubeconfig(await fetch_kubeconfig(self._session, self._options.nodes.control_plane[0]))
         if not self._options.endpoint:
             return access

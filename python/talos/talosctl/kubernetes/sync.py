@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from talos.client.wait import POLL_INTERVAL, wait_until
-from talos.kubernetes.apply import Place, apply, delete, find_place, order
+from talos.kubernetes.apply import ObjectPlace, apply, delete, find_place, order
 from talos.kubernetes.client import KubernetesClient, KubernetesError
 from talos.kubernetes.inventory import NAME, OWNER, ObjectId, identify, read_inventory, write_inventory
 from talos.system.errors import UserError
@@ -40,7 +40,7 @@ class SyncOptions:
 @dataclass(slots=True)
 class _Result:
     applied: list[ObjectId] = field(default_factory=list[ObjectId])
-    changed: list[Place] = field(default_factory=list[Place])
+    changed: list[ObjectPlace] = field(default_factory=list[ObjectPlace])
     failed: list[str] = field(default_factory=list[str])
 
 
@@ -103,7 +103,7 @@ async def _sync(
 
 async def _preview(
     client: KubernetesClient,
-    place: Place,
+    place: ObjectPlace,
     manifest: Mapping[str, Any],
     live: Mapping[str, Any] | None,
     options: SyncOptions,
@@ -121,7 +121,7 @@ async def _preview(
         return manifest, True
 
 
-async def _find_place(client: KubernetesClient, manifest: Mapping[str, Any], seconds: float) -> Place:
+async def _find_place(client: KubernetesClient, manifest: Mapping[str, Any], seconds: float) -> ObjectPlace:
     end = time.monotonic() + seconds
     while True:
         try:
@@ -146,7 +146,7 @@ async def _prune(client: KubernetesClient, gone: set[ObjectId], options: SyncOpt
             await write_inventory(client, removed=[one])
 
 
-async def _find_recorded(client: KubernetesClient, one: ObjectId) -> Place | None:
+async def _find_recorded(client: KubernetesClient, one: ObjectId) -> ObjectPlace | None:
     version = "v1"
     if one.group:
         group = await client.get_or_none(f"/apis/{one.group}")
@@ -219,7 +219,7 @@ def _format(found: Mapping[str, Any]) -> str:
     return yaml.safe_dump(dict(found)) if found else ""
 
 
-async def _wait(client: KubernetesClient, changed: Sequence[Place], seconds: float) -> None:
+async def _wait(client: KubernetesClient, changed: Sequence[ObjectPlace], seconds: float) -> None:
     """Wait until what has changed is rolled out; UserError names what is not."""
 
     async def check() -> str:
@@ -234,7 +234,7 @@ async def _wait(client: KubernetesClient, changed: Sequence[Place], seconds: flo
     await wait_until(check, what="objects that are not reconciled", seconds=seconds)
 
 
-async def _wait_until_gone(client: KubernetesClient, place: Place, seconds: float) -> None:
+async def _wait_until_gone(client: KubernetesClient, place: ObjectPlace, seconds: float) -> None:
     async def check() -> str:
         return "it is not deleted" if await client.get_or_none(place.path) is not None else ""
 

@@ -5,15 +5,20 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from talos.fleet.progress import Progress, Row, Step, Watcher
+from talos.fleet.progress import FleetProgress, NodeProgress, NodeStep, Watcher
 from talos.talosctl.output import console
 from talos.talosctl.output.table import format_table
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-_STYLES = {Step.DONE: "green", Step.CURRENT: "green", Step.FAILED: "red", Step.NOT_STARTED: "dim"}
-_ORDER = tuple(Step)
+_STYLES = {
+    NodeStep.DONE: "green",
+    NodeStep.CURRENT: "green",
+    NodeStep.FAILED: "red",
+    NodeStep.NOT_STARTED: "dim",
+}
+_ORDER = tuple(NodeStep)
 _LENGTH = 12
 """Characters of a bar."""
 
@@ -24,9 +29,9 @@ class Lines:
     def __init__(self) -> None:
         self._last: dict[str, str] = {}
 
-    def changed(self, row: Row) -> None:
+    def changed(self, row: NodeProgress) -> None:
         """Write it, unless only a number has changed."""
-        detail = "" if row.step is Step.PULLING else row.detail
+        detail = "" if row.step is NodeStep.PULLING else row.detail
         text = f"{row.node}: {row.step.value}{': ' if detail else ''}{detail}"
         if self._last.get(row.node) != text:
             self._last[row.node] = text
@@ -40,12 +45,12 @@ class Live:
         from rich.console import Console
         from rich.live import Live as RichLive
 
-        self._rows: dict[str, Row] = {}
+        self._rows: dict[str, NodeProgress] = {}
         self._live = RichLive(
             console=Console(file=sys.stderr, highlight=False), get_renderable=self._make, refresh_per_second=4
         )
 
-    def start(self, progress: Progress) -> None:
+    def start(self, progress: FleetProgress) -> None:
         """Show all rows from now on."""
         self._rows = {row.node: row for row in progress.rows}
         self._live.start()
@@ -54,7 +59,7 @@ class Live:
         """Leave them as they are."""
         self._live.stop()
 
-    def changed(self, row: Row) -> None:
+    def changed(self, row: NodeProgress) -> None:
         """A row is drawn anew by itself."""
 
     def _make(self) -> "Table":
@@ -64,7 +69,7 @@ class Live:
         table = Table.grid(padding=(0, 2))
         for row in self._rows.values():
             style = _STYLES.get(row.step, "cyan")
-            filled = _LENGTH * _ORDER.index(row.step) // _ORDER.index(Step.DONE)
+            filled = _LENGTH * _ORDER.index(row.step) // _ORDER.index(NodeStep.DONE)
             bar = "━" * min(filled, _LENGTH)
             seconds = f"{row.seconds:.0f} s" if row.began else ""
             table.add_row(
@@ -90,13 +95,13 @@ def following(*, is_plain: bool) -> Generator[Lines | Live]:
         live.stop()
 
 
-def begin(watcher: Watcher, progress: Progress) -> None:
+def begin(watcher: Watcher, progress: FleetProgress) -> None:
     """Show the rows of an upgrade that begins."""
     if isinstance(watcher, Live):
         watcher.start(progress)
 
 
-def format_rows(progress: Progress) -> str:
+def format_rows(progress: FleetProgress) -> str:
     """The table of what became of each node."""
     header = ("NODE", "HOSTNAME", "ROLE", "BEFORE", "AFTER", "RESULT", "TIME", "AWAY", "REASON")
     rows = (
@@ -109,7 +114,7 @@ def format_rows(progress: Progress) -> str:
             row.step.value,
             f"{row.seconds:.0f}s" if row.began else "",
             f"{row.away:.0f}s" if row.down else "",
-            row.detail if row.step is Step.FAILED else "",
+            row.detail if row.step is NodeStep.FAILED else "",
         )
         for row in progress.rows
     )

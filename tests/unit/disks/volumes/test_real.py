@@ -11,7 +11,7 @@ import trio
 
 from talos.disks.volumes.blocks import KernelBlocks
 from talos.disks.volumes.mounting import make_point, mount_volume, unmount_volume
-from talos.disks.volumes.settle import Place, Progress, WantedVolume, settle
+from talos.disks.volumes.settle import VolumePlace, VolumeProgress, WantedVolume, settle
 from talos.disks.volumes.whole_disk import settle_disk
 from talos.machined.boot.filesystems import make_missing_directory
 from talos.provision.host.checks import tool_path
@@ -142,15 +142,15 @@ def blocks(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[LoopBloc
     disk.stop()
 
 
-async def boot(disk: LoopBlocks, wanted: WantedVolume) -> Place:
+async def boot(disk: LoopBlocks, wanted: WantedVolume) -> VolumePlace:
     await disk.attach_partitions()
-    place = await settle(disk, wanted, [disk.disk], LOG, Progress())
+    place = await settle(disk, wanted, [disk.disk], LOG, VolumeProgress())
     assert place is not None
     # A loop device that another process looks at is detached later: a grown partition then gets another.
     return replace(place, device=disk.name_partition(place.disk, place.partition.number))
 
 
-async def use(disk: LoopBlocks, place: Place, target: Path, visit: Callable[[Path], object]) -> None:
+async def use(disk: LoopBlocks, place: VolumePlace, target: Path, visit: Callable[[Path], object]) -> None:
     """Mount, look, unmount."""
     mounts = KernelMounts()
     point = make_point(place, str(target), (), 0o700, quota=False)
@@ -235,7 +235,7 @@ def empty(blocks: LoopBlocks) -> None:
 
 async def test_a_partition_on_a_blank_disk(blocks: LoopBlocks, tmp_path: Path) -> None:
     empty(blocks)
-    place = await settle(blocks, DATA, [blocks.disk], LOG, Progress())
+    place = await settle(blocks, DATA, [blocks.disk], LOG, VolumeProgress())
     assert place is not None
     assert place.partition.size == 2 * GIB - 2 * MIB
     await use(blocks, await boot(blocks, DATA), tmp_path / "data", lambda path: (path / "x").write_text("x"))
@@ -243,12 +243,12 @@ async def test_a_partition_on_a_blank_disk(blocks: LoopBlocks, tmp_path: Path) -
 
 async def test_a_whole_disk(blocks: LoopBlocks, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds gpt, no xfs"):
-        await settle_disk(blocks, DATA, [blocks.disk], LOG, Progress())
+        await settle_disk(blocks, DATA, [blocks.disk], LOG, VolumeProgress())
     empty(blocks)
-    place = await settle_disk(blocks, DATA, [blocks.disk], LOG, Progress())
+    place = await settle_disk(blocks, DATA, [blocks.disk], LOG, VolumeProgress())
     await use(blocks, place, tmp_path / "data", lambda path: (path / "x").write_text("kept"))
     blocks.start()
-    place = await settle_disk(blocks, DATA, [blocks.disk], LOG, Progress())
+    place = await settle_disk(blocks, DATA, [blocks.disk], LOG, VolumeProgress())
     texts: list[str] = []
     await use(blocks, place, tmp_path / "data", lambda path: texts.append((path / "x").read_text()))
     assert texts == ["kept"]

@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from talos.disks.volumes.settle import Place, Progress, WantedVolume, settle
+from talos.disks.volumes.settle import VolumePlace, VolumeProgress, WantedVolume, settle
 from talos.disks.volumes.whole_disk import settle_disk
 from talos.system.block.blkid import Content
 from talos.system.block.layout import GIB, MIB
@@ -29,8 +29,8 @@ def make_disk(size: int = 10 * GIB) -> MemoryBlocks:
     return disk
 
 
-async def run(disk: MemoryBlocks, wanted: WantedVolume) -> Place | None:
-    return await settle(disk, wanted, [DISK], LOG, Progress())
+async def run(disk: MemoryBlocks, wanted: WantedVolume) -> VolumePlace | None:
+    return await settle(disk, wanted, [DISK], LOG, VolumeProgress())
 
 
 async def test_both_volumes_on_a_fresh_disk() -> None:
@@ -214,22 +214,24 @@ async def test_a_blank_disk_gets_a_partition_table() -> None:
 
 
 @pytest.mark.parametrize("provide", [settle, settle_disk])
-async def test_what_is_on_a_disk_is_not_written_over(provide: Callable[..., Awaitable[Place | None]]) -> None:
+async def test_what_is_on_a_disk_is_not_written_over(
+    provide: Callable[..., Awaitable[VolumePlace | None]],
+) -> None:
     for whole, head, reason in (
         (Content(kind="filesystem", name="ext4", label="mine"), bytes(4096), "/dev/vda holds ext4"),
         (BLANK, b"a key's header".ljust(4096, b"x"), "/dev/vda holds unrecognised data"),
     ):
         disk = MemoryBlocks(size=GIB, whole=whole, heads={0: head})
         with pytest.raises(UserError, match=f"u-data: {reason}.*talosctl wipe disk vda"):
-            await provide(disk, DATA, [DISK], LOG, Progress())
+            await provide(disk, DATA, [DISK], LOG, VolumeProgress())
         assert disk.writes == []
 
 
 async def test_a_whole_disk_is_formatted_once() -> None:
     disk = MemoryBlocks(size=GIB, whole=BLANK)
-    place = await settle_disk(disk, DATA, [DISK], LOG, Progress())
+    place = await settle_disk(disk, DATA, [DISK], LOG, VolumeProgress())
     assert (place.device, place.partition.size, place.content.name) == (DISK, GIB, "xfs")
-    await settle_disk(disk, DATA, [DISK], LOG, Progress())
+    await settle_disk(disk, DATA, [DISK], LOG, VolumeProgress())
     assert disk.writes == ["format /dev/vda"]
     with pytest.raises(UserError, match="several disks match: /dev/vda, /dev/vdb"):
-        await settle_disk(disk, DATA, [DISK, "/dev/vdb"], LOG, Progress())
+        await settle_disk(disk, DATA, [DISK, "/dev/vdb"], LOG, VolumeProgress())

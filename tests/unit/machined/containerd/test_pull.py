@@ -13,7 +13,7 @@ from talos.api.definitions.cri_pb2 import RegistriesConfigSpec, RegistryEndpoint
 from talos.api.rpc import RpcError
 from talos.machined.containerd import store
 from talos.machined.containerd.client import Containerd
-from talos.machined.containerd.pull import Admit, Progress, Step, admit_all, pull_image
+from talos.machined.containerd.pull import Admit, LayerProgress, Step, admit_all, pull_image
 from talos.machined.containerd.registry.hosts import Sources
 from talos.machined.containerd.store import Image, find_image
 from talos.system.errors import UserError
@@ -37,7 +37,7 @@ def make_twin() -> MemoryContainerd:
 async def pull_from(
     registry: Registry,
     twin: MemoryContainerd,
-    report: Callable[[Progress], None] = lambda _: None,
+    report: Callable[[LayerProgress], None] = lambda _: None,
     *,
     name: str = NAME,
     admit: Admit = admit_all,
@@ -50,7 +50,7 @@ async def pull_from(
 
 
 async def test_a_pull(registry: Registry) -> None:
-    twin, reported = make_twin(), list[Progress]()
+    twin, reported = make_twin(), list[LayerProgress]()
     image = await pull_from(registry, twin, reported.append)
     assert image.name == NAME
     assert list(twin.images) == [NAME]

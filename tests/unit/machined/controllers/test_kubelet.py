@@ -21,7 +21,7 @@ from talos.resource.changes import put
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
 from talos.resource.objects import to_plain
-from talos.resource.remote.service import Access, Verb
+from talos.resource.remote.service import ResourceAccess, Verb
 from talos.system.files import KernelFiles
 
 URL = "http://127.0.0.1:1234"
@@ -73,5 +73,7 @@ def test_no_daemon_writes_what_the_kubelet_is_started_with(kind: Any, verb: Verb
             "k8s.KubeletSpecController",
             "k8s.KubeletConfigController",
         }:
-            access = Access(verb=verb, type=kind.type, namespace=kind.namespace, id="kubelet", owner=owner)
+            access = ResourceAccess(
+                verb=verb, type=kind.type, namespace=kind.namespace, id="kubelet", owner=owner
+            )
             assert not grants.allows(access), (grants.daemon, owner)

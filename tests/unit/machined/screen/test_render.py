@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from talos.machined.screen.render import Row, Style, render, sanitize
+from talos.machined.screen.render import ScreenRow, Style, render, sanitize
 from talos.machined.screen.summary import ServiceLine, Summary
 
 RUNNING = Summary(
@@ -71,7 +71,7 @@ Fingerprint of its certificate: u5bTwa3Z5rb7vUGbVbEkbrYkVyvHGYZQBYAxJoEcNFc=
 -------------------------------------------------------------------------------"""
 
 
-def text_of(rows: list[Row]) -> str:
+def text_of(rows: list[ScreenRow]) -> str:
     return "\n".join(row.text.rstrip() for row in rows).rstrip()
 
 

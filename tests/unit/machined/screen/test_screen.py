@@ -10,7 +10,7 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.machined.node.ports import ServiceHealth, ServiceState, ServiceStatus
 from talos.machined.screen.collect import Collector
 from talos.machined.screen.painter import Painter
-from talos.machined.screen.render import Row, Style
+from talos.machined.screen.render import ScreenRow, Style
 from talos.machined.screen.run import Screen, open_terminal
 from talos.resource import ids, kinds
 from talos.resource.changes import modify
@@ -113,14 +113,14 @@ async def test_screen_is_drawn_on_change_only(autojump_clock: MockClock) -> None
 def test_painter_writes_what_changed() -> None:
     terminal = MemoryTerminal()
     painter = Painter(terminal)
-    painter.paint([Row("a"), Row("b", Style.BAD)], (80, 2))
-    painter.paint([Row("a"), Row("b", Style.BAD)], (80, 2))
-    painter.paint([Row("a"), Row("c")], (80, 2))
+    painter.paint([ScreenRow("a"), ScreenRow("b", Style.BAD)], (80, 2))
+    painter.paint([ScreenRow("a"), ScreenRow("b", Style.BAD)], (80, 2))
+    painter.paint([ScreenRow("a"), ScreenRow("c")], (80, 2))
     assert terminal.written == [
         b"\x1b[2J\x1b[1;1Ha\x1b[0m\x1b[K\x1b[2;1H\x1b[33mb\x1b[0m\x1b[K",
         b"\x1b[2;1Hc\x1b[0m\x1b[K",
     ]
-    painter.paint([Row("a"), Row("c")], (90, 2))
+    painter.paint([ScreenRow("a"), ScreenRow("c")], (90, 2))
     assert terminal.written[-1].startswith(b"\x1b[2J")
 
 
@@ -128,9 +128,9 @@ def test_a_stuck_terminal_is_drawn_anew() -> None:
     terminal = MemoryTerminal()
     painter = Painter(terminal)
     terminal.is_stuck = True
-    painter.paint([Row("a")], (80, 1))
+    painter.paint([ScreenRow("a")], (80, 1))
     terminal.is_stuck = False
-    painter.paint([Row("a")], (80, 1))
+    painter.paint([ScreenRow("a")], (80, 1))
     assert terminal.written == [b"\x1b[2J\x1b[1;1Ha\x1b[0m\x1b[K"]
 
 

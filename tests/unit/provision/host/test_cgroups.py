@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import override
 
-from talos.provision.host.cgroups import Hierarchy, KernelFiles, Limits, make_group, parse_hierarchies
+from talos.provision.host.cgroups import Hierarchy, KernelFiles, NodeLimits, make_group, parse_hierarchies
 
 V1 = """\
 30 25 0:26 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct
@@ -53,7 +53,7 @@ def test_version_2_groups_get_controllers_and_limits() -> None:
         {top / "cgroup.controllers": "cpu memory pids", top / "cgroup.subtree_control": "cpu"}
     )
     hierarchy = Hierarchy(path=top, controllers=frozenset(), unified=True)
-    make_group([hierarchy], ("talos", "c", "n"), Limits(cpus=1.5, memory=1 << 30), files)
+    make_group([hierarchy], ("talos", "c", "n"), NodeLimits(cpus=1.5, memory=1 << 30), files)
     assert files.contents[top / "cgroup.subtree_control"] == "cpu +memory +pids"
     assert files.contents[top / "talos/c/cgroup.subtree_control"] == "+cpu +memory"
     assert files.contents[top / "talos/c/n/cpu.max"] == "150000 100000"
@@ -65,7 +65,10 @@ def test_version_1_groups_inherit_their_cpuset() -> None:
     top = Path("/cg/cpuset")
     files = MemoryFiles({top / "cpuset.cpus": "0-1\n", top / "cpuset.mems": "0\n"})
     make_group(
-        [Hierarchy(path=top, controllers=frozenset({"cpuset"}), unified=False)], ("t", "n"), Limits(), files
+        [Hierarchy(path=top, controllers=frozenset({"cpuset"}), unified=False)],
+        ("t", "n"),
+        NodeLimits(),
+        files,
     )
     assert files.contents[top / "t/n/cpuset.cpus"] == "0-1"
     assert files.contents[top / "t/n/cgroup.clone_children"] == "1"
@@ -89,5 +92,5 @@ class Rival(KernelFiles):
 
 def test_clusters_that_begin_and_end_at_the_same_time_do_not_disturb(tmp_path: Path) -> None:
     hierarchy = Hierarchy(path=tmp_path, controllers=frozenset(), unified=False)
-    make_group([hierarchy], ("talos", "cluster", "node"), Limits(), Rival())
+    make_group([hierarchy], ("talos", "cluster", "node"), NodeLimits(), Rival())
     assert (tmp_path / "talos/cluster/node").is_dir()

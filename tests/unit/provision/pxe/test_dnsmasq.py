@@ -4,11 +4,11 @@ from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 
 from talos.provision.pxe.dnsmasq import Loaders, describe_line, make_arguments
-from talos.provision.pxe.network import Lease, Place
+from talos.provision.pxe.network import BootNetwork, Lease
 
 LOADERS = Loaders(folder=Path("/root/ipxe"))
-PROXY = Place(interface="eth1", address=IPv4Interface("10.0.0.2/24"), port=8080)
-FULL = Place(
+PROXY = BootNetwork(interface="eth1", address=IPv4Interface("10.0.0.2/24"), port=8080)
+FULL = BootNetwork(
     interface="eth1",
     address=IPv4Interface("10.0.0.2/24"),
     port=8080,
@@ -51,7 +51,7 @@ def test_a_server_of_its_own_gives_addresses_router_and_resolvers() -> None:
 
 
 def test_without_a_router_none_is_named() -> None:
-    place = Place(interface="eth1", address=FULL.address, port=8080, lease=FULL.lease)
+    place = BootNetwork(interface="eth1", address=FULL.address, port=8080, lease=FULL.lease)
     assert "--dhcp-option=option:router" in make_arguments(place, LOADERS, Path("/leases"))
 
 

@@ -14,7 +14,7 @@ from talos.disks.installation import find_installed
 from talos.disks.volumes.blocks import Blocks
 from talos.disks.volumes.choice import choose_disks
 from talos.disks.volumes.mounting import make_options, make_point, mount_volume, unmount_volume
-from talos.disks.volumes.settle import Place, Progress, WantedVolume, find, settle
+from talos.disks.volumes.settle import VolumePlace, VolumeProgress, WantedVolume, find, settle
 from talos.disks.volumes.specs import OBSTACLE, SELECTOR
 from talos.disks.volumes.status import (
     VolumeState,
@@ -126,7 +126,7 @@ class VolumeManagerController(Controller):
     async def _keep(self, runtime: ControllerRuntime, config: _Config, *, is_wanted: bool) -> VolumeState:
         if config.id in self._mounted:
             return self._mounted[config.id]
-        progress = Progress()
+        progress = VolumeProgress()
         try:
             current = await self._settle(runtime, config, progress, is_wanted=is_wanted)
             self._failures.pop(config.id, None)
@@ -138,7 +138,7 @@ class VolumeManagerController(Controller):
             self._mounted[config.id] = current
         return current
 
-    def _fail(self, volume: str, progress: Progress, error: Exception) -> VolumeState:
+    def _fail(self, volume: str, progress: VolumeProgress, error: Exception) -> VolumeState:
         text = str(error)
         self._warn(volume, "can't be used", text)
         return VolumeState(
@@ -155,7 +155,7 @@ class VolumeManagerController(Controller):
         self._failures[volume] = reason
 
     async def _settle(
-        self, runtime: ControllerRuntime, config: _Config, progress: Progress, *, is_wanted: bool
+        self, runtime: ControllerRuntime, config: _Config, progress: VolumeProgress, *, is_wanted: bool
     ) -> VolumeState:
         if is_user_volume(config.spec) and EPHEMERAL.label not in self._mounted:
             return VolumeState(phase=enums.VOLUME_PHASE_WAITING)
@@ -198,7 +198,7 @@ class VolumeManagerController(Controller):
         disk, partition = found
         device = self._context.blocks.name_partition(disk, partition.number)
         content = await self._context.blocks.probe(device)
-        place = Place(disk=disk, device=device, partition=partition, content=content)
+        place = VolumePlace(disk=disk, device=device, partition=partition, content=content)
         is_meta = label == META.label
         return _make_state(place, enums.VOLUME_PHASE_READY if is_meta else enums.VOLUME_PHASE_LOCATED)
 
@@ -214,7 +214,7 @@ class VolumeManagerController(Controller):
         where = f"{_name(config)} provisioning.diskSelector.match"
         return choose_disks(disks, config.spec, selector, installed[0][0], where)
 
-    async def _mount(self, config: _Config, wanted: WantedVolume, place: Place, target: str) -> None:
+    async def _mount(self, config: _Config, wanted: WantedVolume, place: VolumePlace, target: str) -> None:
         spec = config.spec.mount
         options = make_options(
             secure=spec.secure,
@@ -279,7 +279,7 @@ def _name(config: _Config) -> str:
     return f"VolumeConfig {config.id}"
 
 
-def _make_state(place: Place, phase: enums.BlockVolumePhase, target: str = "") -> VolumeState:
+def _make_state(place: VolumePlace, phase: enums.BlockVolumePhase, target: str = "") -> VolumeState:
     return VolumeState(phase=phase, disk=place.disk, location=place.device, place=place, target=target)
 
 
