@@ -94,7 +94,7 @@ SUITES = (
         sources=("tests/kubernetes", "docs/first-cluster.md"),
     ),
     Suite(
-        job=Job(name="netboot", command=make("netboot-tests"), processors=1.5, minutes=4, memory=5000,
+        job=Job(name="netboot", command=make("netboot-tests"), processors=1.3, minutes=8, memory=5000,
             environment=PYTEST, needs=("machine-inputs", "build", "images", "api", "devenv", "peers")),
         packages=("squashfs", "kernel", "root-vm", "images", "workstation", "api", "root-peers"),
         sources=("tests/netboot", "tests/cluster", "tests/kubernetes", "tests/unit/upgrade", "kernel"),
@@ -110,7 +110,7 @@ CHECKS = {
     "kernel-hardening": Job(name="", command=(), minutes=1),
     # A machine has one processor, beside which QEMU and what asks the machine use little.
     MACHINE: Job(name="", command=(), memory=2500, minutes=2),
-    "vm-boot": Job(name="", command=(), processors=1.5, memory=2500, minutes=1),
+    "vm-boot": Job(name="", command=(), memory=2500, minutes=1),
     "vm-upgrade": Job(name="", command=(), memory=2500, minutes=12),
     "vm-upgrade-uefi": Job(name="", command=(), memory=2500, minutes=9),
     "vm-reset": Job(name="", command=(), memory=2500, minutes=6),
