@@ -29,6 +29,8 @@ TAGS: Mapping[int, str] = {
     ANNOUNCE_TAG: "talosctl rollback",
 }
 """META: what only an upgrade writes, each with the command that is meant instead."""
+SHOWN = frozenset(f"0x{key:02x}" for key in TAGS)
+"""Ids of META's resources that every reader sees: those that upgrade nodes, too. Others may have secrets."""
 MAX_STATE = 16384
 """Bytes of the value."""
 MAX_CHECKS = 256

@@ -42,6 +42,7 @@ from talos.rpc.http2.frames import ProtocolError
 from talos.rpc.http2.rules import check_request
 from talos.rpc.port import request
 from talos.rpc.protocol import parse_metadata, parse_timeout
+from talos.system.kmsg import parse_record
 from talos.system.logging import Log
 from talos.timed.ntp.packet import is_reply as is_ntp
 from talos.timed.ntp.packet import parse_reply as parse_ntp
@@ -259,6 +260,11 @@ PARSERS: Mapping[str, Parser] = {
     "frames": Parser(
         parse=_receive,
         seeds=[_session(), PREFACE],
+    ),
+    "record of the kernel's log": Parser(
+        parse=parse_record,
+        seeds=[b'4,1,2,-;Command line: talos.config=https://a:b@c/?d=${uuid}&e "talos.config.inline=f"'],
+        refusals=(),
     ),
     "DHCP": Parser(
         parse=lambda data: parse_dhcp(data, transaction=7, hardware_address=HARDWARE),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from google.protobuf.empty_pb2 import Empty
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
@@ -18,6 +19,8 @@ from talos.api.cosi import resource_pb2 as resource
 from talos.api.cosi import state_pb2 as state
 from talos.api.inspect import inspect_pb2 as inspect
 from talos.api.machine import machine_pb2 as machine
+from talos.resource.kinds import META_KEY
+from talos.upgrade.state import STATE_TAG
 
 MACHINE = "/machine.MachineService/"
 
@@ -40,7 +43,11 @@ def definition(name: str, *, is_secret: bool = False) -> resource.Resource:
 def collected(node: FakeNode) -> FakeNode:
     def list_rows(request: state.ListRequest, _metadata: object) -> list[state.ListResponse]:
         if request.namespace == "meta":
-            rows = [definition("LinkStatuses"), definition("ApiCertificates", is_secret=True)]
+            rows = [definition(name) for name in ("LinkStatuses", META_KEY.type)]
+            rows.append(definition("ApiCertificates", is_secret=True))
+        elif request.type == META_KEY.type:
+            rows = [resource.Resource(spec=resource.Spec(yaml_spec=f"value: {one}\n")) for one in "ab"]
+            rows[0].metadata.id, rows[1].metadata.id = "0x0b", f"0x{STATE_TAG:02x}"
         else:
             assert request.type == "LinkStatuses", "secrets stay on the node"
             rows = [resource.Resource(spec=resource.Spec(yaml_spec="mtu: 1500\n"))]
@@ -50,6 +57,8 @@ def collected(node: FakeNode) -> FakeNode:
     def read(request: machine.ReadRequest, _metadata: object) -> Any:
         if request.path == "/proc/pressure/io":
             return GRPCError(Status.NOT_FOUND, "no such file")
+        if request.path == "/proc/cmdline":
+            return [Data(bytes=b"quiet talos.config=https://me:planted@h/?t=planted\n")]
         return [Data(bytes=request.path.encode())]
 
     service = machine.ServiceInfo(id="apid", state="Running")
@@ -114,6 +123,9 @@ def test_a_folder_for_each_node(talosctl: Client, tmp_path: Path) -> None:
         assert bundle.read("10.0.0.3/service-logs/machined.log") == b"machined"
         assert b"Running" in bundle.read("10.0.0.2/service-logs/apid.state")
         assert b"mtu: 1500" in bundle.read("10.0.0.2/resources/linkstatuses.yaml")
+        assert bundle.read("10.0.0.2/cmdline") == b"quiet talos.config=https://h/?t=***\n"
+        meta_keys = yaml.safe_load_all(bundle.read(f"10.0.0.2/resources/{META_KEY.type.lower()}.yaml"))
+        assert [one["spec"]["value"] for one in meta_keys] == ["***", "b"]
         assert bundle.read("10.0.0.2/pressure/cpu") == b"/proc/pressure/cpu"
         assert bundle.read("10.0.0.2/errors.txt") == b"pressure/io: no such file (NotFound)\n"
         assert not any("certificates" in name for name in names)

@@ -18,13 +18,11 @@ from talos.resource.resource import Resource
 from talos.system.block.meta import MetaFullError
 from talos.system.errors import UserError
 from talos.system.proc.cmdline import HIDDEN
-from talos.upgrade.state import MAX_STATE, TAGS
+from talos.upgrade.state import MAX_STATE, SHOWN, TAGS
 
 LAST_KEY = 255
 _RESERVED = dict.fromkeys(TAGS, MAX_STATE)
 """Bytes: whatever else is in META, the state of an upgrade can be written."""
-_SHOWN = frozenset(f"0x{key:02x}" for key in TAGS)
-"""Ids of resources that every reader sees: also those that upgrade nodes."""
 
 
 def handlers(node: Node) -> Mapping[str, Handler]:
@@ -58,7 +56,7 @@ async def hide_meta(resource: Resource[Message], call: Call) -> Resource[Message
 
     The other keys are a code that gives a machine its config, tokens, keys of WireGuard, passphrases.
     """
-    is_shown = resource.metadata.type != kinds.META_KEY.type or resource.metadata.id in _SHOWN
+    is_shown = resource.metadata.type != kinds.META_KEY.type or resource.metadata.id in SHOWN
     if is_shown or ADMIN in call.roles or resource.spec == MetaKeySpec():
         return resource
     return replace(resource, spec=MetaKeySpec(value=HIDDEN))

@@ -31,11 +31,15 @@ from talos.api.rpc import RpcError
 from talos.client.namespaces import KUBERNETES, SYSTEM
 from talos.client.resources import DEFINITION_TYPE, META_NAMESPACE, list_resources
 from talos.client.session import Session
+from talos.resource.kinds import META_KEY
+from talos.system.proc.cmdline import hide_secrets
+from talos.system.urls import HIDDEN
 from talos.talosctl.client.command import parts, raise_error
 from talos.talosctl.commands.inspect import draw_graph
 from talos.talosctl.commands.support_kubernetes import find_containers
 from talos.talosctl.output.resource import format_yaml
 from talos.talosctl.output.yaml_text import dump_yaml
+from talos.upgrade.state import SHOWN
 
 type Make = Callable[[], Awaitable[bytes]]
 
@@ -44,7 +48,6 @@ _FILES = {
     "io": "/proc/diskstats",
     "loadavg": "/proc/loadavg",
     "meminfo": "/proc/meminfo",
-    "cmdline": "/proc/cmdline",
     "pressure/cpu": "/proc/pressure/cpu",
     "pressure/io": "/proc/pressure/io",
     "pressure/memory": "/proc/pressure/memory",
@@ -76,6 +79,7 @@ async def find_items(session: Session, node: str) -> list[Item]:
         Item(name="dmesg.log", make=lambda: _read(session, node, "Dmesg", DmesgRequest())),
         *(_reply_item(session, node, name, *row) for name, row in _REPLIES.items()),
         *(_file_item(session, node, name, path) for name, path in _FILES.items()),
+        Item(name="cmdline", make=lambda: _read_cmdline(session, node)),
         Item(name="dependencies.dot", make=lambda: _dependencies(session, node)),
         *(_state_item(service) for service in services),
         *(_log_item(session, node, name) for name in logs),
@@ -112,6 +116,12 @@ async def _read(session: Session, node: str, method: str, request: Message) -> b
 
 def _file_item(session: Session, node: str, name: str, path: str) -> Item:
     return Item(name=name, make=lambda: _read(session, node, "Read", ReadRequest(path=path)))
+
+
+async def _read_cmdline(session: Session, node: str) -> bytes:
+    """Without the passwords, tokens and configs that the node hides from its readers."""
+    text = await _read(session, node, "Read", ReadRequest(path="/proc/cmdline"))
+    return hide_secrets(text.decode(errors="replace")).encode()
 
 
 def _log_item(session: Session, node: str, name: str) -> Item:
@@ -155,6 +165,11 @@ def _reply_item(session: Session, node: str, name: str, method: str, reply: type
 def _resource_item(session: Session, node: str, kind: ResourceDefinitionSpec) -> Item:
     async def make() -> bytes:
         found = await list_resources(session, node, kind.default_namespace, kind.resource_type)
+        if kind.resource_type == META_KEY.type:
+            # An administrator sees the values, which are tokens and the like.
+            for resource in found:
+                if resource.metadata.id not in SHOWN:
+                    resource.spec.yaml_spec = f"value: '{HIDDEN}'"
         return "---\n".join(format_yaml(node, resource) for resource in found).encode()
 
     return Item(name=f"resources/{kind.resource_type.lower()}.yaml", make=make)
