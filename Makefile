@@ -143,8 +143,14 @@ api: fetch ## Generate the modules of the .proto files into the work tree, for e
 	@nix build .#api --out-link build/api
 	@cp -r --no-preserve=mode build/api/talos python/
 
+# The first time image and programs are built at once: a linker leaves a processor idle. Later it would only take time to look.
+.PHONY: cluster-inputs
+cluster-inputs: tools
+	@test -e $(IMAGE) -a -e $(ALL_IMAGES) || { $(PYTHON) pkgs/fetch fetch coredns etcd flannel kubernetes && \
+		nix build .#squashfs .#talosctl .#images-all .#kubectl --max-jobs 2 --no-link --print-build-logs; }
+
 # Two members of etcd are worse than one: from four nodes on three of them are control plane nodes.
-cluster: build all-images ## Start a cluster of NODES (2) nodes with Kubernetes on this machine
+cluster: cluster-inputs build all-images ## Start a cluster of NODES (2) nodes with Kubernetes on this machine
 	@mkdir -p $(MIRROR) && find $(MIRROR) -type l -delete && ln -s $(CURDIR)/$(ALL_IMAGES)/*.tar $(MIRROR)
 	@controlplanes=$$(( $(NODES) < 4 ? 1 : 3 )); set -x; \
 	$(TALOSCTL) cluster create --name $(CLUSTER) --controlplanes $$controlplanes \
