@@ -1,5 +1,6 @@
 """A network in memory."""
 
+import errno
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -68,6 +69,8 @@ class MemoryLinks(Links):
         self._watchers: list[_Watcher] = []
         self.filters: dict[str, tuple[Chain, ...]] = {}
         """Chains by their table."""
+        self.unknown_kinds = set[str]()
+        """Kinds of links that this kernel lacks."""
         self.changes: list[str] = []
         """Every change made, as text."""
 
@@ -163,6 +166,8 @@ class MemoryLinks(Links):
     @override
     async def add_link(self, name: str, settings: Mapping[str, Any]) -> None:
         """Make a link."""
+        if settings["kind"] in self.unknown_kinds:
+            raise LinkError(errno.EOPNOTSUPP, "Operation not supported")
         if any(link.name == name for link in self._links.values()):
             raise LinkError(17, "File exists")
         index = max(self._links, default=0) + 1

@@ -463,3 +463,23 @@ async def test_a_bond_changes_in_place_and_without_ports_where_it_must() -> None
         assert dict(links["bond0"].settings)["bond_mode"] == 4
         assert links["eth0"].master_index == links["eth1"].master_index == index
         assert links["bond0"].is_up
+
+
+async def test_a_kind_that_the_kernel_lacks_is_an_error_and_a_diagnostic(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    node = Node(1)
+    node.links.unknown_kinds.add("dummy")
+    async with node.running():
+        await node.config(f"{MAIN}---\napiVersion: v1alpha1\nkind: DummyLinkConfig\nname: dummy7\n")
+        (found,) = await node.state.list(kinds.DIAGNOSTIC)
+        assert found.id == "link-dummy7"
+        assert found.spec.message == "link dummy7 can't be made: the kernel has no links of the kind dummy"
+        errors = capsys.readouterr().err
+        assert "making dummy dummy7: the kernel refuses: Operation not supported" in errors
+        assert "dummy7 made" not in errors
+        node.links.unknown_kinds.clear()
+        await trio.testing.wait_all_tasks_blocked()
+        await node.config(f"{MAIN}---\napiVersion: v1alpha1\nkind: DummyLinkConfig\nname: dummy7\nup: true\n")
+        assert await node.link("dummy7") is not None
+        assert not await node.state.list(kinds.DIAGNOSTIC)

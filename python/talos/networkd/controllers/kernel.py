@@ -1,5 +1,6 @@
 """A reconciler that also wakes when the kernel's network configuration changes."""
 
+import errno
 from collections import deque
 from collections.abc import Coroutine
 from typing import Any, ClassVar
@@ -90,7 +91,7 @@ class KernelReconciler(Reconciler):
         """Make a change. One that the kernel refuses does not block others and is retried.
 
         It is logged once, and only when it lasts: a route is refused until its address is
-        there, a moment later. A change that has to be made again and again, since another
+        there, a moment later; what the kernel lacks is an error at once. A change that has to be made again and again, since another
         program or the kernel undoes it, is put off: the event of each undoing would otherwise
         lead to the next round at once.
         """
@@ -104,8 +105,11 @@ class KernelReconciler(Reconciler):
         except LinkError as error:
             self._is_refused = True
             since = self._refused.setdefault(what, trio.current_time())
-            if trio.current_time() - since >= RETRY_INTERVAL / 2:
-                self.log.once(f"{what}: the kernel refuses: {error.strerror}", key=what)
+            text = f"{what}: the kernel refuses: {error.strerror}"
+            if error.errno == errno.EOPNOTSUPP:  # waiting changes nothing
+                self.log.once(text, key=what, level="error")
+            elif trio.current_time() - since >= RETRY_INTERVAL / 2:
+                self.log.once(text, key=what)
             return False
         if self._refused.pop(what, None) is not None:
             self.log.forget(what)

@@ -1,6 +1,11 @@
 """LinkSpec: links created, configured, enslaved, set up."""
 
+import errno
+from collections.abc import Mapping
+from typing import Any
+
 from talos.api.definitions.network_pb2 import LinkSpecSpec
+from talos.api.definitions.runtime_pb2 import DiagnosticSpec
 from talos.config.active import PARTIAL_CONFIG_INPUTS
 from talos.networkd.controllers.config_layers import read_devices
 from talos.networkd.controllers.kernel import KernelReconciler
@@ -14,7 +19,7 @@ from talos.networkd.link_attributes import (
 )
 from talos.networkd.wireguard import find_wireguard_change
 from talos.resource import kinds
-from talos.resource.controller.controller import ControllerRuntime, Input, Strength
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Strength
 from talos.resource.resource import Phase
 from talos.system.logging import Log
 from talos.system.net.links import IFF_MULTICAST, LinkError, Links, LinkState, Topic
@@ -33,6 +38,7 @@ class LinkSpecController(KernelReconciler):
         Input(kinds.LINK_STATUS),
         *PARTIAL_CONFIG_INPUTS,
     )
+    outputs = (Output(kinds.DIAGNOSTIC, shared=True),)
     topics = Topic.LINK
 
     def __init__(self, links: Links, log: Log) -> None:
@@ -43,11 +49,14 @@ class LinkSpecController(KernelReconciler):
         """Links whose multicast the config switches off."""
         self._endpoints: dict[tuple[str, str], str] = {}
         """The endpoint that was last set of each peer of WireGuard: from there on it may roam."""
+        self._unknown: dict[str, str] = {}
+        """Links of this round whose kind the kernel lacks, each with its kind."""
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Apply the differences: masters before their ports, parents before their children."""
         resources = await runtime.list(kinds.LINK_SPEC)
         await self._look()
+        self._unknown = {}
         specs: list[LinkSpecSpec] = []
         for resource in resources:
             if resource.metadata.phase is Phase.TEARING_DOWN:
@@ -58,6 +67,9 @@ class LinkSpecController(KernelReconciler):
         self._unicast = (await read_devices(runtime)).unicast
         for spec in sorted(specs, key=_order):
             await self._apply(spec)
+        async with runtime.track_outputs():
+            for name, kind in sorted(self._unknown.items()):
+                await runtime.put(kinds.DIAGNOSTIC, f"link-{name}", make_diagnostic(name, kind))
 
     async def _look(self) -> None:
         self._there = {link.name: link for link in await self.links.links()}
@@ -138,11 +150,18 @@ class LinkSpecController(KernelReconciler):
                 return
             self.log.info(f"link {spec.name} changes: it is recreated")
             await self.attempt(f"removing link {spec.name}", self.links.remove_link(link.index))
-        else:
-            self.log.info(f"link {spec.name} made: {spec.kind}")
         creation = make_creation(spec, settings, parent_index)
-        await self.attempt(f"making {spec.kind} {spec.name}", self.links.add_link(spec.name, creation))
+        await self.attempt(f"making {spec.kind} {spec.name}", self._add(spec, creation))
         await self._look()
+
+    async def _add(self, spec: LinkSpecSpec, creation: Mapping[str, Any]) -> None:
+        try:
+            await self.links.add_link(spec.name, creation)
+        except LinkError as error:
+            if error.errno == errno.EOPNOTSUPP:
+                self._unknown[spec.name] = spec.kind
+            raise
+        self.log.info(f"link {spec.name} made: {spec.kind}")
 
     def _is_usable(self, spec: LinkSpecSpec, link: LinkState, parent_index: int) -> bool:
         if link.kind != spec.kind or (parent_index and link.parent_index != parent_index):
@@ -201,6 +220,14 @@ def _master(spec: LinkSpecSpec) -> str:
 def _order(spec: LinkSpecSpec) -> tuple[bool, bool, int, str]:
     has_parent, is_port = bool(spec.parent_name), bool(_master(spec))
     return has_parent or is_port, has_parent, spec.bond_slave.slave_index, spec.name
+
+
+def make_diagnostic(name: str, kind: str) -> DiagnosticSpec:
+    """What is shown of a link that this kernel can't make."""
+    return DiagnosticSpec(
+        message=f"link {name} can't be made: the kernel has no links of the kind {kind}",
+        details=[f"remove its document, or use a kernel that has {kind}; a container's is that of its host"],
+    )
 
 
 async def _refuse(spec: LinkSpecSpec) -> None:
