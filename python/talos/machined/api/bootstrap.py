@@ -23,7 +23,7 @@ from talos.machined.node import etcd_data
 from talos.machined.node.etcd import MEMBERSHIP, BootstrapOrder
 from talos.machined.node.ports import Node, ServiceState
 from talos.machined.services.etcd import ETCD, plan_etcd
-from talos.machined.services.runner import AGAIN
+from talos.machined.services.runner import AGAIN, FINISHED
 from talos.process.daemons import CLUSTERD
 from talos.process.machine_type import require_control_plane
 from talos.resource import ids, kinds
@@ -135,6 +135,6 @@ def has_intention(messages: Sequence[str]) -> bool:
     for message in reversed(messages):
         if message == INTENDED:
             return True
-        if message == WITHDRAWN or AGAIN in message:
+        if message in {WITHDRAWN, FINISHED} or AGAIN in message:
             return False
     return False

@@ -55,6 +55,8 @@ prepare one doesn't count: the failing pull of an image takes longer."""
 PIPE_READ = 65536
 AGAIN = "starting again"
 """Part of the message after a run that ended, or never began."""
+FINISHED = "Service finished successfully"
+"""The message after a run that was ended on purpose."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,8 @@ class Runner:
         self._scope = trio.CancelScope()
         self._preparing = trio.CancelScope()
         self._is_requested = False
+        self._is_terminated = False
+        """Whether the process was asked to end so that another one begins."""
         self._listener: socket.socket | None = None
         """Of a daemon that listens, for as long as PID 1 runs: no other gets its port between two runs."""
         self._exit_code: int | None = None
@@ -113,13 +117,13 @@ class Runner:
             async with trio.open_nursery() as nursery:
                 reading, self._output = os.pipe()
                 nursery.start_soon(self._collect_output, reading)
-                await self._keep_running()
+                await self._keep_running(dependencies)
                 nursery.cancel_scope.cancel()
         # Stopped while it was being started: by now there may be a process.
         await self._end_process()
         if self.life.state is not ServiceState.STOPPING:
             self.life.step(ServiceState.STOPPING, "Stopping service")
-        self.life.step(ServiceState.FINISHED, "Service finished successfully")
+        self.life.step(ServiceState.FINISHED, FINISHED)
 
     async def abandon(self, reason: str) -> bool:
         """End what a run that has failed left behind; True unless it shall stay stopped."""
@@ -152,7 +156,7 @@ class Runner:
         await self.life.wait(lambda life: life.state in (ServiceState.FINISHED, ServiceState.FAILED))
 
     def terminate(self) -> None:
-        """Send SIGTERM to the process; the runner starts the next.
+        """Send SIGTERM to the process; the runner starts the next, with the events of a stop and a start.
 
         A container that is not started yet, as its image is being pulled, is made anew; a pause ends.
         """
@@ -160,6 +164,9 @@ class Runner:
             self._backoff = FIRST_BACKOFF
             self._preparing.cancel()
         else:
+            if self.life.state is ServiceState.RUNNING:
+                self._is_terminated = True
+                self.life.step(ServiceState.STOPPING, f"Sending SIGTERM to PID {self._child.pid}")
             self._child.signal(signal.SIGTERM)
 
     async def _end_process(self) -> None:
@@ -198,10 +205,10 @@ class Runner:
             for text in waits:
                 nursery.start_soon(wait, text)
 
-    async def _keep_running(self) -> None:
+    async def _keep_running(self, dependencies: Sequence[Lifecycle]) -> None:
         self._backoff = FIRST_BACKOFF
         while True:
-            self._started, self._exit_code = inf, None
+            self._started, self._exit_code, self._is_terminated = inf, None, False
             try:
                 end = await self._run_once()
             except (OSError, ZygoteLostError, UserError, RpcError) as error:
@@ -213,6 +220,11 @@ class Runner:
                 return
             if trio.current_time() - self._started > BACKOFF_RESET:
                 self._backoff = FIRST_BACKOFF
+            if self._is_terminated:
+                self.life.step(ServiceState.FINISHED, FINISHED)
+                self.life.step(ServiceState.STARTING, "Starting service")
+                await self._wait_for_conditions(dependencies)
+                continue
             pause = self._backoff
             self._backoff = min(2 * pause, MAX_BACKOFF)
             self.life.step(ServiceState.WAITING, f"{end}, {AGAIN} in {pause:.1f} s")

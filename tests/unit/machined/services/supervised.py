@@ -308,6 +308,22 @@ async def restarts(bench: Bench) -> dict[str, Any]:
     }
 
 
+async def replaced(bench: Bench) -> dict[str, Any]:
+    """A process that is asked to end for the next one has the events of a stop and a start."""
+    supervisor = bench.make_supervisor(sh("sample", "exec sleep 60"))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(supervisor.run)
+        supervisor.start_soon(["sample"])
+        await until(lambda: supervisor.get("sample").pid != 0)
+        await supervisor.terminate("sample")
+        await until(lambda: [e.state.value for e in supervisor.get("sample").events].count("Running") == 2)
+        await supervisor.terminate("sample")
+        await supervisor.stop_all()
+        events = [(event.state.value, event.message) for event in supervisor.get("sample").events]
+        nursery.cancel_scope.cancel()
+    return {"states": [state for state, _ in events], "messages": [message for _, message in events]}
+
+
 async def ends(bench: Bench) -> dict[str, Any]:
     """Services that run once, or until they succeed."""
     folder = tempfile.mkdtemp()

@@ -121,6 +121,14 @@ def test_a_container_that_is_not_started_yet_follows_its_spec() -> None:
     assert second.startswith("Could not start: the spec of start 2 was read")
 
 
+def test_a_process_that_is_replaced_stops_and_starts() -> None:
+    result = run("replaced")
+    run_of_it = ["Starting", "Preparing", "Running", "Stopping", "Finished"]
+    assert [state for state in result["states"] if state != "Waiting"] == 2 * run_of_it
+    assert result["messages"].count("Service finished successfully") == 2
+    assert not any("starting again" in message for message in result["messages"])
+
+
 def test_slow_failures_are_repeated_less_and_less_often() -> None:
     first, second = run("slow_failures")["messages"]
     assert first.endswith("no such image, starting again in 0.2 s")
