@@ -18,14 +18,17 @@ from talos.config.check.validate import check
 from talos.config.model import Config, MachineType
 from talos.config.read.loader import load
 from talos.machined.api.disk_plan import describe_disk_plan
+from talos.machined.api.power import begin_reboot
 from talos.machined.api.pump import in_thread
 from talos.machined.node.config_store import (
+    ConfigResource,
     get_config,
     publish_config,
     write_config,
 )
 from talos.machined.node.ports import Node
 from talos.resource import ids, kinds
+from talos.resource.changes import destroy_if_present
 from talos.system.errors import UserError
 
 type _Request = pb.ApplyConfigurationRequest
@@ -48,9 +51,10 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A config on trial: the config to revert to, and the scope that ends the trial early."""
+    """A config on trial: the config to revert to, None for none, and the scope that ends the trial early."""
 
-    before: bytes
+    resource: ConfigResource
+    before: bytes | None
     scope: trio.CancelScope
 
 
@@ -72,9 +76,9 @@ class Applier:
         """
         with self._lock():
             before = await self._get_active()
-            mode = _choose_mode(request.mode, in_maintenance=before is None)
-            timeout = _get_timeout(request)
             config = await in_thread(_read, request.data)
+            mode = _choose_mode(request.mode, config, in_maintenance=before is None)
+            timeout = _get_timeout(request)
             problems = await in_thread(check, config, self._place, partial=not config.is_complete)
             if before is not None and not config.is_complete:
                 raise UserError(
@@ -132,31 +136,33 @@ class Applier:
         with trio.CancelScope(shield=True):
             async with self._writing:
                 if mode == _TRY:
+                    is_running = await get_config(state, ids.MACHINE_CONFIG) is not None
+                    resource = ids.MACHINE_CONFIG if is_running else ids.MACHINE_CONFIG_MAINTENANCE
                     # A second trial reverts to the config from before the first.
-                    before = (
-                        self._trial.before if self._trial else await get_config(state, ids.MACHINE_CONFIG)
-                    )
+                    before = self._trial.before if self._trial else await get_config(state, resource)
                     self._end_trial()
-                    await publish_config(state, ids.MACHINE_CONFIG, data)
-                    self._begin_trial(before or b"", seconds)
+                    await publish_config(state, resource, data)
+                    self._begin_trial(resource, before, seconds)
                     return
                 try:
                     await in_thread(write_config, self._node.ports.state_dir, data)
                 except OSError as error:
                     raise _make_write_error(error) from error
                 await self._make_permanent(mode, config)
+                if mode == _REBOOT:
+                    await begin_reboot(self._node)
 
     async def _make_permanent(self, mode: _Mode, config: Config) -> None:
         state = self._node.state
         self._end_trial()
         await publish_config(state, ids.MACHINE_CONFIG_PERSISTENT, config.text)
-        if mode != _STAGED:
+        if mode not in {_STAGED, _REBOOT}:
             # Of a config that is not complete, the network can be used already.
             active = ids.MACHINE_CONFIG if config.is_complete else ids.MACHINE_CONFIG_MAINTENANCE
             await publish_config(state, active, config.text)
 
-    def _begin_trial(self, before: bytes, seconds: float) -> None:
-        trial = self._trial = Trial(before=before, scope=trio.CancelScope())
+    def _begin_trial(self, resource: ConfigResource, before: bytes | None, seconds: float) -> None:
+        trial = self._trial = Trial(resource=resource, before=before, scope=trio.CancelScope())
 
         async def revert() -> None:
             with trial.scope:
@@ -171,7 +177,10 @@ class Applier:
     async def _revert(self, trial: Trial) -> None:
         self._trial = None
         try:
-            await publish_config(self._node.state, ids.MACHINE_CONFIG, trial.before)
+            if trial.before is None:
+                await destroy_if_present(self._node.state, *trial.resource)
+            else:
+                await publish_config(self._node.state, trial.resource, trial.before)
             text = "the config on trial is reverted\n"
         except Exception as error:  # noqa: BLE001 - any exception of a system task would end PID 1
             text = f"can't revert the config on trial: {error}\n"
@@ -183,16 +192,16 @@ class Applier:
             self._trial = None
 
 
-def _choose_mode(mode: _Mode, *, in_maintenance: bool) -> _Mode:
+def _choose_mode(mode: _Mode, config: Config, *, in_maintenance: bool) -> _Mode:
+    """The mode that is reported; in maintenance there is nothing yet that a reboot would have to end."""
     if mode not in pb.ApplyConfigurationRequest.Mode.values():
         raise RpcError(Code.INVALID_ARGUMENT, f"unknown mode {mode}")
-    if mode == _REBOOT and not in_maintenance:
-        raise RpcError(
-            Code.UNIMPLEMENTED, "mode REBOOT is not supported: apply with mode STAGED, then reboot"
+    if mode == _TRY and in_maintenance and config.is_complete:
+        text = (
+            "a whole config can't be tried in maintenance, as it may install the machine: try its network's"
         )
-    if mode == _TRY and in_maintenance:
-        raise RpcError(Code.FAILED_PRECONDITION, "a config can't be tried: there is none yet to go back to")
-    return _NO_REBOOT if mode in {_AUTO, _REBOOT} else mode
+        raise RpcError(Code.FAILED_PRECONDITION, f"{text} documents alone")
+    return _NO_REBOOT if mode == _AUTO or (mode == _REBOOT and in_maintenance) else mode
 
 
 def _get_timeout(request: _Request) -> float:
@@ -230,6 +239,8 @@ def _describe(mode: _Mode, timeout: float) -> str:
     match mode:
         case pb.ApplyConfigurationRequest.STAGED:
             return "Staged configuration to be applied after the next reboot"
+        case pb.ApplyConfigurationRequest.REBOOT:
+            return "Applied configuration with a reboot"
         case pb.ApplyConfigurationRequest.TRY:
             return (
                 "The config is applied in 'try' mode and will be automatically reverted back in "

@@ -18,12 +18,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
             mode = RebootMode(request.mode)
         except ValueError:
             raise RpcError(Code.INVALID_ARGUMENT, f"unknown reboot mode {request.mode}") from None
-        is_upgrade = node.upgrades.current.phase is Phase.STAGED
-        lock = node.upgrade_lock if is_upgrade and mode is not RebootMode.FORCE else None
-        if lock and not node.power.is_locked:
-            await _lock_upgrade(node)
-        actor = _begin(lambda: node.power.reboot(mode=mode, is_upgrade=is_upgrade, lock=lock))
-        return pb.RebootResponse(messages=[pb.Reboot(actor_id=actor)])
+        return pb.RebootResponse(messages=[pb.Reboot(actor_id=await begin_reboot(node, mode))])
 
     async def shutdown(request: pb.ShutdownRequest, _call: Call) -> pb.ShutdownResponse:
         actor = node.power.shutdown(force=request.force)
@@ -37,6 +32,15 @@ def handlers(node: Node) -> Mapping[str, Handler]:
         return pb.ResetResponse(messages=[pb.Reset(actor_id=actor)])
 
     return {"Reboot": reboot, "Shutdown": shutdown, "Reset": reset}
+
+
+async def begin_reboot(node: Node, mode: RebootMode = RebootMode.DEFAULT) -> str:
+    """Start to reboot; the actor id. RpcError: a staged release can't be tried now."""
+    is_upgrade = node.upgrades.current.phase is Phase.STAGED
+    lock = node.upgrade_lock if is_upgrade and mode is not RebootMode.FORCE else None
+    if lock and not node.power.is_locked:
+        await _lock_upgrade(node)
+    return _begin(lambda: node.power.reboot(mode=mode, is_upgrade=is_upgrade, lock=lock))
 
 
 async def _lock_upgrade(node: Node) -> None:

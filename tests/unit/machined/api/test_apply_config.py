@@ -232,7 +232,6 @@ async def test_in_maintenance_a_part_of_a_config_configures_the_network_and_is_k
 @pytest.mark.parametrize(
     ("mode", "running", "code"),
     [
-        (Mode.REBOOT, True, Code.UNIMPLEMENTED),
         (Mode.TRY, False, Code.FAILED_PRECONDITION),
         (99, True, Code.INVALID_ARGUMENT),
     ],
@@ -243,6 +242,43 @@ async def test_modes_that_can_not_be(apply: Any, mode: Any, running: bool, code:
     with pytest.raises(RpcError) as caught:
         await apply(SECOND, mode)
     assert caught.value.code is code
+
+
+async def test_a_reboot_puts_the_config_in_force(
+    caller: Any, apply: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+
+    async def begin_reboot(node: object) -> str:
+        assert node is caller.node
+        begun.append("reboot")
+        return "actor"
+
+    monkeypatch.setattr(apply_config, "begin_reboot", begin_reboot)
+    assert (await apply(FIRST, Mode.REBOOT)).mode == Mode.NO_REBOOT
+    assert (await apply(SECOND, Mode.REBOOT, dry_run=True)).mode == Mode.REBOOT
+    assert not begun
+    reply = await apply(SECOND, Mode.REBOOT)
+    assert (reply.mode, reply.mode_details) == (Mode.REBOOT, "Applied configuration with a reboot")
+    assert begun == ["reboot"]
+    assert on_disk(caller) == await persistent(caller) == SECOND
+    assert await in_force(caller) == FIRST
+
+
+async def test_in_maintenance_the_network_can_be_tried(
+    caller: Any, apply: Any, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    state, part = caller.node.state, b"apiVersion: v1alpha1\nkind: HostnameConfig\nhostname: %s\n"
+    assert (await apply(part % b"a", Mode.TRY)).mode == Mode.TRY
+    assert await get_config(state, ids.MACHINE_CONFIG_MAINTENANCE) == part % b"a"
+    await trio.sleep(61)
+    assert await get_config(state, ids.MACHINE_CONFIG_MAINTENANCE) is None
+    assert on_disk(caller) is None
+    await apply(part % b"b")
+    await apply(part % b"c", Mode.TRY)
+    await trio.sleep(61)
+    assert await get_config(state, ids.MACHINE_CONFIG_MAINTENANCE) == part % b"b"
 
 
 async def test_one_at_a_time(apply: Any, monkeypatch: pytest.MonkeyPatch) -> None:
