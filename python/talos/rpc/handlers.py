@@ -1,6 +1,8 @@
 """From trio handlers of all four arities to calls as they come in."""
 
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Self
 
 import trio
@@ -16,6 +18,20 @@ from talos.rpc.status import to_rpc_error
 from talos.system.logging import Log
 
 type ServeCall = Callable[[ServerCall], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallEnd:
+    """A call that has ended; ``streams`` where either side sends more than one message."""
+
+    method: str
+    streams: bool
+    status: Status
+    seconds: float
+    metadata: Sequence[tuple[str, str | bytes]]
+
+
+type OnEnd = Callable[[CallEnd], None]
 
 HEALTH = "/grpc.health.v1.Health/Check"
 """The standard method, which every server here has."""
@@ -38,13 +54,13 @@ async def answer_health(call: ServerCall) -> None:
         call.finish(status)
 
 
-def make_method_handlers(service: Service, log: Log) -> dict[str, ServeCall]:
+def make_method_handlers(service: Service, log: Log, on_end: OnEnd | None = None) -> dict[str, ServeCall]:
     """What serves a call, by the path of each method that the service has a handler for.
 
     What can't be parsed is the caller's mistake and is answered as one.
     """
     methods = [
-        _Method(method, service.handlers[method.name], log)
+        _Method(method, service.handlers[method.name], log, on_end)
         for method in service.descriptor.methods
         if method.name in service.handlers
     ]
@@ -54,9 +70,11 @@ def make_method_handlers(service: Service, log: Log) -> dict[str, ServeCall]:
 class _Method:
     """One method of a service."""
 
-    def __init__(self, method: MethodDescriptor, handler: Handler, log: Log) -> None:
+    def __init__(self, method: MethodDescriptor, handler: Handler, log: Log, on_end: OnEnd | None) -> None:
         self.path = f"/{method.containing_service.full_name}/{method.name}"
         self._log = log
+        self._on_end = on_end
+        self._streams = method.client_streaming or method.server_streaming
         self._handler = handler
         self._run = {
             (False, False): self._unary,
@@ -69,7 +87,7 @@ class _Method:
 
     async def serve(self, call: ServerCall) -> None:
         """Run the handler until it returns or the caller cancels."""
-        status = STOPPING
+        status, began = STOPPING, time.monotonic()
         try:
             with trio.CancelScope() as scope:
                 call.cancel = scope.cancel
@@ -79,6 +97,15 @@ class _Method:
             status = Status.of(to_rpc_error(error, self.path, self._log))
         finally:
             call.finish(status)
+            if self._on_end is not None:
+                end = CallEnd(
+                    method=self.path,
+                    streams=self._streams,
+                    status=status,
+                    seconds=time.monotonic() - began,
+                    metadata=call.metadata,
+                )
+                self._on_end(end)
 
     async def _unary(self, call: ServerCall) -> None:
         request = self._decode(await receive_one(call))

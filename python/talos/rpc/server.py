@@ -8,7 +8,7 @@ import trio
 
 from talos.api.rpc import Code, Service
 from talos.rpc.bridge import Host
-from talos.rpc.handlers import HEALTH, ServeCall, answer_health, make_method_handlers
+from talos.rpc.handlers import HEALTH, OnEnd, ServeCall, answer_health, make_method_handlers
 from talos.rpc.http2.call import STOPPING, ServerCall
 from talos.rpc.http2.local_limits import LocalLimits
 from talos.rpc.http2.server import LocalServer
@@ -29,16 +29,19 @@ async def serve(
     limits: LocalLimits | None = None,
     max_message: int = MAX_MESSAGE,
     grace: float = STOP_TIMEOUT,
+    on_end: OnEnd | None = None,
 ) -> AsyncGenerator[None]:
     """Serve on a unix socket for as long as the context is open. Health checks are answered, too.
 
     Only root, the server's own uid and the callers of ``limits`` may connect.
 
+    ``on_end`` is called after each call, health checks apart.
+
     Leaving it takes no new calls, gives the open ones ``grace`` seconds, then cancels them.
     """
     methods: dict[str, ServeCall] = {HEALTH: answer_health}
     for service in services:
-        methods |= make_method_handlers(service, host.log)
+        methods |= make_method_handlers(service, host.log, on_end)
     async with trio.open_nursery() as calls:
 
         def begin(call: ServerCall) -> None:

@@ -7,6 +7,7 @@ from google.protobuf.empty_pb2 import Empty
 
 from talos.api.inspect import inspect_pb2
 from talos.api.rpc import RpcError
+from talos.machined.api.call_log import CallLog
 from talos.machined.api.meta import hide_meta
 from talos.machined.api.services import make_services
 from talos.machined.node.ports import Node
@@ -39,7 +40,8 @@ async def serve_node(daemon: Daemon, node: Node, own_edges: Sequence[Edge]) -> A
         make_state_service(node.state, guard=make_reader_guard(node.state), view=hide_meta),
         make_inspect_service(edges),
     ]
-    async with serve(daemon, public, MACHINE_SOCKET, limits=LocalLimits(callers=frozenset({ROUTERD.uid}))):
+    limits, calls = LocalLimits(callers=frozenset({ROUTERD.uid})), CallLog(node.logs)
+    async with serve(daemon, public, MACHINE_SOCKET, limits=limits, on_end=calls.record):
         yield
 
 

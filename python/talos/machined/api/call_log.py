@@ -1,0 +1,81 @@
+"""A line for each call of the API in machined's log, as upstream's: code, method, duration, outcome and more.
+
+    OK [/machine.MachineService/Version] 1.5ms unary Success (peer=10.5.0.1;talos-role=os:admin)
+
+It is written when the call has ended. Of a flood of calls a part is logged, and how many are not.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from talos.api.durations import format_duration
+from talos.api.metadata import CALLER, REACHED
+from talos.api.rpc import Code
+from talos.machined.node.ports import Logs
+from talos.rpc.handlers import CallEnd
+from talos.system.logging import make_printable
+
+LOG = "machined"
+BURST = 100
+"""Lines in a row."""
+PER_SECOND = 20.0
+"""Lines in the long run: the log is on the disk, too, and others are in it."""
+MAX_FIELD = 128
+"""Characters of one value of the metadata, and of an error."""
+PEER, TOKEN, HIDDEN = "peer", "token", "<hidden>"
+
+
+class CallLog:
+    """Writes the lines."""
+
+    def __init__(self, logs: Logs, clock: Callable[[], float] = time.monotonic) -> None:
+        self._logs = logs
+        self._clock = clock
+        self._left, self._time, self._left_out = float(BURST), clock(), 0
+
+    def record(self, end: CallEnd) -> None:
+        """Note that a call has ended."""
+        now = self._clock()
+        self._left = min(BURST, self._left + (now - self._time) * PER_SECOND)
+        self._time = now
+        if self._left < 1:
+            self._left_out += 1
+            return
+        self._left -= 1
+        stamp = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds")
+        record: dict[str, object] = {
+            "time": stamp.replace("+00:00", "Z"),
+            "level": "info",
+            "msg": format_call(end),
+        }
+        if self._left_out:
+            record["left_out"], self._left_out = self._left_out, 0
+        line = json.dumps(record, separators=(",", ":"), ensure_ascii=False)
+        self._logs.append(LOG, f"{line}\n".encode())
+
+
+def format_call(end: CallEnd) -> str:
+    """The text of a line."""
+    values: dict[str, list[str]] = {}
+    for key, value in end.metadata:
+        if isinstance(value, str) and key != REACHED:
+            shown = HIDDEN if key == TOKEN else make_printable(value[:MAX_FIELD])
+            values.setdefault(PEER if key == CALLER else key, []).append(shown)
+    metadata = ";".join(f"{key}={','.join(found)}" for key, found in sorted(values.items()))
+    outcome = "Success" if end.status.code == Code.OK else make_printable(end.status.message[:MAX_FIELD])
+    form = "stream" if end.streams else "unary"
+    code = format_code(end.status.code)
+    return f"{code} [{end.method}] {format_duration(round(end.seconds, 6))} {form} {outcome} ({metadata})"
+
+
+def format_code(number: int) -> str:
+    """A code as Go writes it: ``NotFound``; of another server's own, its number."""
+    try:
+        code = Code(number)
+    except ValueError:
+        return f"Code({number})"
+    if code is Code.OK:
+        return "OK"
+    return "Canceled" if code is Code.CANCELLED else code.name.title().replace("_", "")
