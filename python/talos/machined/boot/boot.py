@@ -2,7 +2,7 @@
 
 import importlib
 import signal
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import replace
 
 import trio
@@ -29,6 +29,7 @@ from talos.resource.builtin import register_builtin
 from talos.resource.controller.runtime import LOGGER as CONTROLLER_LOGGER
 from talos.resource.remote.service import make_state_service
 from talos.rpc.server import serve
+from talos.system.acpi import POWER_BUTTON, watch_acpi
 from talos.system.cgroups import Limits
 from talos.system.errors import UserError
 from talos.system.logging import collect_library_logs
@@ -55,6 +56,8 @@ async def boot(context: BootContext, daemon: Daemon) -> None:
         await start_supervision(machine)
         await nursery.start(serve_state, machine)
         nursery.start_soon(end_on_signal, machine)
+        if machine.platform.has_kernel:
+            nursery.start_soon(end_on_power_button, machine)
         try:
             await run_sequences(machine)
         except SequenceReplacedError:
@@ -170,6 +173,20 @@ async def end_on_signal(machine: Machine) -> None:
     """Shut down on SIGTERM, which the launcher or ctrl-alt-del sends: neither waits for minutes."""
     await machine.daemon.stopping.wait()
     machine.power.shutdown(force=True)
+
+
+async def end_on_power_button(machine: Machine) -> None:
+    """Shut down when the power button is pressed, also by a hypervisor or a BMC; pods get their grace."""
+    try:
+        async with aclosing(watch_acpi()) as events:
+            async for event in events:
+                if event.device_class.startswith(POWER_BUTTON):
+                    machine.log.info("shutdown via ACPI received")
+                    machine.power.shutdown(force=True)
+                    return
+                machine.log.info("ignoring ACPI event", device=event.device_class, bus=event.bus_id)
+    except OSError as error:
+        machine.log.info("the power button is not listened to", reason=str(error))
 
 
 async def end_after_failure(machine: Machine, error: TaskFailedError) -> None:

@@ -4,6 +4,7 @@ Calls block until the kernel has answered, which it does before it does anything
 for longer is asked from a thread.
 """
 
+import errno
 import os
 import socket
 import struct
@@ -28,6 +29,7 @@ _RECEIVE_BYTES = 1 << 16
 _ANSWER_TIMEOUT = 30.0  # seconds
 """The kernel answers at once; a driver may reset its hardware first. A lost answer ends as an error."""
 _GENL_ID_CTRL, _CTRL_CMD_GETFAMILY, _CTRL_ATTR_FAMILY_ID, _CTRL_ATTR_FAMILY_NAME = 16, 3, 1, 2
+_CTRL_ATTR_MCAST_GROUPS, _CTRL_ATTR_MCAST_GRP_NAME, _CTRL_ATTR_MCAST_GRP_ID = 7, 1, 2
 
 
 def make_attribute(kind: int, value: bytes | int | str) -> bytes:
@@ -124,10 +126,21 @@ class Netlink:
 
     def find_family(self, name: str) -> int:
         """The number of a family of generic netlink; OSError when the kernel does not have it."""
+        return int.from_bytes(self._describe_family(name)[_CTRL_ATTR_FAMILY_ID], "little")
+
+    def find_group(self, family: str, name: str) -> int:
+        """The number of a family's group, whose members get its events; OSError when there is none."""
+        groups = self._describe_family(family).get(_CTRL_ATTR_MCAST_GROUPS, b"")
+        for _, group in iterate_attributes(groups):
+            parts = parse_attributes(group)
+            if parts.get(_CTRL_ATTR_MCAST_GRP_NAME, b"").rstrip(b"\0") == name.encode():
+                return int.from_bytes(parts[_CTRL_ATTR_MCAST_GRP_ID], "little")
+        raise OSError(errno.ENOENT, f"{family} has no group {name}")
+
+    def _describe_family(self, name: str) -> dict[int, bytes]:
         body = make_generic(_CTRL_CMD_GETFAMILY, make_attribute(_CTRL_ATTR_FAMILY_NAME, name))
         [answer] = self.ask(_GENL_ID_CTRL, body)
-        number = parse_attributes(answer[_GENERIC_HEADER.size :])[_CTRL_ATTR_FAMILY_ID]
-        return int.from_bytes(number, "little")
+        return parse_attributes(strip_generic(answer))
 
 
 def split_messages(data: bytes) -> Iterator[tuple[int, bytes]]:
