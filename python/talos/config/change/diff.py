@@ -4,10 +4,11 @@ diff(old, new) -> str      unified, empty when nothing changes
 effects(old, new) -> list of changed settings that don't take effect at once
 """
 
-import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from talos.config.change.hunks import find_hunks
 from talos.config.model import Config
 from talos.config.schema import Applies, Document, Form, Section, fields_of
 from talos.config.write.plain import REDACTED, redact, to_plain
@@ -18,10 +19,9 @@ def diff(old: Config | None, new: Config) -> str:
     """A unified diff of the YAML, secrets hidden; a secret that changes is marked."""
     before = {document.id: document for document in old.documents} if old else {}
     after = {document.id: document for document in new.documents}
-    left = [_lines(document, after.get(name), "old") for name, document in before.items()]
-    right = [_lines(document, before.get(name), "new") for name, document in after.items()]
-    lines = difflib.unified_diff(_join(left), _join(right), "a", "b", lineterm="")
-    return "".join(f"{line}\n" for line in lines)
+    left = {name: _lines(document, after.get(name), "old") for name, document in before.items()}
+    right = {name: _lines(document, before.get(name), "new") for name, document in after.items()}
+    return "".join(f"{line}\n" for line in find_hunks(_separate(left), _separate(right)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +82,9 @@ def _mark_changed(hidden: Any, own: Any, other: Any, which: str) -> None:
             _mark_changed(hidden[key], own[key], other[key], which)
 
 
-def _join(documents: list[list[str]]) -> list[str]:
-    lines: list[str] = []
-    for number, document in enumerate(documents):
-        lines += ["---", *document] if number else document
-    return lines
+def _separate(documents: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """With the lines between documents, each at the beginning of the second one."""
+    found: dict[str, list[str]] = {}
+    for name, lines in documents.items():
+        found[name] = ["---", *lines] if found else lines
+    return found

@@ -20,8 +20,9 @@ import yaml
 
 from talos.config.problem import ConfigError, Mark, Problem
 
-MAX_BYTES = 1024 * 1024
-"""Of a config with all its documents; a generated one has about 20 KiB."""
+MAX_BYTES = 8 * 1024 * 1024
+"""Of a config with all its documents, and of its texts with aliases expanded. A generated one has about 20
+KiB; with the definitions of a cluster's resources as manifests it has megabytes."""
 
 MAX_DEPTH = 100
 """Nesting with aliases expanded; Kubernetes objects inside a config reach about 20."""
@@ -53,6 +54,7 @@ class ScalarNode:
     mark: Mark
     plain: bool
     weight: int = 1
+    size: int = 0
     depth: int = 0
 
 
@@ -63,6 +65,7 @@ class SequenceNode:
     mark: Mark
     items: list["Node"] = field(default_factory=list["Node"])
     weight: int = 1
+    size: int = 0
     depth: int = 1
 
 
@@ -74,6 +77,7 @@ class MappingNode:
     entries: dict[str, tuple[Mark, "Node"]] = field(default_factory=dict[str, tuple[Mark, "Node"]])
     duplicates: list[tuple[str, Mark]] = field(default_factory=list[tuple[str, Mark]])
     weight: int = 1
+    size: int = 0
     depth: int = 1
 
 
@@ -98,7 +102,7 @@ def parse_documents(text: str | bytes, *, source: str = "", size: Size = Size())
             line = text.count(b"\n", 0, error.start) + 1
             column = error.start - (text.rfind(b"\n", 0, error.start) + 1) + 1
             raise refuse("the text is not UTF-8", Mark(line, column), "save it as UTF-8") from error
-    composer = _Composer(refuse, size.nodes)
+    composer = _Composer(refuse, size)
     try:
         for event in _YAML.parse(text, Loader=_LOADER):
             composer.feed(event)
@@ -138,20 +142,22 @@ YAML_VERSION = (1, 1)
 class _Composer:
     """Builds nodes from events."""
 
-    def __init__(self, refuse: Callable[..., ConfigError], most: int) -> None:
-        self._most = most
+    def __init__(self, refuse: Callable[..., ConfigError], most: Size) -> None:
+        self._most = most.nodes
+        self._most_text = most.bytes
         self.documents: list[Node] = []
         self._refuse = refuse
         self._stack: list[_Open] = []
         self._anchors: dict[str, Node | None] = {}
-        self._weight = 0
+        self._weight = self._size = 0
 
     def feed(self, event: Any) -> None:
         kind: object = event
         match kind:
             case yaml.ScalarEvent():
                 is_plain = event.implicit[0] and not event.tag
-                self._add(ScalarNode(event.value, self._mark(event), plain=is_plain), event.anchor)
+                node = ScalarNode(event.value, self._mark(event), plain=is_plain, size=len(event.value))
+                self._add(node, event.anchor)
             case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
                 self._push(event)
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
@@ -196,6 +202,7 @@ class _Composer:
             self._anchors[anchor] = node
         if not self._stack:
             self._weight += node.weight
+            self._size += node.size
             if self._weight > self._most:
                 raise self._refuse("too many documents", node.mark, f"at most {self._most} values")
             if not (isinstance(node, ScalarNode) and node.plain and node.value in _NULLS):
@@ -213,6 +220,10 @@ class _Composer:
     def _count(self, parent: _Open, node: Node, mark: Mark) -> None:
         """Add the node's size to that of the collection around it."""
         parent.node.weight += node.weight
+        parent.node.size += node.size
+        if self._size + parent.node.size > self._most_text:
+            message = "too much text, aliases counted as often as they are used"
+            raise self._refuse(message, mark, f"at most {self._most_text} characters")
         parent.node.depth = max(parent.node.depth, node.depth + 1)
         if self._weight + parent.node.weight > self._most:
             raise self._refuse(

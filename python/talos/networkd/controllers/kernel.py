@@ -90,10 +90,10 @@ class KernelReconciler(Reconciler):
     async def attempt(self, what: str, change: Coroutine[Any, Any, None]) -> bool:
         """Make a change. One that the kernel refuses does not block others and is retried.
 
-        It is logged once, and only when it lasts: a route is refused until its address is
-        there, a moment later; what the kernel lacks is an error at once. A change that has to be made again and again, since another
-        program or the kernel undoes it, is put off: the event of each undoing would otherwise
-        lead to the next round at once.
+        It is logged once, and only when it lasts: a route is refused until its address is there, a
+        moment later; what the kernel lacks is an error at once. A change that has to be made again and
+        again, since another program or the kernel undoes it, is put off: the event of each undoing would
+        otherwise lead to the next round at once.
         """
         if self._is_undone(what):
             change.close()

@@ -26,8 +26,9 @@ class Limits:
     calls: int = 512
     """Open calls of all connections; see :class:`Shares`."""
 
-    request_memory: int = 16 * 1024 * 1024
-    """Bytes of requests that have arrived and are not passed on yet; see :class:`Shares`."""
+    request_memory: int = 18 * 1024 * 1024
+    """Bytes of requests that have arrived and are not passed on yet; see :class:`Shares`. A client alone gets
+    half of it, and so the largest request through."""
 
     header_size: int = 64 * 1024
     """Bytes of the headers of one request, compressed and not, before the connection is ended."""

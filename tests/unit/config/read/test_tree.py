@@ -141,3 +141,13 @@ def test_style_is_that_of_config_files() -> None:
         "    b\n"
         "word: \"off\"\n"
     )  # fmt: skip
+
+
+def test_a_text_of_megabytes_is_read_and_not_multiplied() -> None:
+    manifest = "".join(f"    line {at}\n" for at in range(500_000))
+    text = f"name: a\nmanifest: &m |\n{manifest}"
+    assert len(text) > 5 << 20
+    (node,) = parse_documents(text)
+    assert plain(node)["manifest"].endswith("line 499999\n")
+    with pytest.raises(ConfigError, match="too much text, aliases counted as often as they are used"):
+        parse_documents(f"{text}again: *m\n")
