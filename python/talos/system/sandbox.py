@@ -1,7 +1,7 @@
 """What a process can forbid itself for good: system calls by seccomp, files and signals by Landlock.
 
-The filter is a list of what nothing in a Python daemon calls, not of what it may call: the interpreter,
-gRPC's core and the C library together call more than anyone can list, and differently with each version.
+The filter is a list of what nothing in a Python daemon calls, not of what it may call: the interpreter and
+the C library together call more than anyone can list, and differently with each version.
 """
 
 import ctypes
