@@ -16,15 +16,17 @@ _OPERATORS = {
     enums_pb2.OPERATOR_VIP: "vip",
 }
 _TABLES = {253: "default", 254: "main", 255: "local"}
+_CACHED = 512
+"""Addresses, and as many networks: each takes 0.8 kB, and pods come with new ones all the time."""
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=_CACHED)
 def _interface(packed: bytes, length: int) -> Interface:
     """Every controller reads the same addresses in every round."""
     return ip_interface((packed, length))
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=_CACHED)
 def _network(packed: bytes, length: int) -> Network:
     return ip_network((packed, length), strict=False)
 
