@@ -2,6 +2,7 @@
 
 floors      no module imports upward, a daemon never imports another daemon
 rooms       nor does one of a folder's rooms, where floors.toml has an order of them
+strangers   modules that read what comes from the network are imported where floors.toml has it
 one door    subprocesses are started by talos.system.process only
 kernel      ioctl, ctypes, termios, netlink and packet sockets are used in talos.system only
 size        no file over 600 lines
@@ -27,6 +28,9 @@ MAX_LINES = 600
 PROCESS_MODULES = {"subprocess"}
 THE_DOOR = Path("talos/system/process.py")
 KERNEL_MODULES = {"ctypes", "fcntl", "pyroute2", "pyudev", "termios"}
+STRANGERS = {"bz2", "email", "ftplib", "gzip", "html", "http", "lzma", "ssl", "tarfile", "xml", "zipfile"}
+"""Modules of Python that speak with the network or read its formats."""
+
 KERNEL_NAMES = {"AF_NETLINK", "AF_PACKET"}
 MESSAGE_FORMATS = ("pyroute2.dhcp.",)
 """Parts of those modules that only encode and decode."""
@@ -79,6 +83,8 @@ def check_imports(name: Path, tree: ast.AST) -> Iterator[str]:
             yield f"{where}: imports {module}; start processes through talos.system.process"
         if module.split(".")[0] in KERNEL_MODULES and is_far_from_kernel(folder, module):
             yield f"{where}: imports {module}; only talos.system touches the kernel"
+        if module.split(".")[0] in STRANGERS and not may_read_network(folder, name):
+            yield f"{where}: imports {module}; {folder} reads from the network only where floors.toml has it"
         parts = module.split(".")
         if parts[0] != "talos" or len(parts) == 1:
             continue
@@ -88,6 +94,15 @@ def check_imports(name: Path, tree: ast.AST) -> Iterator[str]:
             yield f"{where}: talos.{folder} must not import {module}: it is not on a floor below"
         elif folder == parts[1] and not may_import_room(folder, name.parts[2], *parts[2:3]):
             yield f"{where}: {name.parts[2]}/ must not import {module}: floors.toml has it beside or above"
+
+
+def may_read_network(folder: str, name: Path) -> bool:
+    """Whether a module may read what comes from the network; folders without such a list are free."""
+    places: dict[str, str] | None = FLOORS[folder].get("strangers")
+    own = "/".join(name.parts[2:])
+    return places is None or any(
+        own == place or (place[-1] == "/" and own.startswith(place)) for place in places
+    )
 
 
 def is_far_from_kernel(folder: str, module: str) -> bool:
