@@ -18,6 +18,7 @@ from talos.machined.controllers.cri.registries import RegistriesConfigController
 from talos.machined.controllers.cri.runtime_spec import RuntimeSpecConfigController
 from talos.machined.controllers.etcd.pki import EtcdPKIController
 from talos.machined.controllers.files.etc_file import EtcFileController
+from talos.machined.controllers.hardware.inventory import HardwareInventoryController
 from talos.machined.controllers.k8s.address_filter import AddressFilterController
 from talos.machined.controllers.k8s.kubelet import KubeletConfigController, KubeletSpecController
 from talos.machined.controllers.k8s.kubelet_identity import KubeletIdentityController
@@ -127,7 +128,7 @@ def make_controllers(context: ControllerContext) -> list[Controller]:
 
 
 def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
-    """Controllers of kernel parameters, counters and the software inventory."""
+    """Controllers of kernel parameters, counters and the inventories of software and hardware."""
     files, has_kernel = context.node.ports.files, context.node.platform.has_kernel
     return [
         KernelParamDefaultsController(context.params),
@@ -152,6 +153,7 @@ def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
         ExtensionServiceConfigController(),
         ExtensionServiceConfigFilesController(context.node.services),
         StatsController(files),
+        *([HardwareInventoryController(files)] if has_kernel else []),
     ]
 
 
