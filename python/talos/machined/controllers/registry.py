@@ -20,6 +20,7 @@ from talos.machined.controllers.etcd.pki import EtcdPKIController
 from talos.machined.controllers.files.etc_file import EtcFileController
 from talos.machined.controllers.hardware.inventory import HardwareInventoryController
 from talos.machined.controllers.k8s.address_filter import AddressFilterController
+from talos.machined.controllers.k8s.address_overlap import AddressOverlapController
 from talos.machined.controllers.k8s.kubelet import KubeletConfigController, KubeletSpecController
 from talos.machined.controllers.k8s.kubelet_identity import KubeletIdentityController
 from talos.machined.controllers.k8s.kubelet_service import KubeletServiceController
@@ -111,6 +112,7 @@ def make_controllers(context: ControllerContext) -> list[Controller]:
         HostDNSConfigController(),
         NodeAddressSortAlgorithmController(),
         AddressFilterController(),
+        AddressOverlapController(),
         StaticPodSecretsController(),
         UserPodController(),
         StaticPodConfigsController(),
