@@ -12,6 +12,8 @@ from talos.system.net.reach import is_on_link
 
 MANAGER_LINK = "siderolink"
 """The point-to-point link to a manager."""
+AUTHORIZATION = "authorization"
+"""A password of the client's for what lies between it and the nodes, none of which has a use for it."""
 _ROLE_NAME = re.compile(r"os:[a-z:]{1,64}")
 
 
@@ -57,7 +59,7 @@ def make_local_metadata(metadata: Metadata, roles: tuple[str, ...], peer: Peer) 
 
 
 def _keep(metadata: Metadata) -> Iterator[tuple[str, str | bytes]]:
-    dropped = {NODE, NODES, ROLE, CALLER, REACHED}
+    dropped = {NODE, NODES, ROLE, CALLER, REACHED, AUTHORIZATION}
     return (item for item in metadata if item[0] not in dropped)
 
 

@@ -9,7 +9,7 @@ from tests.harness.namespace import run_in_namespace
 from tests.harness.peer import Peer as Neighbour
 
 from talos.apid import caller
-from talos.apid.caller import roles_of
+from talos.apid.caller import make_local_metadata, make_peer_metadata, roles_of
 from talos.process.run import Daemon
 from talos.rpc.protocol import Peer
 from talos.system.net.kernel_links import open_links
@@ -42,6 +42,15 @@ def test_in_maintenance_the_manager_at_the_other_end_of_siderolink_is_the_admini
     asked = (("talos-role", "os:admin"),)
     assert roles_of(peer, asked, anonymous=True) == (role,)
     assert roles_of(peer, asked, anonymous=False) == (), "an address is no certificate"
+
+
+def test_a_password_for_what_lies_between_goes_no_further() -> None:
+    """Nodes would write it into their logs."""
+    given = (("authorization", "Basic c2VjcmV0"), ("x", "y"))
+    peer = Peer(address="10.0.0.1:40000", reached="10.0.0.2")
+    for passed_on in (make_local_metadata(given, (), peer), make_peer_metadata(given, (), "a")):
+        assert ("x", "y") in passed_on
+        assert "authorization" not in dict(passed_on)
 
 
 def find_roles() -> tuple[str, ...]:

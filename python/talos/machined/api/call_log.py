@@ -6,6 +6,7 @@ It is written when the call has ended. Of a flood of calls a part is logged, and
 """
 
 import json
+import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -20,11 +21,15 @@ from talos.system.logging import make_printable
 LOG = "machined"
 BURST = 100
 """Lines in a row."""
-PER_SECOND = 20.0
-"""Lines in the long run: the log is on the disk, too, and others are in it."""
+PER_SECOND = 5.0
+"""Lines in the long run: the log is on the disk, too, others are in it, and all readers of it make calls."""
 MAX_FIELD = 128
 """Characters of one value of the metadata, and of an error."""
-PEER, TOKEN, HIDDEN = "peer", "token", "<hidden>"
+MAX_METADATA = 1024
+"""Characters of the metadata, of which a client may send 64 KiB."""
+PEER, HIDDEN = "peer", "<hidden>"
+_SECRET = re.compile(r"token|secret|passw|auth|cookie|credential|key", re.IGNORECASE)
+"""In the names of metadata whose values are not shown: clients send passwords for what lies between."""
 
 
 class CallLog:
@@ -61,9 +66,9 @@ def format_call(end: CallEnd) -> str:
     values: dict[str, list[str]] = {}
     for key, value in end.metadata:
         if isinstance(value, str) and key != REACHED:
-            shown = HIDDEN if key == TOKEN else make_printable(value[:MAX_FIELD])
+            shown = HIDDEN if _SECRET.search(key) else make_printable(value[:MAX_FIELD])
             values.setdefault(PEER if key == CALLER else key, []).append(shown)
-    metadata = ";".join(f"{key}={','.join(found)}" for key, found in sorted(values.items()))
+    metadata = ";".join(f"{key}={','.join(found)}" for key, found in sorted(values.items()))[:MAX_METADATA]
     outcome = "Success" if end.status.code == Code.OK else make_printable(end.status.message[:MAX_FIELD])
     form = "stream" if end.streams else "unary"
     code = format_code(end.status.code)

@@ -25,6 +25,7 @@ def make_end(**changes: Any) -> CallEnd:
             ("nodes", "a"),
             ("nodes", "b\n"),
             ("token", "secret"),
+            ("authorization", "Basic c2VjcmV0"),
             ("x-bin", b"\0"),
         ],
     }
@@ -46,7 +47,7 @@ async def test_a_call_is_a_line_in_upstreams_form() -> None:
     first, second = await read(logs)
     assert first["msg"] == (
         "OK [/machine.MachineService/Version] 1.5ms unary Success "
-        "(nodes=a,b?;peer=10.5.0.1;talos-role=os:admin;token=<hidden>)"
+        "(authorization=<hidden>;nodes=a,b?;peer=10.5.0.1;talos-role=os:admin;token=<hidden>)"
     )
     assert second["msg"] == "NotFound [/machine.MachineService/Version] 2.5s stream no such file ()"
 
@@ -61,6 +62,13 @@ async def test_of_a_flood_a_part_is_logged_and_the_rest_counted() -> None:
     found = await read(logs)
     assert len(found) == BURST + 1
     assert found[-1]["left_out"] == 5
+
+
+async def test_a_line_is_short_whatever_a_client_sends() -> None:
+    logs = LogStore()
+    CallLog(logs).record(make_end(metadata=[(f"x-{number}", "a" * 1000) for number in range(1000)]))
+    (line,) = await read(logs)
+    assert len(line["msg"]) < 1200
 
 
 @pytest.mark.parametrize(
