@@ -1,82 +1,147 @@
 """A node that is not rebooted after all is schedulable again; one that is left cordoned is named."""
 
 import asyncio
-from types import SimpleNamespace
-from typing import Any, cast
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, cast, override
 
 import pytest
 
-from talos.api.cosi.resource_pb2 import Resource
+from talos.api.cosi.state_pb2 import GetRequest, GetResponse
 from talos.api.definitions.k8s_pb2 import NodenameSpec
-from talos.kubernetes.client import KubernetesError
+from talos.client.session import Session
+from talos.kubernetes.client import JSON, MAX_REPLY, MERGE, KubernetesClient, KubernetesError, Reply
 from talos.system.errors import UserError
-from talos.talosctl.client import drain as module
 from talos.talosctl.client.drain import Drainer
 
-NODE = "10.0.0.2"
+NODE, NAME = "10.0.0.2", "cp-1"
+BUDGET = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
-@pytest.fixture
-def changes(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """What a node becomes: unschedulable or not."""
-    found: list[bool] = []
+class NamedNode:
+    """As much of a session as draining uses: the node's name in Kubernetes."""
 
-    async def get_resource(*_: object) -> Resource:
-        resource = Resource()
-        resource.spec.proto_spec = NodenameSpec(nodename="cp-1").SerializeToString()
-        return resource
+    async def unary(
+        self, node: str, method: str, request: GetRequest, reply: type[GetResponse]
+    ) -> GetResponse:
+        assert (node, method, request.type) == (
+            NODE,
+            "/cosi.resource.State/Get",
+            "Nodenames.kubernetes.talos.dev",
+        )
+        found = reply()
+        found.resource.spec.proto_spec = NodenameSpec(nodename=NAME).SerializeToString()
+        return found
 
-    async def connect(_: object) -> Any:
-        async def call(*_: object) -> dict[str, Any]:
-            return {"spec": {"unschedulable": bool(found and found[-1])}}
 
-        return SimpleNamespace(call=call)
+class Api(KubernetesClient):
+    """As much of Kubernetes as draining uses: one node with one pod of a ReplicaSet, and what it becomes."""
 
-    async def set_unschedulable(_: object, name: str, *, unschedulable: bool) -> None:
-        assert name == "cp-1"
-        found.append(unschedulable)
+    def __init__(
+        self,
+        *,
+        eviction: KubernetesError | None = None,
+        pods: KubernetesError | None = None,
+        is_empty: bool = False,
+    ) -> None:
+        # Neither a context nor a connection: all goes through `call`.
+        self.changes: list[bool] = []
+        self.asked = asyncio.Event()
+        self._failures = {"GET": pods, "POST": eviction}
+        self._is_empty = is_empty
 
-    monkeypatch.setattr(module, "get_resource", get_resource)
-    monkeypatch.setattr(module, "_connect", connect)
-    monkeypatch.setattr(module, "set_unschedulable", set_unschedulable)
-    return found
+    @override
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        kind: str = JSON,
+        max_reply: int = MAX_REPLY,
+    ) -> Reply:
+        node = f"/api/v1/nodes/{NAME}"
+        if (method, path) == ("GET", node):
+            return {"spec": {"unschedulable": bool(self.changes and self.changes[-1])}}
+        if (method, path) == ("PATCH", node):
+            assert body is not None
+            assert kind == MERGE
+            self.changes.append(bool(body["spec"]["unschedulable"]))
+            return {}
+        if failure := self._failures[method]:
+            raise failure
+        if method == "POST":
+            assert path == "/api/v1/namespaces/default/pods/web/eviction"
+            self.asked.set()
+            return {}
+        if self._is_empty:
+            return {"items": []}
+        owner = {"kind": "ReplicaSet", "controller": True}
+        metadata = {"name": "web", "namespace": "default", "uid": "u1", "ownerReferences": [owner]}
+        return {"items": [{"metadata": metadata, "status": {"phase": "Running"}}]}
+
+
+def make_drainer(api: Api, seconds: float = 0.0) -> Drainer:
+    async def connect(_: Session) -> KubernetesClient:
+        return api
+
+    return Drainer(seconds, connect=connect)
+
+
+def drain(drainer: Drainer) -> bool:
+    return asyncio.run(drainer.drain(cast("Session", NamedNode()), NODE))
 
 
 @pytest.mark.parametrize(
-    ("failure", "raised"),
-    [(asyncio.CancelledError(), asyncio.CancelledError), (KubernetesError(500, "no"), UserError)],
+    ("api", "reason"),
+    [
+        (Api(), "not drained within 0 s: default/web: not ended yet"),
+        (Api(eviction=KubernetesError(HTTPStatus.TOO_MANY_REQUESTS, BUDGET)), f"default/web: .*{BUDGET}"),
+        (Api(pods=KubernetesError(HTTPStatus.INTERNAL_SERVER_ERROR, "no")), "Kubernetes: .*no"),
+    ],
 )
-def test_a_drain_that_ends_early_leaves_the_node_schedulable(
-    monkeypatch: pytest.MonkeyPatch,
-    changes: list[bool],
-    failure: BaseException,
-    raised: type[BaseException],
-    capsys: pytest.CaptureFixture[str],
+def test_a_node_that_is_not_drained_is_schedulable_again(
+    api: Api, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def drain(*_: object, **__: object) -> list[str]:
-        raise failure
-
-    monkeypatch.setattr(module, "drain", drain)
-    drainer = Drainer(5.0)
-    with pytest.raises(raised):
-        asyncio.run(drainer.drain(cast("Any", None), NODE))
-    assert changes == [True, False]
+    drainer = make_drainer(api)
+    with pytest.raises(UserError, match=reason):
+        drain(drainer)
+    assert api.changes == [True, False]
+    capsys.readouterr()
     drainer.show_cordoned()
     assert capsys.readouterr().err == ""
 
 
-def test_a_node_without_wait_is_named(
-    monkeypatch: pytest.MonkeyPatch, changes: list[bool], capsys: pytest.CaptureFixture[str]
-) -> None:
-    async def drain(*_: object, **__: object) -> list[str]:
-        return []
+def test_an_interrupted_drain_leaves_the_node_schedulable() -> None:
+    api = Api()
 
-    monkeypatch.setattr(module, "drain", drain)
-    drainer = Drainer(5.0)
-    assert asyncio.run(drainer.drain(cast("Any", None), NODE))
-    assert changes == [True]
+    async def interrupt() -> None:
+        draining = asyncio.create_task(make_drainer(api, 60.0).drain(cast("Session", NamedNode()), NODE))
+        await api.asked.wait()
+        draining.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await draining
+
+    asyncio.run(interrupt())
+    assert api.changes == [True, False]
+
+
+def test_a_node_without_wait_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    api = Api(is_empty=True)
+    drainer = make_drainer(api)
+    assert drain(drainer)
+    assert api.changes == [True]
+    capsys.readouterr()
     drainer.show_cordoned()
     assert "kubectl uncordon cp-1" in capsys.readouterr().err
-    asyncio.run(drainer.uncordon(cast("Any", None), NODE))
+    asyncio.run(drainer.uncordon(cast("Session", NamedNode()), NODE))
     drainer.show_cordoned()
-    assert (changes, capsys.readouterr().err) == ([True, False], "")
+    assert (api.changes, capsys.readouterr().err) == ([True, False], "")
+
+
+def test_a_node_that_was_cordoned_before_stays_so() -> None:
+    api = Api()
+    api.changes.append(True)
+    with pytest.raises(UserError):
+        drain(make_drainer(api))
+    assert api.changes == [True]

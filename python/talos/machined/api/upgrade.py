@@ -103,18 +103,19 @@ async def run_installer(
 
     async def run() -> None:
         nonlocal code
-        with lines_in, claim:
-            try:
-                await install(report)
-            except UserError as error:
-                code = INVALID
-                report(f"refused: {error}")
-            except OSError as error:
-                code = IO_FAILED
-                report(f"failed: {error}")
-            except RpcError as error:
-                code = DEPENDENCY
-                report(f"refused: {error.message}")
+        reason = ""
+        with lines_in:
+            with claim:
+                try:
+                    await install(report)
+                except UserError as error:
+                    code, reason = INVALID, f"refused: {error}"
+                except OSError as error:
+                    code, reason = IO_FAILED, f"failed: {error}"
+                except RpcError as error:
+                    code, reason = DEPENDENCY, f"refused: {error.message}"
+            if reason:  # it is not left out, however slow the reader
+                await lines_in.send(reason)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run)

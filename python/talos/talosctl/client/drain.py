@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -20,6 +21,11 @@ REBOOT_TIMEOUT = 300.0
 POLL_INTERVAL = 1.0  # seconds
 
 
+async def connect_as_admin(session: Session) -> KubernetesClient:
+    """With an administrator's kubeconfig of the endpoint, which is a control plane node."""
+    return KubernetesClient(parse_kubeconfig(await fetch_kubeconfig(session, "")))
+
+
 @dataclass(slots=True)
 class Drainer:
     """Drains nodes, within ``seconds`` each, and uncordons those that it has cordoned."""
@@ -28,13 +34,15 @@ class Drainer:
     cordoned: dict[str, str] = field(default_factory=dict[str, str])
     """The name in Kubernetes of each node that was schedulable before."""
 
+    connect: Callable[[Session], Awaitable[KubernetesClient]] = connect_as_admin
+
     async def drain(self, session: Session, node: str) -> bool:
         """Cordon a node and evict its pods; UserError when some of them stay: then it is as it was."""
         kind, own = ids.NODENAME
         resource = await get_resource(session, node, kind.namespace, kind.type, own)
         name = kind.spec.FromString(resource.spec.proto_spec).nodename
         try:
-            client = await _connect(session)
+            client = await self.connect(session)
             found = await client.call("GET", f"/api/v1/nodes/{quote(name)}")
             if not found["spec"].get("unschedulable"):
                 await set_unschedulable(client, name, unschedulable=True)
@@ -66,7 +74,7 @@ class Drainer:
         name, end = self.cordoned.get(node, ""), time.monotonic() + REBOOT_TIMEOUT
         while name:
             try:
-                await set_unschedulable(await _connect(session), name, unschedulable=False)
+                await set_unschedulable(await self.connect(session), name, unschedulable=False)
             except (KubernetesError, RpcError) as error:
                 if isinstance(error, RpcError) and error.code is Code.PERMISSION_DENIED:
                     raise
@@ -81,8 +89,3 @@ class Drainer:
         """Name the nodes that are left cordoned: by an interrupt, a failure, or without ``--wait``."""
         for node, name in self.cordoned.items():
             console.note(f"{node}: is cordoned: kubectl uncordon {name}, when it is back")
-
-
-async def _connect(session: Session) -> KubernetesClient:
-    """With an administrator's kubeconfig of the endpoint, which is a control plane node."""
-    return KubernetesClient(parse_kubeconfig(await fetch_kubeconfig(session, "")))

@@ -66,7 +66,13 @@ async def test_the_last_line_has_the_reason(failure: Exception, line: str, code:
 
 async def test_an_installer_does_not_wait_for_its_watchers() -> None:
     lines, code = await stream(lines=10 * LINES)
-    assert (len(lines) <= 10 * LINES, code) == (True, 0)
+    assert lines == [f"line {number}\n" for number in range(1 + LINES)]  # the reader waited for the first
+    assert code == 0
+
+
+async def test_the_reason_reaches_a_watcher_that_missed_lines() -> None:
+    lines, code = await stream(OSError(28, "No space left on device"), lines=10 * LINES)
+    assert (lines[-1], code) == ("failed: [Errno 28] No space left on device\n", 6)
 
 
 async def test_a_machine_that_runs_from_an_iso_is_not_rolled_back(metal: Caller) -> None:
