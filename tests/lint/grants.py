@@ -9,6 +9,7 @@ from talos.clusterd.controllers.virtual_address import VirtualAddressController
 from talos.dnsd import main as dnsd
 from talos.kubed import main as kubed
 from talos.kubed.node_access import KubeletIdentity, NodeAccess
+from talos.logd import main as logd
 from talos.networkd import main as networkd
 from talos.process.grants import COLUMNS, TABLE, find_held, make_rows
 from talos.resource.controller.controller import Controller
@@ -27,6 +28,7 @@ def make_controllers() -> Mapping[str, Sequence[Controller]]:
         ),
         "dnsd": dnsd.make_controllers(_NO_PORT),
         "kubed": kubed.make_controllers(_NO_PORT, NodeAccess(KubeletIdentity()), _NO_PORT, _NO_PORT),
+        "logd": logd.make_controllers(_NO_PORT, _NO_PORT, _NO_PORT, _NO_PORT),
         "networkd": networkd.make_controllers(_NO_PORT, _NO_PORT),
         "timed": timed.make_controllers(_NO_PORT, _NO_PORT, _NO_PORT),
         "udevd": udevd.make_controllers(_NO_PORT, _NO_PORT),

@@ -51,6 +51,10 @@ class DaemonSpec:
     """Address families of its sockets, beside those of unix sockets."""
     config_secrets: tuple[str, ...] = ()
     """Prefixes of ``module.Section.field``: what it sees of the config's secret and private values."""
+    has_feed: bool = False
+    """PID 1 serves it logs and events beside the State."""
+    on_demand: bool = False
+    """A controller starts it when there is something to do, and stops it afterwards."""
     listens: bool = False
     """PID 1 hands it a socket on a port of the loopback interface, which stays open while it is replaced."""
     audited: bool = False
@@ -238,9 +242,20 @@ KUBED = DaemonSpec(
     limits=Limits(minimum=16 * MIB, low=32 * MIB, maximum=192 * MIB, millicores=250),
 )
 
+LOGD = DaemonSpec(
+    name="logd",
+    uid=59,
+    has_controllers=True,
+    has_feed=True,
+    on_demand=True,
+    families=INTERNET,
+    limits=Limits(minimum=8 * MIB, low=16 * MIB, maximum=64 * MIB, millicores=250),
+)
+"""What the destinations of logs send back is from outside, and so is their TLS: neither is for PID 1."""
+
 KUBELET_BUS = f"{KUBED.directory}/dbus/system_bus_socket"
 """Where kubed serves a bus to the kubelet, which sees nothing else of its folder."""
 
-DAEMONS = (NETWORKD, ROUTERD, TIMED, CLUSTERD, DNSD, KUBED, APID, TRUSTD, UDEVD)
+DAEMONS = (NETWORKD, ROUTERD, TIMED, CLUSTERD, DNSD, KUBED, APID, TRUSTD, UDEVD, LOGD)
 """Every daemon beside PID 1, in the order in which a booting node starts them."""
 BY_NAME = {daemon.name: daemon for daemon in DAEMONS}

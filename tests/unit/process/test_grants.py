@@ -57,6 +57,7 @@ SENSITIVE = {
         kinds.NODE_TAINT_SPEC.type,
         kinds.OS_ROOT_SECRET.type,
     },
+    "logd": {kinds.MACHINE_CONFIG.type},
     "networkd": {
         # Proxies, with their passwords.
         kinds.ENVIRONMENT.type,
@@ -175,7 +176,7 @@ def test_refusals_are_logged_once(tmp_path: Path) -> None:
     assert kinds.OS_ROOT_SECRET.type in line
 
 
-@pytest.mark.parametrize("name", ["clusterd", "dnsd", "networkd", "timed", "udevd"])
+@pytest.mark.parametrize("name", ["clusterd", "dnsd", "logd", "networkd", "timed", "udevd"])
 def test_a_mirror_asks_for_no_more_than_is_declared(name: str, tmp_path: Path) -> None:
     inputs, _ = declared(name)
 

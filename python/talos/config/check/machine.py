@@ -204,5 +204,5 @@ def _check_logging(machine: MachineConfig, at: Note) -> Iterator[Note]:
         place = at.below(f"[{index}].endpoint")
         if not destination.endpoint:
             yield place.find("is missing", hint="such as udp://10.0.0.1:12345")
-        elif destination.endpoint.scheme not in {"udp", "tcp"}:
-            yield place.find("has the wrong scheme", hint="begins with udp:// or tcp://")
+        elif destination.endpoint.scheme not in {"udp", "tcp", "tls"}:
+            yield place.find("has the wrong scheme", hint="begins with udp://, tcp:// or tls://")

@@ -15,9 +15,9 @@ from talos.config.schema import Form, Section, fields_of
 
 UNREAD_KINDS = frozenset({
     "BGPInstanceConfig", "ContainerConfig", "EtcFileConfig",
-    "EventSinkConfig", "ExistingVolumeConfig",
+    "ExistingVolumeConfig",
     "ExternalVolumeConfig", "FilesystemScrubConfig", "FilesystemTrimConfig", "HCloudVIPConfig",
-    "ImageCacheConfig", "ImageVerificationConfig", "KernelModuleConfig", "KmsgLogConfig",
+    "ImageCacheConfig", "ImageVerificationConfig", "KernelModuleConfig",
     "KubeSpanConfig", "KubeSpanEndpointsConfig",
     "LVMLogicalVolumeConfig",
     "LVMVolumeGroupConfig",
@@ -35,7 +35,6 @@ UNREAD_SETTINGS: Mapping[str, Mapping[str, Any]] = {
         "machine.install.bootloader": True,
         "machine.install.grubUseUKICmdline": False,
         "machine.kubelet.disableManifestsDirectory": True,
-        "machine.logging": None,
         f"{_INTERFACES}.vip.equinixMetal": None,
         f"{_INTERFACES}.vip.hcloud": None,
         f"{_INTERFACES}.vlans.vip.equinixMetal": None,

@@ -52,7 +52,7 @@ def _environment(document: EnvironmentConfig) -> Iterator[Note]:
 
 
 def _event_sink(document: EventSinkConfig) -> Iterator[Note]:
-    host, colon, _ = (document.endpoint or "").rpartition(":")
+    host, colon, _ = (document.endpoint or "").removeprefix("tls://").rpartition(":")
     if not colon or (":" in host and not (host.startswith("[") and host.endswith("]"))):
         yield Note.at(document, "endpoint").find("has no port", hint="such as 10.0.0.1:4000")
 

@@ -37,6 +37,8 @@ from talos.config.documents.network.resolver import NameserverConfig, ResolverCo
 from talos.config.documents.network.static_host import StaticHostConfig
 from talos.config.documents.network.time_sync import TimeSyncConfig
 from talos.config.documents.runtime.environment import EnvironmentConfig
+from talos.config.documents.runtime.event_sink import EventSinkConfig
+from talos.config.documents.runtime.kmsg_log import KmsgLogConfig
 from talos.config.documents.runtime.sysctl import SysctlConfig
 from talos.config.documents.runtime.sysfs import SysfsConfig
 from talos.config.documents.runtime.udev_rules import UdevRulesConfig
@@ -44,7 +46,7 @@ from talos.config.documents.runtime.watchdog_timer import WatchdogTimerConfig
 from talos.config.documents.v1alpha1 import features
 from talos.config.documents.v1alpha1.cluster import ClusterConfig
 from talos.config.documents.v1alpha1.etcd import EtcdConfig
-from talos.config.documents.v1alpha1.machine import MachineConfig, MachineFile
+from talos.config.documents.v1alpha1.machine import LoggingDestination, MachineConfig, MachineFile
 from talos.config.documents.v1alpha1.network import NetworkConfig
 from talos.config.model import Config
 from talos.config.values import NOTHING, Address, Unstructured, Url
@@ -169,6 +171,23 @@ def sysctls(config: Config) -> Mapping[str, str]:
 def watchdog_timer(config: Config) -> WatchdogTimerConfig | None:
     """The hardware watchdog, None when it is off."""
     return config.find(WatchdogTimerConfig)
+
+
+def log_destinations(config: Config) -> tuple[LoggingDestination, ...]:
+    """Where the services' logs are sent."""
+    logging = _machine(config).logging
+    return tuple(item for item in (logging.destinations if logging else ()) if item.endpoint)
+
+
+def kernel_log_destinations(config: Config) -> tuple[str, ...]:
+    """Where the kernel's log is sent, as URLs."""
+    return tuple(document.url for document in config.find_all(KmsgLogConfig) if document.url)
+
+
+def event_sink(config: Config) -> str:
+    """Where events are sent, empty for nowhere."""
+    document = config.find(EventSinkConfig)
+    return (document and document.endpoint) or ""
 
 
 def sysfs(config: Config) -> Mapping[str, str]:

@@ -16,6 +16,7 @@ from talos.machined.boot.phases.initialize import make_initialize
 from talos.machined.boot.power import finish
 from talos.machined.boot.sequence import SequenceReplacedError, TaskFailedError
 from talos.machined.controllers.runtime.own_memory import OWN_GROUP, OWN_MEMORY
+from talos.machined.logs.feed import make_feed_service
 from talos.machined.node import resources
 from talos.machined.services.daemons import make_directories, make_state_directory
 from talos.machined.services.runner import make_directory
@@ -147,10 +148,13 @@ async def serve_daemon(
     """Serve the State to one daemon, limited by its grants."""
     make_directory(make_state_directory(daemon))
     guard = make_guard(grants, machine.log, machine.state.usage)
-    service = make_state_service(machine.state, guard=guard, view=make_view(daemon))
+    services = [make_state_service(machine.state, guard=guard, view=make_view(daemon))]
+    if daemon.has_feed:
+        has_kernel = machine.platform.has_kernel
+        services.append(make_feed_service(machine.logs, machine.events, has_kernel=has_kernel))
     async with serve(
         machine.daemon,
-        [service],
+        services,
         daemon.state_socket,
         limits=make_state_limits(daemon),
         max_message=daemon.max_message,

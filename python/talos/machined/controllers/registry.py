@@ -49,6 +49,11 @@ from talos.machined.controllers.runtime.kernel_params import (
     KernelParamDefaultsController,
     KernelParamSpecController,
 )
+from talos.machined.controllers.runtime.log_sinks import (
+    EventsSinkConfigController,
+    KmsgLogConfigController,
+    LogServiceController,
+)
 from talos.machined.controllers.runtime.machine_status import MachineStatusController
 from talos.machined.controllers.runtime.maintenance import (
     ApiServiceConfigController,
@@ -137,6 +142,9 @@ def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
         KernelParamConfigController(),
         KernelParamSpecController(context.params, context.log),
         EnvironmentController(),
+        KmsgLogConfigController(),
+        EventsSinkConfigController(),
+        LogServiceController(context.node.services),
         WatchdogTimerConfigController(),
         WatchdogTimerController(KernelWatchdog, context.log),
         SelfCheckController(

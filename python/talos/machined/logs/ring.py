@@ -11,14 +11,18 @@ CHUNK = 16 * 1024
 
 
 class LogRing:
-    """A ring of bytes, numbered from the start of the log; the oldest are dropped."""
+    """A ring of bytes, numbered from the start of the log; the oldest are dropped.
+
+    It holds the bytes from ``start`` to ``end``; before them were ``dropped_lines`` lines.
+    """
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
         self._chunks: deque[bytes] = deque()
         self._last = bytearray()
-        self._start = 0
+        self.start = 0
         self.end = 0
+        self.dropped_lines = 0
         self._more = Signal()
 
     def append(self, data: bytes) -> None:
@@ -28,8 +32,10 @@ class LogRing:
         if len(self._last) >= CHUNK:
             self._chunks.append(bytes(self._last))
             self._last.clear()
-        while self._chunks and self.end - self._start - len(self._chunks[0]) >= self._capacity:
-            self._start += len(self._chunks.popleft())
+        while self._chunks and self.end - self.start - len(self._chunks[0]) >= self._capacity:
+            dropped = self._chunks.popleft()
+            self.start += len(dropped)
+            self.dropped_lines += dropped.count(b"\n")
         self._more.notify()
 
     def read(self, position: int) -> tuple[bytes, int]:
@@ -37,7 +43,7 @@ class LogRing:
 
         Dropped bytes are skipped; the answer is empty at the end.
         """
-        offset = self._start
+        offset = self.start
         for chunk in self._chunks:
             if position < offset + len(chunk):
                 begin = max(position - offset, 0)
@@ -53,7 +59,7 @@ class LogRing:
     def tail(self, lines: int) -> int:
         """The position from which so many lines follow; negative: the oldest there is."""
         if lines < 0:
-            return self._start
+            return self.start
         missing = lines + 1  # the newline before the first of them
         position = self.end
         for chunk in (bytes(self._last), *reversed(self._chunks)):
@@ -66,7 +72,7 @@ class LogRing:
             for _ in range(missing):
                 cut = chunk.rfind(b"\n", 0, cut)
             return position + cut + 1
-        return self._start
+        return self.start
 
     async def wait(self, position: int) -> None:
         """Wait until something follows a position."""

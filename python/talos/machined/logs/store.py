@@ -1,13 +1,15 @@
 """The logs of the node's services: a ring in memory each, and a copy on disk once there is one."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import override
 
+from talos.api.internal.feed_pb2 import LogPart, LogPlace
 from talos.machined.logs.ring import LogRing
 from talos.machined.logs.writer import LogWriter
 from talos.machined.node.ports import Logs, UnknownLogError
+from talos.system.wakeup import Signal
 
 DIRECTORY = Path("/var/log")
 AUDIT = "audit"
@@ -25,6 +27,7 @@ class LogStore(Logs):
     def __init__(self) -> None:
         self._rings: dict[str, LogRing] = {}
         self._writer: LogWriter | None = None
+        self._more = Signal()
 
     @override
     def ids(self) -> Sequence[str]:
@@ -40,6 +43,7 @@ class LogStore(Logs):
         self._rings[id].append(data)
         if self._writer is not None:
             self._writer.write(id, data)
+        self._more.notify()
 
     def open_files(self, directory: Path) -> None:
         """Start to write to disk, with the lines in memory first."""
@@ -80,6 +84,26 @@ class LogStore(Logs):
             raise UnknownLogError(id)
         async with aclosing(_iterate(ring, ring.tail(tail_lines), follow=follow)) as chunks:
             yield chunks
+
+    async def follow_all(self, places: Mapping[str, LogPlace]) -> AsyncGenerator[LogPart]:
+        """What all logs hold, each from a place on, then what comes; a log without a place from its start."""
+        left = dict(places)
+        while True:
+            is_complete = True
+            for name, ring in sorted(self._rings.items()):
+                place = left.get(name) or LogPlace(bytes=ring.start, lines=ring.dropped_lines)
+                if place.bytes >= ring.end:
+                    continue
+                is_complete = False
+                missed = 0
+                if place.bytes < ring.start:
+                    missed = max(0, ring.dropped_lines - place.lines)
+                    place = LogPlace(bytes=ring.start, lines=ring.dropped_lines)
+                lines, end = ring.read(place.bytes)
+                place = left[name] = LogPlace(bytes=end, lines=place.lines + lines.count(b"\n"))
+                yield LogPart(id=name, lines=lines, place=place, missed=missed)
+            if is_complete:
+                await self._more.wait()
 
 
 async def _iterate(ring: LogRing, position: int, *, follow: bool) -> AsyncGenerator[bytes]:

@@ -25,7 +25,7 @@ class EventLog(Events):
         self._events: deque[Event] = deque(maxlen=capacity)
         self._xids = XidGenerator()
         self._now = now
-        self._next = 0  # number of the next event
+        self._next = 0  # events published
         self._more = Signal()
 
     @override
@@ -35,9 +35,11 @@ class EventLog(Events):
     @override
     def publish(self, payload: Message, *, actor_id: str = "") -> Event:
         now = self._now()
-        event = Event(id=self._xids.make(now), time=now, actor_id=actor_id, payload=payload)
-        self._events.append(event)
         self._next += 1
+        event = Event(
+            id=self._xids.make(now), number=self._next, time=now, actor_id=actor_id, payload=payload
+        )
+        self._events.append(event)
         self._more.notify()
         return event
 

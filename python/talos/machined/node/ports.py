@@ -136,9 +136,13 @@ class Services(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One entry of the event log. ``id`` is an xid, sortable by time; ``time`` in seconds."""
+    """One entry of the event log. ``id`` is an xid, sortable by time; ``time`` in seconds.
+
+    ``number`` counts the events of this boot from 1.
+    """
 
     id: str
+    number: int
     time: float
     actor_id: str
     payload: Message

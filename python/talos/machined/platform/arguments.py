@@ -49,8 +49,8 @@ FORMS: Mapping[str, Form] = {
     "talos.trial": _SWITCH,
     "talos.trial.limit": _matches(r"[0-9]+", "seconds, such as 600"),
     "talos.environment": _UNUSED,
-    "talos.events.sink": _UNUSED,
-    "talos.logging.kernel": _UNUSED,
+    "talos.events.sink": _matches(r"(tls://)?[^/]+:[0-9]+", "a host and a port"),
+    "talos.logging.kernel": _matches(r"(udp|tcp|tls)://[^/]+:[0-9]+/?", "such as udp://10.0.0.1:514"),
     "talos.auditd.disabled": _UNUSED,
     "talos.unified_cgroup_hierarchy": _UNUSED,
 }

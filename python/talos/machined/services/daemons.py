@@ -33,6 +33,7 @@ def make_daemon_service(daemon: DaemonSpec) -> ServiceSpec:
         control_plane_only=daemon.control_plane_only,
         directories=make_directories(daemon),
         audited=daemon.audited,
+        on_demand=daemon.on_demand,
         group=f"system/{daemon.name}",
         limits=daemon.limits,
         oom_score_adj=OOM_SCORE,

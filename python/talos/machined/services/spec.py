@@ -116,8 +116,9 @@ class ServiceSpec:
     """One row of the table of services.
 
     It starts when the services in ``depends`` are up and the conditions hold. ``skip`` gives
-    the reason why this machine does not run it. Audit records of an ``audited`` one go to a log of
-    their own. ``oom_score_adj`` is set where the kernel permits it.
+    the reason why this machine does not run it. What is ``on_demand`` a controller starts and stops.
+    Audit records of an ``audited`` one go to a log of their own. ``oom_score_adj`` is set where the kernel
+    permits it.
     """
 
     id: str
@@ -128,6 +129,7 @@ class ServiceSpec:
     prepare: Prepare = prepare_nothing
     skip: Skip = never_skip
     control_plane_only: bool = False
+    on_demand: bool = False
     directories: tuple[Directory, ...] = ()
     audited: bool = False
     group: str = ""

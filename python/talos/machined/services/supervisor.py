@@ -82,11 +82,12 @@ class Supervisor(Services):
 
     @override
     def list(self) -> Sequence[ServiceStatus]:
-        """Every service that was ever started, ordered by id."""
+        """Every service that was ever started, ordered by id; one on demand while there is a demand."""
         return [
             runner.snapshot()
             for _, runner in sorted(self._runners.items())
             if runner.life.state is not ServiceState.INITIALIZED
+            and not (runner.spec.on_demand and runner.life.state is ServiceState.FINISHED)
         ]
 
     @override

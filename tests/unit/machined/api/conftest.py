@@ -116,7 +116,8 @@ class FakeEvents:
         return "c" * 20
 
     def publish(self, payload: Message, *, actor_id: str = "") -> Event:
-        event = Event(id=f"{len(self.past):020d}", time=1.0, actor_id=actor_id, payload=payload)
+        number = len(self.past) + 1
+        event = Event(id=f"{number - 1:020d}", number=number, time=1.0, actor_id=actor_id, payload=payload)
         self.past.append(event)
         return event
 

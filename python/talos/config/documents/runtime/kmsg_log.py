@@ -15,4 +15,4 @@ class KmsgLogConfig(Document):
     named: ClassVar[bool] = True
 
     name: str = setting("name of the destination", default="")
-    url: Url | None = setting("URL", schemes=("tcp", "udp"))
+    url: Url | None = setting("URL", schemes=("tcp", "tls", "udp"))

@@ -56,9 +56,10 @@ def make_boot(machine: Machine) -> tuple[Phase, ...]:
             await trio.to_thread.run_sync(machine.logs.flush_files)
 
     async def start_everything() -> None:
-        names = [spec.id for spec in SERVICES]
+        specs = [spec for spec in SERVICES if not spec.on_demand]
+        names = [spec.id for spec in specs]
         if not await is_control_plane(machine):
-            names = [spec.id for spec in SERVICES if not spec.control_plane_only]
+            names = [spec.id for spec in specs if not spec.control_plane_only]
         elif not await has_etcd(machine):
             names.remove(ETCD)
         await put(machine.state, *ids.KUBELET_LIFECYCLE, Empty())

@@ -1,0 +1,183 @@
+"""Deliveries to destinations that are healthy, slow, absent or hostile."""
+
+import ssl
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+from tests.unit.logd.sink import Lines, running_sink
+
+from talos.logd import delivery as module
+from talos.logd.delivery import MAX_DATAGRAM, Delivery
+from talos.logd.destination import Destination, open_connection, parse_destination
+from talos.pki.authority import CertificateAuthority, Usage
+from talos.pki.keys import KeyType
+from talos.system.logging import Log
+
+
+@asynccontextmanager
+async def delivering(
+    destination: Destination, log: list[str], context: ssl.SSLContext | None = None
+) -> AsyncGenerator[Delivery]:
+    opened = partial(open_connection, make_context=lambda: context) if context else open_connection
+    delivery = Delivery(destination, Log(write=log.append), opened)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(delivery.run)
+        yield delivery
+        nursery.cancel_scope.cancel()
+
+
+@pytest.fixture(autouse=True)
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FIRST_RETRY_DELAY", 0.01)
+    monkeypatch.setattr(module, "MAX_RETRY_DELAY", 0.02)
+
+
+def number(index: int) -> bytes:
+    return b"%06d" % index
+
+
+async def test_lines_come_in_order_over_tcp() -> None:
+    async with running_sink() as sink, delivering(sink.destination(), []) as delivery:
+        for index in range(200):
+            await delivery.put([number(2 * index), number(2 * index + 1)])
+        await sink.wait_for(number(399))
+        assert sink.lines == [number(index) for index in range(400)]
+        with trio.fail_after(5):
+            await delivery.wait_until_idle(0.1)
+
+
+async def test_a_destination_that_comes_late_gets_everything() -> None:
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listener.socket.getsockname()[1]
+    await listener.aclose()
+    log = Lines()
+    async with delivering(Destination(scheme="tcp", host="127.0.0.1", port=port), log) as delivery:
+        await delivery.put([b"first"])
+        await log.wait()
+        listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
+        with trio.fail_after(5):
+            stream = await listeners[0].accept()
+            assert await stream.receive_some(100) == b"first\n"
+        await stream.aclose()
+        await listeners[0].aclose()
+    assert len(log) == 1, "a destination that fails for one reason is one line"
+
+
+async def test_what_was_not_acknowledged_is_sent_again_in_order() -> None:
+    async with running_sink() as sink, delivering(sink.destination(), []) as delivery:
+        sink.takes = 700  # each connection ends after a few lines, with others on the way
+        for index in range(300):
+            await delivery.put([number(index)])
+        sink.takes = float("inf")
+        await delivery.put([b"last"])
+        await sink.wait_for(b"last")
+        assert sink.connections > 1
+        firsts = [line for place, line in enumerate(sink.lines) if line not in sink.lines[:place]]
+        assert firsts == [*sorted(firsts[:-1]), b"last"], "nothing overtakes"
+
+
+async def test_a_slow_destination_holds_its_own_lines_up_and_no_others() -> None:
+    async with (
+        running_sink() as slow,
+        running_sink() as well,
+        delivering(slow.destination(), []) as stuck,
+        delivering(well.destination(), []) as other,
+    ):
+        slow.reads = trio.Event()
+        with trio.move_on_after(0.5) as scope:
+            for _ in range(10_000):
+                await stuck.put([b"x" * 8000])
+        assert scope.cancelled_caught, "it takes no more than what the kernel and one block hold"
+        await other.put([b"through"])
+        await well.wait_for(b"through")
+
+
+async def test_a_destination_that_talks_back_is_not_read_into_memory() -> None:
+    async def flood(stream: trio.SocketStream) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stream.send_all, b"y" * 4_000_000)
+            lines.append(await stream.receive_some(100))
+            nursery.cancel_scope.cancel()
+
+    lines = Lines()
+    async with trio.open_nursery() as nursery:
+        (listener,) = await nursery.start(partial(trio.serve_tcp, flood, 0, host="127.0.0.1"))
+        port = listener.socket.getsockname()[1]
+        async with delivering(Destination(scheme="tcp", host="127.0.0.1", port=port), []) as delivery:
+            await delivery.put([b"hello"])
+            await lines.wait()
+        nursery.cancel_scope.cancel()
+    assert lines == [b"hello\n"]
+
+
+async def test_each_message_is_a_datagram_and_one_that_is_too_long_is_counted() -> None:
+    with trio.socket.socket(trio.socket.AF_INET, trio.socket.SOCK_DGRAM) as receiver:
+        await receiver.bind(("127.0.0.1", 0))
+        port = receiver.getsockname()[1]
+        log = Lines()
+        async with delivering(Destination(scheme="udp", host="127.0.0.1", port=port), log) as delivery:
+            await delivery.put([b"one", b"x" * (MAX_DATAGRAM + 1), b"two"])
+            with trio.fail_after(5):
+                assert [await receiver.recv(100) for _ in range(2)] == [b"one", b"two"]
+        assert delivery.lost == 1
+        assert "longer than a datagram" in log[0]
+
+
+def make_tls(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    authority = CertificateAuthority.generate(KeyType.P256, organizations=["sink"])
+    issued = authority.issue(dns_names=[name], usages=Usage.SERVER)
+    (folder / "crt").write_bytes(issued.crt)
+    (folder / "key").write_bytes(issued.key)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(folder / "crt", folder / "key")
+    client = ssl.create_default_context(cadata=authority.crt.decode())
+    return server, client
+
+
+async def test_lines_come_over_tls_from_a_sink_with_a_trusted_certificate(tmp_path: Path) -> None:
+    server, client = make_tls(tmp_path, "localhost")
+    async with (
+        running_sink(server) as sink,
+        delivering(sink.destination("tls"), [], client) as delivery,
+    ):
+        await delivery.put([b"secret"])
+        await sink.wait_for(b"secret")
+        with trio.fail_after(5):
+            await delivery.wait_until_idle(0.1)
+
+
+@pytest.mark.parametrize("name", ["localhost", "other.example"])
+async def test_a_certificate_that_is_not_trusted_gets_nothing(tmp_path: Path, name: str) -> None:
+    server, client = make_tls(tmp_path, name)
+    context = client if name != "localhost" else ssl.create_default_context()
+    log = Lines()
+    async with (
+        running_sink(server) as sink,
+        delivering(sink.destination("tls"), log, context) as delivery,
+    ):
+        await delivery.put([b"secret"])
+        await log.wait()
+        assert "certificate" in log[0]
+        assert sink.lines == []
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("tcp://10.0.0.1:514", None),
+        ("udp://[fd00::1]:514/", "udp://[fd00::1]:514"),
+        ("tls://log.example:6514", None),
+    ],
+)
+def test_urls_are_destinations(url: str, shown: str | None) -> None:
+    assert str(parse_destination(url)) == (shown or url)
+
+
+@pytest.mark.parametrize("url", ["http://a:1", "tcp://a", "tcp://:5", "udp://a:0", ""])
+def test_other_urls_are_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="scheme"):
+        parse_destination(url)
