@@ -14,7 +14,7 @@ from talos.config.model import Config
 from talos.config.schema import Form, Section, fields_of
 
 UNREAD_KINDS = frozenset({
-    "BGPInstanceConfig", "ContainerConfig", "EtcFileConfig",
+    "BGPInstanceConfig", "ContainerConfig",
     "ExistingVolumeConfig",
     "ExternalVolumeConfig", "FilesystemScrubConfig", "FilesystemTrimConfig", "HCloudVIPConfig",
     "ImageCacheConfig", "ImageVerificationConfig", "KernelModuleConfig",
@@ -23,7 +23,7 @@ UNREAD_KINDS = frozenset({
     "LVMVolumeGroupConfig",
     "OOMConfig", "PCIDriverRebindConfig", "RAIDArrayConfig", "RawVolumeConfig",
     "SecurityProfileConfig", "SideroLinkConfig",
-    "SwapVolumeConfig", "TrustedRootsConfig", "ZswapConfig",
+    "SwapVolumeConfig", "ZswapConfig",
 })  # fmt: skip
 
 _INTERFACES = "machine.network.interfaces"

@@ -31,7 +31,8 @@ _SYSTEM_FILES = frozenset({
     "iscsi/initiatorname.iscsi", "nvme/hostid", "nvme/hostnqn",
 })  # fmt: skip
 _SYSTEM_FOLDERS = (
-    "cni", "kubernetes", "cri", "apparmor", "apparmor.d", "ca-certificates", "lvm", "pki", "selinux", "ssl",
+    "cni", "containerd", "kubernetes", "cri", "apparmor", "apparmor.d", "ca-certificates", "lvm", "pki",
+    "selinux", "ssl",
 )  # fmt: skip
 
 

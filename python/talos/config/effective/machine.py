@@ -37,12 +37,14 @@ from talos.config.documents.network.resolver import NameserverConfig, ResolverCo
 from talos.config.documents.network.static_host import StaticHostConfig
 from talos.config.documents.network.time_sync import TimeSyncConfig
 from talos.config.documents.runtime.environment import EnvironmentConfig
+from talos.config.documents.runtime.etc_file import EtcFileConfig
 from talos.config.documents.runtime.event_sink import EventSinkConfig
 from talos.config.documents.runtime.kmsg_log import KmsgLogConfig
 from talos.config.documents.runtime.sysctl import SysctlConfig
 from talos.config.documents.runtime.sysfs import SysfsConfig
 from talos.config.documents.runtime.udev_rules import UdevRulesConfig
 from talos.config.documents.runtime.watchdog_timer import WatchdogTimerConfig
+from talos.config.documents.security.trusted_roots import TrustedRootsConfig
 from talos.config.documents.v1alpha1 import features
 from talos.config.documents.v1alpha1.cluster import ClusterConfig
 from talos.config.documents.v1alpha1.etcd import EtcdConfig
@@ -188,6 +190,16 @@ def event_sink(config: Config) -> str:
     """Where events are sent, empty for nowhere."""
     document = config.find(EventSinkConfig)
     return (document and document.endpoint) or ""
+
+
+def etc_files(config: Config) -> tuple[EtcFileConfig, ...]:
+    """Files below /etc."""
+    return config.find_all(EtcFileConfig)
+
+
+def trusted_roots(config: Config) -> tuple[tuple[str, str], ...]:
+    """Authorities that the node trusts beside those of the image: names, and certificates in PEM."""
+    return tuple((one.name, one.certificates or "") for one in config.find_all(TrustedRootsConfig))
 
 
 def sysfs(config: Config) -> Mapping[str, str]:

@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from talos.disks.volumes.folders import FOLDERS, find_path
+from talos.machined.node.etc_layer import ETC_LAYER
 from talos.system import kernel
 from talos.system.logging import Log
 from talos.system.mounts import HARDENED, MountPoint, Mounts
@@ -52,6 +53,7 @@ SYSTEM_DIRECTORIES = (
 )
 ETC_TMPFS = ("/etc/cni", "/etc/kubernetes", "/etc/containerd", "/etc/cri")
 """Folders in /etc whose content is written at run time."""
+ETC = "/etc"
 OPT, OVERLAYS = "/opt", Path("/var/system/overlays")
 """The folder of the image that others add programs to, and where these lie; both as upstream."""
 
@@ -68,10 +70,34 @@ def mount_pseudo(mounts: Mounts, *, has_kernel: bool, log: Log) -> None:
                 mounts.mount(point)
             except OSError as error:  # no EFI, or the kernel is locked down: not worth a warning
                 log.debug("not mounted", target=point.target, reason=error.strerror)
+    try:
+        mount_etc(mounts)
+    except OSError as error:  # in a container whose root is an overlay of overlays
+        log.warning("no file can be added to /etc", reason=error.strerror)
     present = _targets(mounts)
     for target in ETC_TMPFS:
         if target not in present and Path(target).is_dir():
             mounts.mount(MountPoint(source="tmpfs", target=target, type="tmpfs", data="mode=0755,size=16m"))
+
+
+def mount_etc(mounts: Mounts) -> None:
+    """Put a layer in memory above /etc, before anything else is mounted there. OSError.
+
+    /etc itself stays read-only for everybody: PID 1 writes by another mount of the same filesystem, which no
+    other user may reach. All processes see what it writes there, whatever view of mounts they have.
+    """
+    if ETC in _targets(mounts):
+        return
+    mounts.mount(
+        MountPoint(source="tmpfs", target=str(ETC_LAYER.folder), type="tmpfs", data="mode=0700,size=8m")
+    )
+    upper, work = ETC_LAYER.folder / "diff", ETC_LAYER.folder / "workdir"
+    for path, mode in ((upper, 0o755), (work, 0o700), (ETC_LAYER.image, 0o755), (ETC_LAYER.writable, 0o755)):
+        _make(str(path), mode)
+    mounts.bind(ETC, str(ETC_LAYER.image), read_only=True)
+    data = f"lowerdir={ETC},upperdir={upper},workdir={work}"
+    mounts.mount(MountPoint(source="overlay", target=str(ETC_LAYER.writable), type="overlay", data=data))
+    mounts.bind(str(ETC_LAYER.writable), ETC, read_only=True)
 
 
 def _targets(mounts: Mounts) -> frozenset[str]:

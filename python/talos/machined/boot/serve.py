@@ -18,6 +18,7 @@ from talos.machined.boot.make_machine import make_node
 from talos.machined.controllers.block.volume_manager import VolumeContext
 from talos.machined.controllers.registry import ControllerContext, make_controllers
 from talos.machined.node.etc_files import write_pod_resolvers
+from talos.machined.node.etc_layer import ETC_LAYER
 from talos.machined.platform.arguments import find_mistakes
 from talos.resource.controller.graph import dependencies
 from talos.resource.controller.runtime import run_controllers
@@ -33,6 +34,7 @@ async def run_node(
         node=node,
         stage=machine.stage,
         etc=machine.etc,
+        etc_layer=ETC_LAYER,
         set_hostname=kernel.set_hostname,
         write_pod_resolvers=write_pod_resolvers,
         bridge=machine.daemon.bridge,

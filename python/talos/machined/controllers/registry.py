@@ -18,6 +18,7 @@ from talos.machined.controllers.cri.registries import RegistriesConfigController
 from talos.machined.controllers.cri.runtime_spec import RuntimeSpecConfigController
 from talos.machined.controllers.etcd.pki import EtcdPKIController
 from talos.machined.controllers.files.etc_file import EtcFileController
+from talos.machined.controllers.files.etc_file_config import EtcFileConfigController, TrustedRootsController
 from talos.machined.controllers.hardware.inventory import HardwareInventoryController
 from talos.machined.controllers.k8s.address_filter import AddressFilterController
 from talos.machined.controllers.k8s.address_overlap import AddressOverlapController
@@ -74,9 +75,10 @@ from talos.machined.controllers.runtime.watchdog import (
 )
 from talos.machined.controllers.secrets.all import make_controllers as make_secrets_controllers
 from talos.machined.node.etc_files import EtcFiles
+from talos.machined.node.etc_layer import EtcLayer
 from talos.machined.node.identity import Identity
 from talos.machined.node.meta_store import MetaStore
-from talos.machined.node.ports import Node, RebootMode
+from talos.machined.node.ports import Node, RebootMode, ServiceState
 from talos.machined.node.stage import MachineStage
 from talos.machined.node.sysctls import KernelParams
 from talos.resource.controller.controller import Controller
@@ -84,6 +86,8 @@ from talos.rpc.bridge import Bridge
 from talos.system.logging import Log
 from talos.system.watchdog import KernelWatchdog
 from talos.upgrade.slots.folder import SlotFolder
+
+CRI = "cri"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +97,7 @@ class ControllerContext:
     node: Node
     stage: MachineStage
     etc: EtcFiles
+    etc_layer: EtcLayer
     set_hostname: Callable[[str], None]
     write_pod_resolvers: Callable[[str], None]
     bridge: Bridge
@@ -110,7 +115,7 @@ def make_controllers(context: ControllerContext) -> list[Controller]:
     return [
         MachineTypeController(),
         NetworkEtcFileController(context.write_pod_resolvers),
-        EtcFileController(context.etc, context.set_hostname),
+        *make_etc_controllers(context),
         *make_volume_controllers(context),
         MachineStatusController(context.stage, context.node.events.publish),
         AddressEventController(context.node.events.publish),
@@ -131,6 +136,22 @@ def make_controllers(context: ControllerContext) -> list[Controller]:
         MaintenanceConfigController(context.stage, context.log),
         *make_secrets_controllers(context.bridge),
         EtcdPKIController(),
+    ]
+
+
+def make_etc_controllers(context: ControllerContext) -> list[Controller]:
+    """Controllers of files in /etc."""
+    services = context.node.services
+
+    async def restart_cri() -> None:
+        """Go reads authorities once in a process. One that has not started yet finds the new ones."""
+        if services.get(CRI).state in (ServiceState.PREPARING, ServiceState.RUNNING):
+            await services.terminate(CRI)
+
+    return [
+        EtcFileConfigController(),
+        TrustedRootsController(context.etc_layer.read_image),
+        EtcFileController(context.etc, context.etc_layer, context.set_hostname, restart_cri, context.log),
     ]
 
 
@@ -177,7 +198,7 @@ def make_cri_controllers(context: ControllerContext) -> list[Controller]:
         CustomizationConfigController(),
         CRIConfigFilesController(
             context.log,
-            partial(services.terminate, "cri"),
+            partial(services.terminate, CRI),
             root=context.etc.shown.parent,
             restrict_oom_score=not platform.has_kernel,
         ),

@@ -19,6 +19,7 @@ from talos.disks.volumes.requests import create_lifecycle, request_mount
 from talos.machined.controllers.block.volume_manager import VolumeContext
 from talos.machined.controllers.registry import ControllerContext, make_controllers
 from talos.machined.node.etc_files import EtcFiles
+from talos.machined.node.etc_layer import EtcLayer
 from talos.machined.node.events import EventLog
 from talos.machined.node.identity import make_identity
 from talos.machined.node.meta_store import MetaStore
@@ -83,6 +84,7 @@ def make_context(state: CountingState, folder: Path, log: Log) -> ControllerCont
         node=cast("Any", node),
         stage=MachineStage(),
         etc=EtcFiles(MemoryMounts(), folder / "generated", folder / "etc"),
+        etc_layer=EtcLayer(folder=folder / "layer"),
         set_hostname=lambda _: None,
         write_pod_resolvers=lambda _: None,
         bridge=cast("Any", None),
