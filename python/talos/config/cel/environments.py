@@ -75,9 +75,14 @@ OOM_TRIGGER = Environment(
         **dict.fromkeys(_PRESSURES, DOUBLE),
         **dict.fromkeys([f"d_{name}" for name in _PRESSURES], DOUBLE),
         **dict.fromkeys([f"{delta}qos_{name}" for name in _PRESSURES for delta in ("", "d_")], _QOS),
+        **{
+            f"{delta}qos_memory_{amount}": _QOS
+            for amount in ("current", "max", "peak")
+            for delta in ("", "d_")
+        },
         "time_since_trigger": DURATION,
     },
-    constants=_CLASSES,
+    constants={**_CLASSES, **_UNITS},
     functions={"multiply_qos_vectors": [Overload((_QOS, _QOS), DOUBLE, _multiply)]},
     example='memory_full_avg10 > 12.0 && time_since_trigger > duration("500ms")',
 )
@@ -89,7 +94,7 @@ OOM_RANKING = Environment(
         "path": STRING,
         "class": INT,
     },
-    constants=_CLASSES,
+    constants={**_CLASSES, **_UNITS},
     example="double(memory_current.orValue(0u))",
 )
 """One control group, the one with the highest number is ended first: ``cgroupRankingExpression``."""

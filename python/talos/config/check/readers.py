@@ -21,7 +21,7 @@ UNREAD_KINDS = frozenset({
     "KubeSpanConfig", "KubeSpanEndpointsConfig",
     "LVMLogicalVolumeConfig",
     "LVMVolumeGroupConfig",
-    "OOMConfig", "PCIDriverRebindConfig", "RAIDArrayConfig", "RawVolumeConfig",
+    "PCIDriverRebindConfig", "RAIDArrayConfig", "RawVolumeConfig",
     "SecurityProfileConfig", "SideroLinkConfig",
     "SwapVolumeConfig", "ZswapConfig",
 })  # fmt: skip

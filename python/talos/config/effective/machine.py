@@ -40,6 +40,7 @@ from talos.config.documents.runtime.environment import EnvironmentConfig
 from talos.config.documents.runtime.etc_file import EtcFileConfig
 from talos.config.documents.runtime.event_sink import EventSinkConfig
 from talos.config.documents.runtime.kmsg_log import KmsgLogConfig
+from talos.config.documents.runtime.oom import OOMConfig
 from talos.config.documents.runtime.sysctl import SysctlConfig
 from talos.config.documents.runtime.sysfs import SysfsConfig
 from talos.config.documents.runtime.udev_rules import UdevRulesConfig
@@ -200,6 +201,11 @@ def etc_files(config: Config) -> tuple[EtcFileConfig, ...]:
 def trusted_roots(config: Config) -> tuple[tuple[str, str], ...]:
     """Authorities that the node trusts beside those of the image: names, and certificates in PEM."""
     return tuple((one.name, one.certificates or "") for one in config.find_all(TrustedRootsConfig))
+
+
+def oom(config: Config) -> OOMConfig | None:
+    """What happens when memory runs out, None for the defaults."""
+    return config.find(OOMConfig)
 
 
 def sysfs(config: Config) -> Mapping[str, str]:

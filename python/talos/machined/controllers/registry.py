@@ -61,6 +61,7 @@ from talos.machined.controllers.runtime.maintenance import (
     MaintenanceConfigController,
 )
 from talos.machined.controllers.runtime.meta import MetaController
+from talos.machined.controllers.runtime.oom import OOMController
 from talos.machined.controllers.runtime.own_memory import OwnMemoryController
 from talos.machined.controllers.runtime.sbom import SBOMItemController
 from talos.machined.controllers.runtime.security_state import SecurityStateController
@@ -177,6 +178,7 @@ def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
         ),
         BootConfirmationController(context.node.upgrades, context.log),
         UpgradeLockController(context.node.upgrades, context.node.upgrade_lock, context.log),
+        *([] if is_container else [OOMController(context.log)]),
         OwnMemoryController(context.node.ports.groups, context.log),
         SecurityStateController(files, is_container=not has_kernel),
         SBOMItemController(files),
