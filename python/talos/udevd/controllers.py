@@ -29,6 +29,7 @@ from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.udevd.blocks import Block
 from talos.udevd.hub import Hub
+from talos.udevd.pci_rebind import PciDriverRebindConfigController, PciDriverRebindController
 from talos.udevd.specs import make_card, make_device, make_disk, make_volume
 
 
@@ -175,4 +176,10 @@ def read_rules(config: bytes) -> tuple[str, ...]:
 
 def make_controllers(hub: Hub, log: Log) -> list[Controller]:
     """Every controller of this daemon."""
-    return [DiscoveryController(hub), PciDevicesController(hub), UdevRulesController(hub, log)]
+    return [
+        DiscoveryController(hub),
+        PciDevicesController(hub),
+        UdevRulesController(hub, log),
+        PciDriverRebindConfigController(),
+        PciDriverRebindController(hub, log),
+    ]

@@ -21,7 +21,7 @@ UNREAD_KINDS = frozenset({
     "KubeSpanConfig", "KubeSpanEndpointsConfig",
     "LVMLogicalVolumeConfig",
     "LVMVolumeGroupConfig",
-    "PCIDriverRebindConfig", "RAIDArrayConfig", "RawVolumeConfig",
+    "RAIDArrayConfig", "RawVolumeConfig",
     "SecurityProfileConfig", "SideroLinkConfig",
     "SwapVolumeConfig", "ZswapConfig",
 })  # fmt: skip

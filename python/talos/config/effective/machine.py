@@ -22,6 +22,7 @@ from talos.config.documents.cluster.discovery_identity import DiscoveryIdentityC
 from talos.config.documents.cluster.discovery_service import DiscoveryServiceConfig
 from talos.config.documents.cri.base_runtime_spec import CRIBaseRuntimeSpecConfig
 from talos.config.documents.cri.customization import CRICustomizationConfig
+from talos.config.documents.hardware.pci_driver_rebind import PCIDriverRebindConfig
 from talos.config.documents.kubernetes.aggregator_ca import KubeAggregatorCAConfig
 from talos.config.documents.kubernetes.api_server import KubeAPIServerConfig
 from talos.config.documents.kubernetes.api_server_ca import KubeAPIServerCAConfig
@@ -206,6 +207,11 @@ def trusted_roots(config: Config) -> tuple[tuple[str, str], ...]:
 def oom(config: Config) -> OOMConfig | None:
     """What happens when memory runs out, None for the defaults."""
     return config.find(OOMConfig)
+
+
+def pci_drivers(config: Config) -> Mapping[str, str]:
+    """Drivers of PCI devices other than the kernel's choice, by the device's address."""
+    return {one.name: one.target_driver for one in config.find_all(PCIDriverRebindConfig) if one.name}
 
 
 def sysfs(config: Config) -> Mapping[str, str]:

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 SAMPLE_INTERVAL = 0.5
 """Seconds, as upstream."""
 STALL, WINDOW = 40_000, 2_000_000
-"""Microseconds: less than any pressure at which the default trigger holds. Kernels take other windows from those
-with more rights only."""
+"""Microseconds: less than any pressure at which the default trigger holds.
+
+A window of anything but multiples of two seconds takes more rights."""
 QUIET_PERIOD = 10.0
 """Seconds without pressure, after which nothing is measured any more."""
 KEPT_ACTIONS = 50
