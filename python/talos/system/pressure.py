@@ -35,7 +35,7 @@ def parse_pressure(text: str) -> Mapping[str, float]:
 
 
 class PressureTrigger:
-    """Tells when processes have stood still for want of memory, without looking. OSError: the kernel can't.
+    """Reports when processes have stood still for want of memory, without looking. OSError: the kernel can't.
 
     ``stall`` within ``window``, both in microseconds; at most one event in a window.
     """

@@ -29,7 +29,7 @@ from talos.resource.changes import destroy_if_present, put
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
 from talos.rpc.channel import open_channel
-from talos.rpc.http2.remote import RemoteServer
+from talos.rpc.port.remote import RemoteServer
 from talos.rpc.server import serve
 from talos.system.logging import Log
 

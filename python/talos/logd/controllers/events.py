@@ -15,7 +15,7 @@ from talos.logd.feed import Feed
 from talos.logd.tasks import TaskSet
 from talos.resource import ids
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input
-from talos.rpc.http2.remote import RemoteServer
+from talos.rpc.port.remote import RemoteServer
 from talos.system.logging import Log
 
 PUBLISH = "/events.EventSinkService/Publish"

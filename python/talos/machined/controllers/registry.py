@@ -178,7 +178,7 @@ def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
         ),
         BootConfirmationController(context.node.upgrades, context.log),
         UpgradeLockController(context.node.upgrades, context.node.upgrade_lock, context.log),
-        *([] if is_container else [OOMController(context.log)]),
+        *([OOMController(context.log)] if has_kernel else []),
         OwnMemoryController(context.node.ports.groups, context.log),
         SecurityStateController(files, is_container=not has_kernel),
         SBOMItemController(files),

@@ -1,7 +1,7 @@
 """OOMAction: which control group was ended before the node had no memory left for itself.
 
 It is a part of PID 1: it has to be able to end every process, and to act when others stand still. Nothing is
-measured while no process waits for memory: the kernel tells when that begins.
+measured while no process waits for memory: the kernel reports when that begins.
 """
 
 import json
