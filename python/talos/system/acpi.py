@@ -1,7 +1,8 @@
 """Events of ACPI, such as a pressed power button, from generic netlink.
 
 The kernel sends them to a group of the family ``acpi_event``: drivers/acpi/event.c. A hypervisor's shutdown
-and a BMC's soft power off press the same button.
+and a BMC's soft power off press the same button. Events of programs are none: a pod with CAP_NET_ADMIN in the
+node's network could shut the machine down.
 """
 
 import socket
@@ -16,6 +17,7 @@ from talos.system.net.netlink import (
     NETLINK_GENERIC,
     Netlink,
     parse_attributes,
+    receive,
     split_messages,
     strip_generic,
 )
@@ -50,7 +52,7 @@ async def watch_acpi() -> AsyncGenerator[AcpiEvent]:
         while True:
             await trio.lowlevel.wait_readable(listening)
             with suppress(BlockingIOError):
-                for event in parse_events(listening.recv(_RECEIVE_BYTES)):
+                for event in parse_events(receive(listening, _RECEIVE_BYTES)):
                     yield event
 
 

@@ -1,11 +1,13 @@
 """Events of ACPI as the kernel sends them."""
 
+import socket
 import struct
+from typing import cast
 
 import pytest
 
 from talos.system.acpi import POWER_BUTTON, AcpiEvent, parse_events
-from talos.system.net.netlink import NETLINK_GENERIC, Netlink, make_attribute, make_generic
+from talos.system.net.netlink import NETLINK_GENERIC, Netlink, make_attribute, make_generic, receive
 
 EVENT = struct.pack("=20s15sxII", b"button/power", b"LNXPWRBN:00", 128, 1)
 
@@ -30,3 +32,39 @@ def test_a_family_has_its_groups() -> None:
         assert asking.find_group("nlctrl", "notify") > 0
         with pytest.raises(OSError, match="nlctrl has no group nothing"):
             asking.find_group("nlctrl", "nothing")
+
+
+class Datagrams:
+    """A socket of netlink with these datagrams and their senders."""
+
+    def __init__(self, *datagrams: tuple[bytes, int]) -> None:
+        self.left = list(datagrams)
+
+    def recvfrom(self, _size: int) -> tuple[bytes, tuple[int, int]]:
+        if not self.left:
+            raise BlockingIOError
+        data, sender = self.left.pop(0)
+        return data, (sender, 0)
+
+
+def test_only_the_kernel_is_heard() -> None:
+    """A program with CAP_NET_ADMIN in the node's network, such as a pod's, can send to PID 1's sockets."""
+    source = cast("socket.socket", Datagrams((b"forged", 4711), (b"real", 0), (b"forged", 1)))
+    assert receive(source, 4096) == b"real"
+    with pytest.raises(BlockingIOError):
+        receive(source, 4096)
+
+
+@pytest.mark.root
+def test_a_forged_event_is_dropped() -> None:
+    with (
+        socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC) as listening,
+        socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC) as forging,
+    ):
+        listening.bind((0, 0))
+        listening.setblocking(False)
+        message = make_message(make_generic(1, make_attribute(1, EVENT)))
+        forging.sendto(message, (listening.getsockname()[0], 0))
+        assert listening.recv(4096, socket.MSG_PEEK) == message
+        with pytest.raises(BlockingIOError):
+            receive(listening, 4096)

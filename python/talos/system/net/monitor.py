@@ -17,6 +17,7 @@ import trio
 from pyroute2.netlink.rtnl.marshal import MarshalRtnl
 
 from talos.system.net.links import Topic
+from talos.system.net.netlink import receive
 from talos.system.wakeup import Wakeup
 
 # <linux/netlink.h>
@@ -158,7 +159,7 @@ class Monitor:
         changed = Topic(0)
         while True:
             try:
-                data = self._socket.recv(_RECEIVE_BYTES)
+                data = receive(self._socket, _RECEIVE_BYTES)
             except BlockingIOError:
                 break
             except OSError as error:

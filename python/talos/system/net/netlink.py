@@ -26,6 +26,8 @@ _ATTRIBUTE = struct.Struct("=HH")
 _GENERIC_HEADER = struct.Struct("=BBxx")
 _BUFFER_BYTES = 16 << 20
 _RECEIVE_BYTES = 1 << 16
+_KERNEL = 0
+"""The number of the kernel among those that send messages; programs have others, netlink(7)."""
 _ANSWER_TIMEOUT = 30.0  # seconds
 """The kernel answers at once; a driver may reset its hardware first. A lost answer ends as an error."""
 _GENL_ID_CTRL, _CTRL_CMD_GETFAMILY, _CTRL_ATTR_FAMILY_ID, _CTRL_ATTR_FAMILY_NAME = 16, 3, 1, 2
@@ -91,7 +93,7 @@ class Netlink:
         self._socket.send(_format(number, NLM_F_REQUEST | flags, self._sequence, body))
         bodies: list[bytes] = []
         while True:
-            for sequence, kind, flags_, answer in _split(self._socket.recv(_RECEIVE_BYTES)):
+            for sequence, kind, flags_, answer in _split(receive(self._socket, _RECEIVE_BYTES)):
                 if sequence != self._sequence:
                     continue
                 if kind in {_NLMSG_ERROR, _NLMSG_DONE}:
@@ -113,7 +115,7 @@ class Netlink:
         self._socket.send(b"".join(parts))
         failure: OSError | None = None
         while awaited:
-            for sequence, kind, flags, answer in _split(self._socket.recv(_RECEIVE_BYTES)):
+            for sequence, kind, flags, answer in _split(receive(self._socket, _RECEIVE_BYTES)):
                 if kind == _NLMSG_ERROR:
                     awaited.discard(sequence)
                     try:
@@ -141,6 +143,17 @@ class Netlink:
         body = make_generic(_CTRL_CMD_GETFAMILY, make_attribute(_CTRL_ATTR_FAMILY_NAME, name))
         [answer] = self.ask(_GENL_ID_CTRL, body)
         return parse_attributes(strip_generic(answer))
+
+
+def receive(source: socket.socket, size: int) -> bytes:
+    """The next datagram of the kernel's; OSError as of the socket.
+
+    Programs with CAP_NET_ADMIN in this network, such as a pod's, can send to it, too: that is dropped.
+    """
+    while True:
+        data, sender = source.recvfrom(size)
+        if sender[0] == _KERNEL:
+            return data
 
 
 def split_messages(data: bytes) -> Iterator[tuple[int, bytes]]:

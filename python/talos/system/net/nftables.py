@@ -24,6 +24,7 @@ from talos.system.net.netlink import (
     make_attribute,
     make_nested,
     parse_attributes,
+    receive,
     split_messages,
 )
 from talos.system.net.nft_expressions import Expression, Members, look_up, make_number, make_value
@@ -162,7 +163,7 @@ class TableDamages:
     async def __anext__(self) -> None:
         while True:
             try:
-                data = self._raw.recv(_RECEIVE_BYTES)
+                data = receive(self._raw, _RECEIVE_BYTES)
             except BlockingIOError:
                 await trio.lowlevel.wait_readable(self._raw)
                 continue
