@@ -1,6 +1,7 @@
 """Disks as the real tools make them: the image of the build, and an installation to a file."""
 
-import filecmp
+import hashlib
+import os
 import shutil
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -42,6 +43,23 @@ def make_image(folder: Path, boot: BootImages = IMAGES) -> DiskImage:
     return DiskImage(size=2200 * MIB, version="v1.15.0", kernel=kernel, initramfs=initramfs, boot=boot)
 
 
+def hash_data(path: Path) -> str:
+    """A digest of all that is not zero: holes, which are most of a new disk, are not read."""
+    digest, size, place = hashlib.sha256(), path.stat().st_size, 0
+    with path.open("rb", buffering=0) as file:
+        while place < size:
+            try:
+                start = os.lseek(file.fileno(), place, os.SEEK_DATA)
+            except OSError:
+                break  # a hole up to the end
+            place = os.lseek(file.fileno(), start, os.SEEK_HOLE)
+            file.seek(start)
+            for offset in range(start, place, 4096):
+                if (piece := file.read(min(4096, place - offset))).strip(b"\0"):
+                    digest.update(b"%d " % offset + piece)
+    return digest.hexdigest()
+
+
 @needs_tools
 @needs_mtools
 def test_the_same_inputs_give_the_same_image(tmp_path: Path) -> None:
@@ -49,7 +67,7 @@ def test_the_same_inputs_give_the_same_image(tmp_path: Path) -> None:
     first, second = tmp_path / "first.raw", tmp_path / "second.raw"
     make_disk(image, first)
     make_disk(image, second)
-    assert filecmp.cmp(first, second, shallow=False)
+    assert hash_data(first) == hash_data(second)
     assert first.stat().st_blocks * 512 < 100 * MIB
     found = probe(first)
     assert (found.name, [row.label for row in found.partitions]) == ("gpt", LABELS)
