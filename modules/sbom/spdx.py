@@ -81,7 +81,7 @@ def make_document(product: str, version: str, packages: list[dict[str, Any]]) ->
     """The document, with the product itself as the package that contains the others."""
     name = product.lower()
     packages = sorted(packages, key=lambda package: str(package["name"]))
-    own = describe(product, version, f"pkg:generic/{name}@{quote(version, safe='')}", license="MPL-2.0")
+    own = describe(name, version, f"pkg:generic/{name}@{quote(version, safe='')}", license="MPL-2.0")
     digest = hashlib.sha256(json.dumps(packages, sort_keys=True).encode()).hexdigest()
     document = "SPDXRef-DOCUMENT"
     links = [(document, "DESCRIBES", own["SPDXID"])]

@@ -90,3 +90,5 @@ def test_a_document_names_the_kernel_and_declares_its_own_licence_names() -> Non
     )
     assert [each["licenseId"] for each in document["hasExtractedLicensingInfos"]] == ["LicenseRef-x"]
     assert document == make_document("Talos", "v1", [linux])
+    # Existing clients look for it in lower case.
+    assert document["packages"][0]["name"] == "talos"

@@ -71,9 +71,9 @@ def parse_document(text: str, name: str) -> Sequence[SBOMItemSpec]:
 
 def _parse_package(package: Mapping[str, Any]) -> SBOMItemSpec:
     found = SBOMItemSpec(name=package["name"], version=package.get("versionInfo", ""))
-    declared = package.get("licenseDeclared", "")
-    if declared != _UNKNOWN_LICENSE:
-        found.license = declared
+    for field in ("licenseDeclared", "licenseConcluded"):  # what somebody looked up is better
+        if (text := package.get(field, "")) and text != _UNKNOWN_LICENSE:
+            found.license = text
     for reference in package.get("externalRefs", ()):
         match reference["referenceType"]:
             case "cpe23Type":

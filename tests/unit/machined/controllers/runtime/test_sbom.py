@@ -8,7 +8,8 @@ from talos.testing.files import MemoryFiles
 
 DOCUMENT = """{"packages": [
   {"name": "Talos", "versionInfo": "v1", "licenseDeclared": "NOASSERTION"},
-  {"name": "runc", "versionInfo": "1.1", "licenseDeclared": "Apache-2.0", "externalRefs": [
+  {"name": "runc", "versionInfo": "1.1", "licenseDeclared": "NOASSERTION", "licenseConcluded": "Apache-2.0",
+   "externalRefs": [
     {"referenceType": "purl", "referenceLocator": "pkg:deb/debian/runc@1.1"},
     {"referenceType": "cpe23Type", "referenceLocator": "cpe:2.3:a:oci:runc"}]}
 ]}"""
