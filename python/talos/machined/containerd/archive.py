@@ -1,8 +1,9 @@
-"""Importing images from an OCI archive: a tar of the layout that build tools write and ``docker save``, too.
+"""Importing images from an archive: a tar of the OCI layout that build tools write, or of ``docker save``.
 
 https://github.com/opencontainers/image-spec/blob/main/image-layout.md
 """
 
+import posixpath
 import tarfile
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -13,6 +14,16 @@ import trio
 from talos.api.containerd.descriptor_pb2 import Descriptor
 from talos.api.rpc import Code, RpcError
 from talos.machined.containerd.client import Containerd
+from talos.machined.containerd.docker_archive import (
+    ENDS_EARLY,
+    MANIFEST,
+    WHERE,
+    DockerArchive,
+    is_document,
+    is_layer,
+    store_images,
+    store_layer,
+)
 from talos.machined.containerd.ingest import store_content
 from talos.machined.containerd.manifest import (
     MAX_MANIFEST,
@@ -27,7 +38,6 @@ from talos.machined.containerd.reference import DIGEST, parse_reference
 from talos.machined.containerd.store import label_content, read_content, read_image, unpack
 from talos.system.errors import UserError
 
-WHERE = "image archive"
 MAX_ENTRIES = 65536
 MAX_IMAGES = 256
 _BLOCK = tarfile.BLOCKSIZE
@@ -71,12 +81,16 @@ async def import_archive(
     UserError: it is no archive, or not complete; then nothing of it is kept.
     RpcError: containerd reports an error.
     """
-    reader = ChunkReader(chunks)
+    reader, docker = ChunkReader(chunks), DockerArchive()
     async with containerd.leased() as leased:
-        index = await _store_entries(leased, reader, root)
-        if index is None:
-            raise UserError(f"it has no {_INDEX}", where=WHERE, hint="save it as an OCI archive")
-        named = find_named(index)
+        index = await _store_entries(leased, reader, docker, root)
+        if index is not None:
+            named = find_named(index)
+        elif MANIFEST in docker.documents:
+            named = check_count(await store_images(leased, docker))
+        else:
+            message = f"it has no {_INDEX} and no {MANIFEST}"
+            raise UserError(message, where=WHERE, hint="save it as an OCI archive, or with docker save")
         for name, target in named:
             await _finish(leased, name, target)
         for name, target in named:
@@ -84,8 +98,10 @@ async def import_archive(
     return tuple(name for name, _ in named)
 
 
-async def _store_entries(containerd: Containerd, reader: ChunkReader, root: str) -> bytes | None:
-    """Store the blobs of an archive; its index."""
+async def _store_entries(
+    containerd: Containerd, reader: ChunkReader, docker: DockerArchive, root: str
+) -> bytes | None:
+    """Store the blobs of an archive, and note what is Docker's; the index of an OCI layout."""
     index: bytes | None = None
     for _ in range(MAX_ENTRIES):
         header = await reader.read(_BLOCK)
@@ -93,12 +109,19 @@ async def _store_entries(containerd: Containerd, reader: ChunkReader, root: str)
             return index
         entry = parse_header(header)
         size, digest = entry.size, _find_digest(entry)
+        name = posixpath.normpath(entry.name)
         if size > 0 and digest:
             await _store_blob(containerd, reader, Descriptor(digest=digest, size=size), root)
-        elif entry.isreg() and entry.name.removeprefix("./") == _INDEX:
+        elif entry.issym() and is_layer(name):
+            docker.link(name, entry.linkname)
+        elif entry.isreg() and name == _INDEX:
             if size > MAX_MANIFEST:
                 raise UserError(f"its {_INDEX} has {size} bytes", where=WHERE)
             index = await reader.read(size)
+        elif entry.isreg() and is_document(name, size):
+            docker.keep(name, await _read_whole(reader, size))
+        elif entry.isreg() and is_layer(name):
+            docker.layers[name] = await _store_layer(containerd, reader, name, size, root)
         else:
             await _skip(reader, size)
         await reader.read(-size % _BLOCK)
@@ -146,12 +169,27 @@ async def _store_blob(containerd: Containerd, reader: ChunkReader, blob: Descrip
     await _skip(reader, left)
 
 
+async def _read_whole(reader: ChunkReader, size: int) -> bytes:
+    data = await reader.read(size)
+    if len(data) < size:
+        raise UserError(ENDS_EARLY, where=WHERE)
+    return data
+
+
+async def _store_layer(
+    containerd: Containerd, reader: ChunkReader, name: str, size: int, root: str
+) -> Descriptor:
+    check_room(size, root, WHERE)
+    async with aclosing(reader.stream(size)) as chunks:
+        return await store_layer(containerd, name, size, chunks)
+
+
 async def _skip(reader: ChunkReader, size: int) -> None:
     async with aclosing(reader.stream(size)) as found:
         async for part in found:
             size -= len(part)
     if size:
-        raise UserError("it ends in the middle of an entry", where=WHERE)
+        raise UserError(ENDS_EARLY, where=WHERE)
 
 
 def find_named(index: bytes) -> tuple[tuple[str, Descriptor], ...]:
@@ -167,9 +205,14 @@ def find_named(index: bytes) -> tuple[tuple[str, Descriptor], ...]:
             raise UserError("an image in it has no name", where=WHERE, hint="name it when it is saved")
         target = make_descriptor(entry, f"{WHERE}, image {name!r}")
         found.append((str(parse_reference(name)), target))
+    return check_count(tuple(found))
+
+
+def check_count(found: tuple[tuple[str, Descriptor], ...]) -> tuple[tuple[str, Descriptor], ...]:
+    """The images of an archive; UserError when there are none or too many."""
     if not found or len(found) > MAX_IMAGES:
         raise UserError(f"it has {len(found)} images", where=WHERE, hint=f"1 to {MAX_IMAGES} can be imported")
-    return tuple(found)
+    return found
 
 
 async def _finish(containerd: Containerd, name: str, target: Descriptor) -> None:

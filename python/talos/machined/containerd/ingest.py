@@ -28,17 +28,22 @@ async def store_content(
     *,
     labels: Mapping[str, str] | None = None,
     progress: Callable[[int], None] = lambda _: None,
+    name: str = "",
 ) -> bool:
     """Store content under a lease; False when it is there, whether or not ``chunks`` was read.
 
-    ``progress`` gets the bytes stored so far. RpcError when it is not what the descriptor says.
+    Of content whose digest is known only at its end, ``chunks`` sets that of the descriptor with its last
+    chunk; ``name`` tells such writes apart. ``progress`` gets the bytes stored so far. RpcError when it is
+    not what the descriptor says.
     """
-    ref = f"{containerd.lease}-{descriptor.digest}"
+    ref = f"{containerd.lease}-{name or descriptor.digest}"
     try:
         async with _open_write(containerd) as call:
             await _write(call, ref, descriptor, chunks, labels=labels, progress=progress)
     except RpcError as error:
         if is_there(error):
+            if name:
+                await _abort(containerd, ref)
             return False
         await _abort(containerd, ref)
         raise
