@@ -21,8 +21,9 @@ from talos.system.logging import make_printable
 LOG = "machined"
 BURST = 100
 """Lines in a row."""
-PER_SECOND = 5.0
-"""Lines in the long run: the log is on the disk, too, others are in it, and all readers of it make calls."""
+PER_SECOND = 2.0
+"""Lines in the long run: the log is on the disk, too, others are in it, and all readers of it make calls. In
+memory it has its last megabyte."""
 MAX_FIELD = 128
 """Characters of one value of the metadata, and of an error."""
 MAX_METADATA = 1024
