@@ -46,6 +46,7 @@ def check_machine(config: Config, main: V1Alpha1Config, *, installs: bool) -> It
     yield from _check_kubespan(machine, at.below("network.kubespan"))
     yield from _check_disks(machine, at.below("disks"))
     yield from _check_kubelet(machine.kubelet, at.below("kubelet"))
+    yield from _check_profiles(machine, at)
     yield from check_runtime_spec(machine.base_runtime_spec_overrides, at.below("baseRuntimeSpecOverrides"))
     encryption = machine.system_disk_encryption
     if encryption is not None:
@@ -94,6 +95,13 @@ def _find_unwritten(machine: MachineConfig, at: Note) -> Iterator[Note]:
         elif file.op == "create":
             message = f'create operation not allowed outside of /var: "{file.path}"'
             yield place.find(message, hint="choose a path below /var")
+
+
+def _check_profiles(machine: MachineConfig, at: Note) -> Iterator[Note]:
+    for index, profile in enumerate(machine.seccomp_profiles or ()):
+        if profile.name in {"", ".", ".."} or "/" in profile.name:
+            place = at.below(f"seccompProfiles[{index}].name")
+            yield place.find(f'"{profile.name}" is no name of a file', hint="such as audit.json")
 
 
 def _check_authorities(config: Config, machine: MachineConfig, at: Note) -> Iterator[Note]:

@@ -39,7 +39,6 @@ UNREAD_SETTINGS: Mapping[str, Mapping[str, Any]] = {
         f"{_INTERFACES}.vip.hcloud": None,
         f"{_INTERFACES}.vlans.vip.equinixMetal": None,
         f"{_INTERFACES}.vlans.vip.hcloud": None,
-        "machine.seccompProfiles": None,
     },
     "KubeFlannelCNIConfig": {"kubeNetworkPoliciesEnabled": False},
     "UserVolumeConfig": {"filesystem.xfs": None, "scrub": None, "trim": None},

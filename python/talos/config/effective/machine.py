@@ -466,6 +466,11 @@ def cri_customizations(config: Config) -> Mapping[str, str]:
     return {**older, **{document.name: document.content or "" for document in documents}}
 
 
+def seccomp_profiles(config: Config) -> Mapping[str, Unstructured]:
+    """Filters of system calls for pods, by the name of their file."""
+    return {one.name: one.value or NOTHING for one in _machine(config).seccomp_profiles or ()}
+
+
 def runtime_spec_overrides(config: Config) -> Unstructured:
     """Changes to the OCI runtime spec that every container starts from."""
     document = config.find(CRIBaseRuntimeSpecConfig)

@@ -16,6 +16,10 @@ from talos.machined.controllers.cri.customization import CustomizationConfigCont
 from talos.machined.controllers.cri.image_cache import ImageCacheConfigController
 from talos.machined.controllers.cri.registries import RegistriesConfigController
 from talos.machined.controllers.cri.runtime_spec import RuntimeSpecConfigController
+from talos.machined.controllers.cri.seccomp_profile import (
+    SeccompProfileController,
+    SeccompProfileFileController,
+)
 from talos.machined.controllers.etcd.pki import EtcdPKIController
 from talos.machined.controllers.files.etc_file import EtcFileController
 from talos.machined.controllers.files.etc_file_config import EtcFileConfigController, TrustedRootsController
@@ -198,6 +202,8 @@ def make_cri_controllers(context: ControllerContext) -> list[Controller]:
         ImageCacheConfigController(),
         RuntimeSpecConfigController(),
         CustomizationConfigController(),
+        SeccompProfileController(),
+        SeccompProfileFileController(),
         CRIConfigFilesController(
             context.log,
             partial(services.terminate, CRI),

@@ -1,0 +1,69 @@
+"""SeccompProfile: the user's filters of system calls, as files that pods name by ``localhostProfile``.
+
+https://kubernetes.io/docs/tutorials/security/seccomp/
+"""
+
+import json
+from pathlib import Path
+
+import trio
+
+from talos.api.definitions.cri_pb2 import SeccompProfileSpec
+from talos.config.active import read_config
+from talos.config.effective import machine as effective
+from talos.resource import ids, kinds
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.resource.objects import to_plain, to_struct
+from talos.system.block.layout import EPHEMERAL
+from talos.system.files import replace_durably
+
+FOLDER = Path("/var/lib/kubelet/seccomp/profiles")
+
+
+class SeccompProfileController(Reconciler):
+    """MachineConfig → SeccompProfile, one for each that the config names."""
+
+    name = "cri.SeccompProfileController"
+    inputs = (Input(*ids.MACHINE_CONFIG),)
+    outputs = (Output(kinds.SECCOMP_PROFILE),)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Write what there is, and remove the others."""
+        config = await read_config(runtime)
+        async with runtime.track_outputs():
+            for name, value in effective.seccomp_profiles(config).items() if config else ():
+                spec = SeccompProfileSpec(name=name, value=to_struct(value))
+                await runtime.put(kinds.SECCOMP_PROFILE, name, spec)
+
+
+class SeccompProfileFileController(Reconciler):
+    """SeccompProfile → a file each, while there is a disk for them; other files there are removed."""
+
+    name = "cri.SeccompProfileFileController"
+    inputs = (Input(kinds.SECCOMP_PROFILE), Input(kinds.VOLUME_MOUNT_STATUS))
+
+    def __init__(self, folder: Path = FOLDER) -> None:
+        self._folder = folder
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Write files whose content differs."""
+        mounts = await runtime.list(kinds.VOLUME_MOUNT_STATUS)
+        if not any(mount.spec.volume_id == EPHEMERAL.label for mount in mounts):
+            return
+        profiles = await runtime.list(kinds.SECCOMP_PROFILE)
+        files = {one.spec.name: json.dumps(to_plain(one.spec.value)).encode() for one in profiles}
+        await trio.to_thread.run_sync(write_profiles, self._folder, files)
+
+
+def write_profiles(folder: Path, files: dict[str, bytes]) -> None:
+    """Have these files in the folder, and no others. OSError."""
+    for path in [*folder.iterdir()] if folder.is_dir() else ():
+        if path.name not in files and not path.is_dir():
+            path.unlink()
+    if not files:
+        return
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    for name, content in files.items():
+        path = folder / name
+        if not path.is_file() or path.read_bytes() != content:
+            replace_durably(path, [content], mode=0o644)

@@ -1,0 +1,57 @@
+"""Filters of system calls for pods are files of their names."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import trio
+import trio.testing
+from tests.unit.machined.controllers.running import running
+
+from talos.api.definitions.block_pb2 import VolumeMountStatusSpec
+from talos.config.check.validate import Mode, validate
+from talos.config.read.loader import load
+from talos.machined.controllers.cri.seccomp_profile import (
+    SeccompProfileController,
+    SeccompProfileFileController,
+)
+from talos.machined.node.config_store import publish_config
+from talos.resource import ids, kinds
+from talos.resource.changes import put
+from talos.resource.memory.state import MemoryState
+
+CONFIG = """\
+version: v1alpha1
+machine: {type: worker, seccompProfiles: [%s]}
+cluster: {}
+"""
+AUDIT = "{name: audit.json, value: {defaultAction: SCMP_ACT_LOG}}"
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    with trio.fail_after(10):
+        while not is_so():  # noqa: ASYNC110 - files have no event
+            await trio.sleep(0.01)
+
+
+async def test_profiles_are_written_and_others_removed(tmp_path: Path) -> None:
+    folder, state = tmp_path / "seccomp/profiles", MemoryState()
+    await publish_config(state, ids.MACHINE_CONFIG, (CONFIG % AUDIT).encode())
+    async with running(state, SeccompProfileController(), SeccompProfileFileController(folder)):
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert not folder.exists()
+        mount = VolumeMountStatusSpec(volume_id="EPHEMERAL", target="/var")
+        await put(state, kinds.VOLUME_MOUNT_STATUS, "sequencer-EPHEMERAL", mount)
+        await until((folder / "audit.json").exists)
+        assert json.loads((folder / "audit.json").read_text()) == {"defaultAction": "SCMP_ACT_LOG"}
+        assert (folder / "audit.json").stat().st_mode & 0o777 == 0o644
+        (folder / "old.json").write_text("{}")
+        changed = CONFIG % AUDIT.replace("audit", "other")
+        await publish_config(state, ids.MACHINE_CONFIG, changed.encode())
+        await until(lambda: [path.name for path in folder.iterdir()] == ["other.json"])
+
+
+def test_a_name_that_is_a_path_is_refused() -> None:
+    config = load(CONFIG % "{name: ../x, value: {}}")
+    errors = [str(problem) for problem in validate(config, Mode.METAL).errors]
+    assert any('machine.seccompProfiles[0].name: "../x" is no name of a file' in text for text in errors)
