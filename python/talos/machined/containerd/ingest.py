@@ -33,7 +33,7 @@ async def store_content(
     """Store content under a lease; False when it is there, whether or not ``chunks`` was read.
 
     Of content whose digest is known only at its end, ``chunks`` sets that of the descriptor with its last
-    chunk; ``name`` tells such writes apart. ``progress`` gets the bytes stored so far. RpcError when it is
+    chunk; ``name`` distinguishes such writes. ``progress`` gets the bytes stored so far. RpcError when it is
     not what the descriptor says.
     """
     ref = f"{containerd.lease}-{name or descriptor.digest}"

@@ -71,7 +71,7 @@ def parse_document(text: str, name: str) -> Sequence[SBOMItemSpec]:
 
 def _parse_package(package: Mapping[str, Any]) -> SBOMItemSpec:
     found = SBOMItemSpec(name=package["name"], version=package.get("versionInfo", ""))
-    for field in ("licenseDeclared", "licenseConcluded"):  # what somebody looked up is better
+    for field in ("licenseDeclared", "licenseConcluded"):  # a conclusion is better than a declaration
         if (text := package.get(field, "")) and text != _UNKNOWN_LICENSE:
             found.license = text
     for reference in package.get("externalRefs", ()):
