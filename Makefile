@@ -45,7 +45,7 @@ VM_TESTS := $(filter-out $(SLOW_VM_TESTS),$(basename $(notdir $(wildcard nixos-t
 .DEFAULT_GOAL := help
 .PHONY: vm-tests vm-test run-vm vm-inputs netboot-tests
 .PHONY: images-previous kubernetes-upgrade-tests
-.PHONY: cves dist hashes reach extended help release upgrade-controller peers grants tools fetch locks mirror build images all-images kubernetes-tests size kernel assets kernel-hardening api cluster machines destroy test check lint types conformance unit root-unit node cluster-tests soak bench reproducible clean
+.PHONY: cves dist hashes reach extended help release upgrade-controller peers grants tools fetch locks mirror build images all-images kubernetes-tests size kernel assets kernel-hardening api cluster machines destroy test check lint types conformance unit coverage root-unit node cluster-tests soak bench reproducible clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 28
@@ -196,6 +196,9 @@ conformance: tools ## Outside suites of HTTP/2 and gRPC against the daemons' cod
 unit: fetch ## Unit tests, without root
 	@nix build $(CHECK).unit-1 $(CHECK).unit-2 $(CHECK).unit-docs --no-link --print-build-logs
 	@for check in unit-1 unit-2 unit-docs; do nix log $(CHECK).$$check | tail -n 1; done
+
+coverage: api devenv peers ## Lines and branches of each room that unit tests run, and the modules that they reach least; TESTS=tests/unit/dnsd
+	PYTHONPATH=.:python PATH="$(CURDIR)/build/workstation/sbin:$$PATH" $(DEV) -B -m pytest -p tests.coverage $(TESTS)
 
 root-unit: api devenv peers ## Those unit tests that need root
 	$(PYTEST) -m root $$(grep -rlF mark.root --include='test_*.py' tests/unit)
