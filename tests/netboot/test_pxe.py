@@ -61,7 +61,7 @@ class Stage:
         return watch("pxe", command, segment, self.folder)
 
     def serve_addresses(self, segment: Segment) -> AbstractContextManager[Watched]:
-        """A DHCP server that is not ours, on the second tap, and knows nothing of network boot."""
+        """A DHCP server that is not ours, on the second tap, without options for network boot."""
         command = [*self.programs.argv("dnsmasq"), "--keep-in-foreground", "--log-facility=-", "--port=0"]
         command += ["--conf-file=/dev/null", "--pid-file", "--leasefile-ro", "--dhcp-authoritative"]
         command += [f"--interface={TAPS[1]}", "--except-interface=lo", "--bind-interfaces"]

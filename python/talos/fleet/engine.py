@@ -37,7 +37,7 @@ class StoppedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeOptions:
-    """What to do with each node. ``old`` is the call of older nodes, which alone knows some wishes.
+    """What to do with each node. ``old`` is the call of older nodes, which alone has some of the options.
 
     ``gate`` returns why no further node may begin now, empty when one may.
     """

@@ -10,7 +10,7 @@ def main() -> None:
     try:
         _run()
         reason = "machined ended"
-    except BaseException:  # noqa: BLE001 - an end, of whatever kind, is what there must not be
+    except BaseException:  # noqa: BLE001 - any end of this process is a kernel panic
         reason = traceback.format_exc()
     from talos.machined.boot.failure import reboot_after_failure
 

@@ -121,7 +121,7 @@ def spawn(
     stdout: int | None = None,
     stderr: int | None = None,
 ) -> int:
-    """Start a program without forking Python; its pid. The caller's reaper learns of its end.
+    """Start a program without forking Python; its pid. The caller's reaper gets its exit code.
 
     The program gets default signal handling, a session of its own, and /dev/null where no stdin is given.
     """

@@ -39,7 +39,7 @@ class EtcdService:
         descriptor = internal.DESCRIPTOR.services_by_name["Membership"]
         handlers: Mapping[str, Handler] = {
             "Plan": self.plan,
-            "Survey": self.survey,
+            "CheckNoCluster": self.check_no_cluster,
             "Check": self.check,
             "CheckLeave": self.check_leave,
             "CheckUpgrade": self.check_upgrade,
@@ -87,7 +87,7 @@ class EtcdService:
             )
         return plan
 
-    async def survey(self, request: Empty, _call: Call) -> Empty:
+    async def check_no_cluster(self, request: Empty, _call: Call) -> Empty:
         """Refuse a bootstrap while another node runs etcd."""
         await self._membership.check_no_cluster()
         return request

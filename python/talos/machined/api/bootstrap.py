@@ -86,7 +86,7 @@ async def _require_time(node: Node) -> None:
 async def _look_around(node: Node) -> None:
     """Refuse while another control plane node runs etcd, or intends to begin it."""
     async with node.connect(CLUSTERD.socket) as transport:
-        await transport.unary(MEMBERSHIP + "Survey", Empty(), Empty)
+        await transport.unary(MEMBERSHIP + "CheckNoCluster", Empty(), Empty)
     own = {str(ip_address(address.ip[:16])) for address in await _own_addresses(node)}
     members = sort_members([member.spec for member in await node.state.list(kinds.MEMBER)])
     others = [address for address in members.control_plane if address not in own]

@@ -53,7 +53,7 @@ class Placement:
 class Contained(Child):
     """The first process of a container.
 
-    It is its shim's child: a pidfd is how PID 1 signals it and learns of its end, also while containerd
+    It is its shim's child: a pidfd is how PID 1 signals it and sees that it ended, also while containerd
     itself is down.
     """
 

@@ -145,7 +145,7 @@ class Monitor:
         # One that changes all the time is better than nothing, and dumped again when it is asked for next.
         copy.is_stale |= not is_whole
         entries = {table.key(state): state for state in states}
-        # What the answer brings in is no news when its notification comes: earlier readers learn of it here.
+        # What the dump shows first is the same when its notification comes: earlier readers are woken here.
         changed = table.topic if copy.is_known and entries != copy.entries else Topic(0)
         copy.entries, copy.is_known = entries, True
         missed, copy.missed = copy.missed, None

@@ -118,8 +118,8 @@ def make_old_request(flags: Flags, mode: str) -> UpgradeRequest | None:
     """The call of older nodes, None when nothing asks for it."""
     if not any(flags.is_set(name) for name in LEGACY_FLAGS):
         return None
-    wishes = {name: flags.is_set(name) for name in LEGACY_FLAGS if name != "legacy"}
-    return UpgradeRequest(image=flags.text("image"), reboot_mode=mode.upper(), **wishes)
+    legacy = {name: flags.is_set(name) for name in LEGACY_FLAGS if name != "legacy"}
+    return UpgradeRequest(image=flags.text("image"), reboot_mode=mode.upper(), **legacy)
 
 
 def is_fleet(flags: Flags) -> bool:
