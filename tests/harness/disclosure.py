@@ -44,11 +44,11 @@ def _find_body(pem: bytes) -> bytes:
     return body[len(body) // 4 :]
 
 
-def find_disclosed(content: bytes, secrets: Mapping[str, bytes]) -> set[str]:
-    """The names of the secrets that are in a content."""
+def find_disclosed(content: bytes, secrets: Mapping[str, bytes], *, depth: int = MAX_DEPTH) -> set[str]:
+    """The names of the secrets that are in a content, encoded up to ``depth`` less one times."""
     found: set[str] = set()
     parts, seen = {content}, set[bytes]()
-    for _ in range(MAX_DEPTH):
+    for _ in range(depth):
         for part in parts:
             plain = _BLANK.sub(b"", part)
             found |= {name for name, secret in secrets.items() if secret in part or secret in plain}

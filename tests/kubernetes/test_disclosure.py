@@ -5,66 +5,29 @@ import base64
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.harness.credentials import API_PORT, authority_of, client_of, secrets_of
+from tests.harness.credentials import authority_of, client_of, secrets_of
 from tests.harness.disclosure import find_disclosed, find_secrets
 from tests.harness.kubernetes import Kubernetes
+from tests.harness.reading import list_everything, read_logs, target_of
 from tests.kubernetes.test_service_accounts import access, make_account, read_talosconfig
 
-from talos.api.cosi import state_pb2
-from talos.api.rpc import Code, RpcError
-from talos.api.tables import read_table
-from talos.client.endpoint import Endpoint
-from talos.client.session import open_session
-from talos.client.target import Target
 from talos.pki.certificate import PemPair
 
 __all__ = ["access"]
 
 ROLES = ("os:reader", "os:operator", "os:upgrade")
-REFUSALS = {Code.PERMISSION_DENIED, Code.INVALID_ARGUMENT}
-LIST = "/cosi.resource.State/List"
 TOKENS = ("secrets", "-n", "kube-system", "--field-selector", "type=bootstrap.kubernetes.io/token")
 
 
-async def list_everything(target: Target) -> dict[str, bytes]:
-    """What a client is shown of each type; types that it is refused are left out.
-
-    Accounts of pods have Ed25519 certificates, which the Python library of gRPC does not take.
-    """
-    found: dict[str, bytes] = {}
-    async with open_session(target) as session:
-        for row in read_table("resources.tsv"):
-            if row["registered"] != "yes":
-                continue
-            for namespace in {row["default_namespace"], ""}:
-                request = state_pb2.ListRequest(namespace=namespace, type=row["type"])
-                try:
-                    async with (
-                        asyncio.timeout(30),
-                        session.stream("", LIST, request, state_pb2.ListResponse) as replies,
-                    ):
-                        shown = [reply.SerializeToString() async for reply in replies]
-                except RpcError as error:
-                    if error.code not in REFUSALS:
-                        raise
-                    continue
-                found[f"{row['type']}({namespace})"] = b"\n".join(shown)
-    return found
-
-
-def target_of(address: str, ca: bytes, client: PemPair) -> Target:
-    """One node, by a client's certificate."""
-    endpoint = Endpoint(host=address, port=API_PORT)
-    return Target(endpoints=(endpoint,), nodes=(), ca=ca, crt=client.crt, key=client.key)
-
-
-def check(kubernetes: Kubernetes, ca: bytes, client: PemPair) -> None:
+def check(kubernetes: Kubernetes, ca: bytes, client: PemPair, *, reads_logs: bool = False) -> None:
     secrets = find_secrets(secrets_of(kubernetes.cluster))
     assert len(secrets) == 9
     for address in kubernetes.cluster.addresses:
         shown = asyncio.run(list_everything(target_of(address, ca, client)))
         assert len(shown) > 60
+        logs = asyncio.run(read_logs(target_of(address, ca, client))) if reads_logs else {}
         disclosed = {name: find_disclosed(content, secrets) for name, content in shown.items()}
+        disclosed |= {name: find_disclosed(content, secrets, depth=1) for name, content in logs.items()}
         assert {name: which for name, which in disclosed.items() if which} == {}
 
 
@@ -72,7 +35,7 @@ def check(kubernetes: Kubernetes, ca: bytes, client: PemPair) -> None:
 def test_a_role_that_reads_finds_no_secret(kubernetes: Kubernetes, role: str) -> None:
     authority = authority_of(kubernetes.cluster)
     client = client_of(authority, role)
-    check(kubernetes, authority.crt, client)
+    check(kubernetes, authority.crt, client, reads_logs=role == "os:operator")
 
 
 def test_a_pod_with_an_account_finds_no_secret(access: Kubernetes) -> None:
