@@ -5,6 +5,7 @@ inputs instead (``make soak``); what fails is shown as a literal to be added to 
 """
 
 import asyncio
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -42,8 +43,10 @@ from talos.rpc.http2.frames import ProtocolError
 from talos.rpc.http2.rules import check_request
 from talos.rpc.port import request
 from talos.rpc.protocol import parse_metadata, parse_timeout
+from talos.system.acpi import parse_events
 from talos.system.kmsg import parse_record
 from talos.system.logging import Log
+from talos.system.smbios import parse_structures
 from talos.timed.ntp.packet import is_reply as is_ntp
 from talos.timed.ntp.packet import parse_reply as parse_ntp
 
@@ -260,6 +263,18 @@ PARSERS: Mapping[str, Parser] = {
     "frames": Parser(
         parse=_receive,
         seeds=[_session(), PREFACE],
+    ),
+    "structures of SMBIOS": Parser(
+        parse=lambda data: [(one.text(4), one.number(6, 8)) for one in parse_structures(data)],
+        seeds=[b"\x04\x08\x00\x00\x01\x02ab" + b"CPU 0\0Vendor\0\0" + b"\x7f\x04\x01\x00\0\0"],
+        refusals=(),
+    ),
+    "events of ACPI": Parser(
+        parse=parse_events,
+        seeds=[
+            struct.pack("=IHHIIBBHHH20s15sxII", 84, 24, 0, 0, 0, 1, 1, 0, 48, 1, b"button/power", b"b", 1, 1)
+        ],
+        refusals=(),
     ),
     "record of the kernel's log": Parser(
         parse=parse_record,
