@@ -65,7 +65,7 @@ def make_context(state: CountingState, folder: Path, log: Log) -> ControllerCont
     blocks = MemoryBlocks()
     blocks.install()
     # As they are now: counters that stand still.
-    counters = ("/proc/stat", "/proc/meminfo")
+    counters = ("/proc/cpuinfo", "/proc/stat", "/proc/meminfo")
     files = MemoryFiles({path: Path(path).read_text(encoding="ascii") for path in counters})
     node = SimpleNamespace(
         events=EventLog(),
