@@ -3,13 +3,14 @@
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from tests.harness.cluster import Cluster, eventually
+from tests.node.test_rest import patch
 
 from talos.process.daemons import (
     BY_NAME,
@@ -87,6 +88,29 @@ async def main(daemon):
 asyncio.run(host(main, "test", Log(write=lambda line: None)))
 print(json.dumps(listed))
 """
+
+
+WITH_LOGD = "machine: {logging: {destinations: [{endpoint: 'tcp://127.0.0.1:9', format: json_lines}]}}\n"
+WITHOUT_LOGD = "machine: {logging: {$patch: delete}}\n"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def logd(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Every daemon runs, also the one that runs while logs are sent somewhere."""
+    folder = tmp_path_factory.mktemp("logd")
+    patch(cluster, folder, WITH_LOGD)
+
+    def runs() -> None:
+        assert cluster.services().get("logd", {}).get("HEALTH") == "OK"
+
+    eventually("logd runs", runs)
+    yield
+    patch(cluster, folder, WITHOUT_LOGD)
+
+    def has_ended() -> None:
+        assert "logd" not in cluster.processes()
+
+    eventually("logd has ended", has_ended)
 
 
 def status_of(pid: int) -> dict[str, list[str]]:

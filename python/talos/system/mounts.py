@@ -48,8 +48,11 @@ class Mounts(Protocol):
         """Make a mount and, where it can be made, its directory."""
         ...
 
-    def bind(self, source: str, target: str, *, read_only: bool = False) -> None:
-        """Show a file or directory in another place, too."""
+    def bind(self, source: str, target: str, *, read_only: bool = False, private: bool = False) -> None:
+        """Show a file or directory in another place, too.
+
+        ``private``: what is mounted on the source afterwards does not appear there.
+        """
         ...
 
     def unmount(self, target: str, *, lazy: bool = False) -> None:
@@ -78,8 +81,10 @@ class KernelMounts(Mounts):
         kernel.mount(point.source, point.target, point.type, flags, point.data)
 
     @override
-    def bind(self, source: str, target: str, *, read_only: bool = False) -> None:
+    def bind(self, source: str, target: str, *, read_only: bool = False, private: bool = False) -> None:
         kernel.mount(source, target, flags=kernel.MS_BIND)
+        if private:
+            kernel.mount("none", target, flags=kernel.MS_PRIVATE)
         if read_only:
             kernel.set_read_only(target, read_only=True)
 

@@ -26,8 +26,9 @@ class MemoryMounts(Mounts):
         )
 
     @override
-    def bind(self, source: str, target: str, *, read_only: bool = False) -> None:
+    def bind(self, source: str, target: str, *, read_only: bool = False, private: bool = False) -> None:
         """Remember a bind mount."""
+        del private
         options = ("bind", "ro") if read_only else ("bind",)
         self.mounts.append(Mount(source=source, target=target, type="", options=options))
 

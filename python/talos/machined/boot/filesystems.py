@@ -94,7 +94,8 @@ def mount_etc(mounts: Mounts) -> None:
     upper, work = ETC_LAYER.folder / "diff", ETC_LAYER.folder / "workdir"
     for path, mode in ((upper, 0o755), (work, 0o700), (ETC_LAYER.image, 0o755), (ETC_LAYER.writable, 0o755)):
         _make(str(path), mode)
-    mounts.bind(ETC, str(ETC_LAYER.image), read_only=True)
+    # Where the root is shared, as in a container, the layer above /etc would appear above its copy, too.
+    mounts.bind(ETC, str(ETC_LAYER.image), read_only=True, private=True)
     data = f"lowerdir={ETC},upperdir={upper},workdir={work}"
     mounts.mount(MountPoint(source="overlay", target=str(ETC_LAYER.writable), type="overlay", data=data))
     mounts.bind(str(ETC_LAYER.writable), ETC, read_only=True)

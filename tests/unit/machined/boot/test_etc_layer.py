@@ -36,8 +36,9 @@ def exercise(etc: Path, layer: EtcLayer) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.parametrize("propagation", [kernel.MS_PRIVATE, kernel.MS_SHARED], ids=["private", "shared"])
 def test_files_appear_in_a_folder_that_stays_read_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, propagation: int
 ) -> None:
     etc, layer = tmp_path / "etc", EtcLayer(folder=tmp_path / "layer")
     (etc / ROOTS).parent.mkdir(parents=True)
@@ -49,6 +50,7 @@ def test_files_appear_in_a_folder_that_stays_read_only(
         try:
             kernel.unshare(kernel.CLONE_NEWNS)
             kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
+            kernel.mount("none", "/", flags=kernel.MS_REC | propagation)
             exercise(etc, layer)
         except BaseException:  # noqa: BLE001 - the parent sees the code
             sys.stderr.write(traceback.format_exc())
