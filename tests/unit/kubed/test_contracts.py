@@ -51,6 +51,9 @@ DIFFERENCES: dict[str, Contract] = {
     "label node.kubernetes.io/exclude-from-external-load-balancers": contract.NO_LOAD_BALANCER_LABEL,
     f"{API_SERVER} anonymous-auth": contract.DOCUMENTS,
     f"{API_SERVER} authentication-config": contract.DOCUMENTS,
+    # The authorities that the node trusts, as upstream.
+    f"{API_SERVER} container volumeMounts": contract.DOCUMENTS,
+    f"{API_SERVER} pod volumes": contract.DOCUMENTS,
     f"{KUBELET} seccompDefault": contract.SECCOMP_DEFAULT,
     "machine discovery_endpoints": contract.DOCUMENTS,  # its name: legacy
     "machine cluster_name": contract.WORKERS_KNOW_CLUSTER_NAME,

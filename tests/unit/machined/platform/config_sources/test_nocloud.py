@@ -2,6 +2,7 @@
 
 import pytest
 
+from talos.config.read.tree import MAX_BYTES
 from talos.machined.platform.config_sources.nocloud import find_seed, parse_hostname
 from talos.system.errors import UserError
 from talos.system.files import KernelFiles
@@ -24,6 +25,6 @@ def test_meta_data_is_read_with_bounds() -> None:
     assert parse_hostname(b"# nothing\n") == ""
     lines = [f"k{n}: &k{n} [*k{n - 1}, *k{n - 1}, *k{n - 1}, *k{n - 1}]" for n in range(1, 20)]
     multiplying = "\n".join(["k0: &k0 [x, x]", *lines])
-    for text in (b"a: " + b"x" * (1 << 20), multiplying.encode(), b"a: &a [*a]"):
+    for text in (b"a: " + b"x" * MAX_BYTES, multiplying.encode(), b"a: &a [*a]"):
         with pytest.raises(UserError, match="meta-data: this is no YAML"):
             parse_hostname(text)
