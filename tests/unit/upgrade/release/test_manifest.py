@@ -133,9 +133,8 @@ kind: HostnameConfig
 hostname: node-1
 ---
 apiVersion: v1alpha1
-kind: KmsgLogConfig
-name: a
-url: tcp://192.0.2.1:3478/
+kind: KubeSpanConfig
+enabled: true
 """
     # The second has no effect yet, so no release can lack it.
     used = find_used(load(text.encode()), ["qemu-guest-agent"])
