@@ -165,3 +165,9 @@ def test_a_pod_is_killed_by_its_memory_limit(kubernetes: Kubernetes) -> None:
 
     eventually("the pod is killed", is_killed, seconds=120, pause=0.5)
     kubernetes.delete("pod/fill")
+
+
+def test_sockets_of_pods_are_shown_with_their_names(kubernetes: Kubernetes) -> None:
+    cluster = kubernetes.cluster
+    listed = cluster.talosctl("netstat", "-l", "-k", "--nodes", ",".join(cluster.addresses)).stdout
+    assert any(":53 " in line and "kube-system/coredns-" in line for line in listed.splitlines()), listed

@@ -1,10 +1,11 @@
 """The mounts that PID 1 makes before anything else. Existing mounts are kept."""
 
 import os
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from talos.disks.volumes.folders import FOLDERS, find_path
+from talos.disks.volumes.folders import FOLDERS, RUN, RUN_LINK, find_path
 from talos.machined.node.etc_layer import ETC_LAYER
 from talos.system import kernel
 from talos.system.logging import Log
@@ -120,6 +121,19 @@ def make_var_directories() -> None:
         path = find_path(folder)
         _make(path, folder.mode)
         os.chown(path, folder.owner, folder.owner)
+    link_run(Path(RUN_LINK), RUN)
+
+
+def link_run(link: Path, target: str) -> None:
+    """Make /var/run a link into memory: runtimes keep network namespaces and sockets there by its old name.
+
+    What a release without the link left there on the disk is of an earlier boot.
+    """
+    if link.is_symlink():
+        return
+    if link.is_dir():
+        shutil.rmtree(link)
+    link.symlink_to(target)
 
 
 def mount_opt(mounts: Mounts) -> None:

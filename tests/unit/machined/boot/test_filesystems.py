@@ -18,6 +18,19 @@ def test_hardening_is_checked() -> None:
     assert check_hardening(mounts) == ["/run lacks nodev, noexec"]
 
 
+def test_var_run_becomes_a_link_into_memory(tmp_path: Path) -> None:
+    link, target = tmp_path / "var-run", tmp_path / "run"
+    target.mkdir()
+    (link / "netns").mkdir(parents=True)
+    (link / "netns/cni-1").touch()
+    for _ in range(2):
+        filesystems.link_run(link, str(target))
+        assert link.readlink() == target
+    (link / "kept").touch()
+    filesystems.link_run(link, str(target))
+    assert (target / "kept").exists()
+
+
 def test_opt_is_an_overlay_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "system" / "overlays"
     monkeypatch.setattr(filesystems, "OVERLAYS", folder)
