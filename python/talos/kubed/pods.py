@@ -47,7 +47,7 @@ class Program:
     arguments: Arguments
     port: int
     paths: Mapping[str, str]
-    """For each probe, the path that it asks for."""
+    """For each probe, the path that it asks for; empty: it only connects."""
     mounts: Mapping[str, str] = field(default_factory=dict[str, str])
     """Folders of the node by the name of their volume, seen at the same path."""
     writable: frozenset[str] = frozenset()
@@ -129,11 +129,7 @@ def make_api_server(
             image=spec.image,
             arguments=make_arguments(API_SERVER, defaults, spec.extra_args),
             port=spec.local_port,
-            paths={
-                **({"startupProbe": "/livez"} if spec.startup_probes_enabled else {}),
-                "livenessProbe": "/livez",
-                "readinessProbe": "/readyz",
-            },
+            paths=make_server_paths(spec),
             mounts={"secrets": secrets, "config": configs, "audit": AUDIT_LOGS, "ca-roots": CA_ROOTS},
             writable=frozenset({"audit"}),
             # The port may be below 1024.
@@ -144,6 +140,14 @@ def make_api_server(
             versions=versions,
         )
     )
+
+
+def make_server_paths(spec: APIServerConfigSpec) -> dict[str, str]:
+    """What the API server is asked; without a file that allows it, it answers 401 to the kubelet's probes."""
+    paths = {"livenessProbe": "/livez", "readinessProbe": "/readyz"}
+    if spec.startup_probes_enabled:
+        paths["startupProbe"] = "/livez"
+    return paths if spec.use_authentication_config else dict.fromkeys(paths, "")
 
 
 def make_controller_manager(spec: ControllerManagerConfigSpec, versions: Mapping[str, str]) -> dict[str, Any]:
@@ -329,10 +333,12 @@ def find_version(image: str) -> str:
 
 def make_probe(name: str, path: str, port: int) -> dict[str, Any]:
     """A probe over TLS; the first start may take minutes on a slow machine."""
-    probe: dict[str, Any] = {
-        "httpGet": {"host": "127.0.0.1", "path": path, "port": port, "scheme": "HTTPS"},
-        "timeoutSeconds": 15,
-    }
+    asked: dict[str, Any] = (
+        {"httpGet": {"host": "127.0.0.1", "path": path, "port": port, "scheme": "HTTPS"}}
+        if path
+        else {"tcpSocket": {"host": "127.0.0.1", "port": port}}
+    )
+    probe = {**asked, "timeoutSeconds": 15}
     match name:
         case "startupProbe":
             return {**probe, "periodSeconds": 1, "failureThreshold": 300}

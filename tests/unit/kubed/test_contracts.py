@@ -54,6 +54,9 @@ DIFFERENCES: dict[str, Contract] = {
     # The authorities that the node trusts, as upstream.
     f"{API_SERVER} container volumeMounts": contract.DOCUMENTS,
     f"{API_SERVER} pod volumes": contract.DOCUMENTS,
+    f"{API_SERVER} container startupProbe": contract.DOCUMENTS,  # they only connect
+    f"{API_SERVER} container readinessProbe": contract.DOCUMENTS,
+    f"{API_SERVER} container livenessProbe": contract.DOCUMENTS,
     f"{KUBELET} seccompDefault": contract.SECCOMP_DEFAULT,
     "machine discovery_endpoints": contract.DOCUMENTS,  # its name: legacy
     "machine cluster_name": contract.WORKERS_KNOW_CLUSTER_NAME,

@@ -241,3 +241,12 @@ def test_variables_are_as_given_and_go_keeps_below_the_limit() -> None:
         one for one in pods.make_environment({"GOMEMLIMIT": "1"}, "1Gi") if one["name"] == "GOMEMLIMIT"
     )
     assert limit["value"] == "1"
+
+
+def test_probes_ask_only_an_api_server_that_answers_them() -> None:
+    refusing = load("version: v1alpha1\nmachine: {type: controlplane}\ncluster: {}\n")
+    container = container_of(pods.make_api_server(make_api_server(refusing), {}, {}))
+    assert "--anonymous-auth=false" in container["command"]
+    for name in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert container[name]["tcpSocket"] == {"host": "127.0.0.1", "port": 6443}
+        assert "httpGet" not in container[name]
