@@ -1,4 +1,4 @@
-"""A machine boots from kernel and initramfs: to maintenance mode, or with a config from three places."""
+"""A machine boots from kernel and initramfs, without a config and with one of three places; its button."""
 
 from dataclasses import replace
 
@@ -45,3 +45,7 @@ def test(world: World) -> None:
     with node.console.expect(NO_DISK):
         node.start(node=replace(plain, arguments=("talos.config=metal-iso",)))
         node.wait_for_api()
+
+    world.section("the power button is pressed: it shuts down and switches itself off")
+    node.monitor.execute("system_powerdown")
+    node.wait_for_off()
