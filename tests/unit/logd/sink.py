@@ -44,8 +44,7 @@ class Sink:
     more: Signal = field(default_factory=Signal)
 
     def destination(self, scheme: str = "tcp") -> Destination:
-        host = "localhost" if scheme == "tls" else "127.0.0.1"
-        return Destination(scheme=scheme, host=host, port=self.port)
+        return Destination(scheme=scheme, host="127.0.0.1", port=self.port)
 
     def note(self, lines: list[bytes]) -> None:
         self.lines += lines
