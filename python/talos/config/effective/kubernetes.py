@@ -297,11 +297,6 @@ def has_startup_probes(config: Config) -> bool:
     return document is None or document.startup_probes is not False
 
 
-def has_trusted_roots(config: Config) -> bool:
-    """Whether the API server sees the authorities that the node trusts: not with the older settings."""
-    return config.find(KubeAPIServerConfig) is not None
-
-
 def cert_sans(config: Config) -> tuple[str, ...]:
     """Further names and addresses in the API server's certificate."""
     document, main = config.find(KubeAPIServerConfig), _cluster(config).api_server

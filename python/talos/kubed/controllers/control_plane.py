@@ -27,8 +27,6 @@ from talos.resource.controller.controller import ControllerRuntime, Input, Outpu
 from talos.resource.objects import to_struct
 
 ETCD_ENDPOINT = "https://127.0.0.1:2379"
-ROOTS = "/etc/ssl/certs"
-"""The authorities that the node trusts, for OpenID providers and webhooks."""
 
 
 async def read_control_plane_config(runtime: ControllerRuntime) -> Config | None:
@@ -79,16 +77,13 @@ class ControlPlaneConfigController(Reconciler):
 def make_api_server(config: Config) -> APIServerConfigSpec:
     """kube-apiserver."""
     chosen = kubernetes.api_server(config)
-    volumes = make_volumes(chosen.volumes)
-    if kubernetes.has_trusted_roots(config) and all(one.mount_path != ROOTS for one in volumes):
-        volumes.append(ExtraVolume(name="ca-roots", host_path=ROOTS, mount_path=ROOTS, read_only=True))
     return APIServerConfigSpec(
         image=chosen.image,
         control_plane_endpoint=effective.cluster_endpoint(config) or "",
         etcd_servers=[ETCD_ENDPOINT],
         local_port=effective.api_server_port(config),
         service_cid_rs=effective.service_subnets(config),
-        extra_volumes=volumes,
+        extra_volumes=make_volumes(chosen.volumes),
         environment_variables=chosen.environment,
         # The address of a node that Kubernetes does not know is no use to its clients.
         advertised_address="" if effective.skips_node_registration(config) else "$(POD_IP)",
