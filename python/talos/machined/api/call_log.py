@@ -5,18 +5,16 @@
 It is written when the call has ended. Of a flood of calls a part is logged, and how many are not.
 """
 
-import json
 import re
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 from talos.api.durations import format_duration
 from talos.api.metadata import CALLER, REACHED
 from talos.api.rpc import Code
 from talos.machined.node.ports import Logs
 from talos.rpc.handlers import CallEnd
-from talos.system.logging import make_printable
+from talos.system.logging import Log, make_printable
 
 LOG = "machined"
 BURST = 100
@@ -37,7 +35,7 @@ class CallLog:
     """Writes the lines."""
 
     def __init__(self, logs: Logs, clock: Callable[[], float] = time.monotonic) -> None:
-        self._logs = logs
+        self._log = Log(write=lambda line: logs.append(LOG, f"{line}\n".encode()))
         self._clock = clock
         self._left, self._time, self._left_out = float(BURST), clock(), 0
 
@@ -50,16 +48,9 @@ class CallLog:
             self._left_out += 1
             return
         self._left -= 1
-        stamp = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds")
-        record: dict[str, object] = {
-            "time": stamp.replace("+00:00", "Z"),
-            "level": "info",
-            "msg": format_call(end),
-        }
-        if self._left_out:
-            record["left_out"], self._left_out = self._left_out, 0
-        line = json.dumps(record, separators=(",", ":"), ensure_ascii=False)
-        self._logs.append(LOG, f"{line}\n".encode())
+        left_out = {"left_out": self._left_out} if self._left_out else {}
+        self._left_out = 0
+        self._log.info(format_call(end), **left_out)
 
 
 def format_call(end: CallEnd) -> str:
