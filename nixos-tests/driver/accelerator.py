@@ -41,6 +41,10 @@ TCG_ARGUMENTS = ("-accel", "tcg,thread=multi", "-cpu", "max")
 TICK_ARGUMENTS = ("nohz=off", "highres=off")
 """A periodic tick: when an emulated processor loses an event of its timer, the next one comes by itself,
 while a timer that is set for one event is set again only in that event."""
+NO_ISOLATION = "nopti"
+"""An emulated processor forgets all translations of addresses whenever a table of pages is chosen: with a
+table of the kernel's own a system call takes 18 times as long, a fork twice. Released arguments have
+`pti=on`, which a machine requires; those that start from ISO, PXE or disk image keep it."""
 
 
 def scale(seconds: float) -> float:
@@ -101,6 +105,10 @@ def find_accelerator(
         name="emulation",
         argv=TCG_ARGUMENTS,
         factor=MAX_FACTOR if seconds is None else scale(seconds),
-        arguments=(*clock_arguments(cpuinfo.read_text(encoding="ascii", errors="replace")), *TICK_ARGUMENTS),
+        arguments=(
+            *clock_arguments(cpuinfo.read_text(encoding="ascii", errors="replace")),
+            *TICK_ARGUMENTS,
+            NO_ISOLATION,
+        ),
         is_emulated=True,
     )
