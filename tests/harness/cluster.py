@@ -191,6 +191,7 @@ def running_cluster(
     system: Path | None = None,
     images: Path | None = None,
     stamp: Path | None = None,
+    configs: ConfigOptions | None = None,
     bootstrap: bool = True,
 ) -> Generator[Cluster]:
     """A cluster for as long as the context is open."""
@@ -208,7 +209,7 @@ def running_cluster(
     options = CreateOptions(directory=directory, talosconfig=str(talosconfig), wait=0)
     cluster = Cluster(name, directory, talosconfig)
     try:
-        create_cluster(chosen, ConfigOptions(), options, Silent())
+        create_cluster(chosen, configs or ConfigOptions(), options, Silent())
         if controlplanes and bootstrap:
             eventually("etcd is bootstrapped", cluster.bootstrap)
         for address in cluster.addresses if bootstrap else ():

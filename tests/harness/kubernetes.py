@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.harness.cluster import NODE_TIMEOUT, REPOSITORY, Cluster, eventually, running_cluster
 
+from talos.provision.configs import ConfigOptions
 from talos.system.errors import UserError
 from talos.system.process import CommandResult, run_command
 
@@ -134,11 +135,22 @@ class Kubernetes:
 
 @contextmanager
 def running_kubernetes(
-    folder: Path, *, controlplanes: int, workers: int, images: Path, stamp: Path | None = None
+    folder: Path,
+    *,
+    controlplanes: int,
+    workers: int,
+    images: Path,
+    stamp: Path | None = None,
+    configs: ConfigOptions | None = None,
 ) -> Generator[Kubernetes]:
     """A cluster with Kubernetes for as long as the context is open, once all of it is ready."""
     with running_cluster(
-        folder, controlplanes=controlplanes, workers=workers, images=images, stamp=stamp
+        folder,
+        controlplanes=controlplanes,
+        workers=workers,
+        images=images,
+        stamp=stamp,
+        configs=configs,
     ) as cluster:
         kubernetes = Kubernetes(cluster, folder / "kubeconfig")
         kubernetes.wait_until_ready()

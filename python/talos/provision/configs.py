@@ -7,6 +7,7 @@ from ipaddress import ip_network
 from talos.config import contract
 from talos.config.change.patch import Patch, apply_patches, parse_patch
 from talos.config.check.validate import Mode, check
+from talos.config.contract import Contract
 from talos.config.effective import machine as effective
 from talos.config.generate.config import generate_config, generate_talosconfig, render
 from talos.config.generate.options import GenerateOptions
@@ -26,6 +27,8 @@ kind: TimeSyncConfig
 bootTimeout: 10s
 """
 """Of clusters of machines, whose clocks are those of this machine when they start."""
+HOST_DNS = "machine: {features: {hostDNS: {enabled: true, forwardKubeDNSToHost: true}}}\n"
+"""Of containers, which need it, where the layout of the configs does not have it yet."""
 _TYPES = {Role.CONTROL_PLANE: MachineType.CONTROL_PLANE, Role.WORKER: MachineType.WORKER}
 
 
@@ -33,10 +36,12 @@ _TYPES = {Role.CONTROL_PLANE: MachineType.CONTROL_PLANE, Role.WORKER: MachineTyp
 class ConfigOptions:
     """What the configs shall hold beside what follows from the request.
 
-    An empty ``kubernetes_version`` is that of the cluster's images, else the usual one.
+    ``contract`` is the version of Talos whose layout of configs they have. An empty
+    ``kubernetes_version`` is that of the cluster's images, else the usual one.
     ``registry_mirrors`` are texts ``registry=url``; the cluster's own mirror comes after them.
     """
 
+    contract: Contract = contract.CURRENT
     kubernetes_version: str = ""
     registry_mirrors: Sequence[str] = ()
     patches: Sequence[Patch] = ()
@@ -55,7 +60,7 @@ class Generated:
 
 def generate_configs(request: ClusterRequest, chosen: ConfigOptions) -> Generated:
     """Fresh secrets and a config for each role; ConfigError when a patch doesn't fit."""
-    secrets = SecretsBundle.generate()
+    secrets = SecretsBundle.generate(contract=chosen.contract)
     images = read_images(request.images) if request.images else Images((), {})
     # A node asks for the version in its config, so that is the one which the mirror has.
     offered = images.tag_of("kube-apiserver").removeprefix("v")
@@ -73,14 +78,19 @@ def generate_configs(request: ClusterRequest, chosen: ConfigOptions) -> Generate
         ],
         with_cluster_discovery=request.discovery,
         discovery_endpoint=request.discovery_endpoint,
+        contract=chosen.contract,
     )
-    # A machine has a clock of its own, but its network may lead nowhere: the time servers are given a moment.
-    clock = [parse_patch(CLOCK, source="clock")] if request.nodes[0].disks else []
+    needed: list[Patch] = []
+    if request.nodes[0].disks:
+        # A machine has a clock of its own, but its network may lead nowhere: time servers get a moment.
+        needed.append(parse_patch(CLOCK, source="clock"))
+    elif chosen.contract < contract.FORWARD_KUBE_DNS:
+        needed.append(parse_patch(HOST_DNS, source="host DNS"))
     own = {Role.CONTROL_PLANE: chosen.control_plane_patches, Role.WORKER: chosen.worker_patches}
     configs: dict[Role, str] = {}
     for role in sorted({node.role for node in request.nodes}, key=lambda role: role.value):
         text = render(generate_config(options, _TYPES[role]), docs=False, examples=False)
-        patches, source = (*clock, *chosen.patches, *own[role]), f"{role.value}.yaml"
+        patches, source = (*needed, *chosen.patches, *own[role]), f"{role.value}.yaml"
         configs[role] = apply_patches(text, patches, source=source) if patches else text
         _check(configs[role], request, source)
     talosconfig = generate_talosconfig(options)

@@ -8,7 +8,7 @@ from talos.config.change.patch import parse_patch
 from talos.config.documents.network.time_sync import TimeSyncConfig
 from talos.config.problem import ConfigError
 from talos.config.read.loader import load
-from talos.provision.cluster import Disk, Provider
+from talos.provision.cluster import Disk, Provider, Role
 from talos.provision.configs import ConfigOptions, generate_configs
 from talos.provision.plan import ClusterOptions, make_request
 from talos.system.errors import UserError
@@ -35,6 +35,13 @@ def test_a_version_that_nodes_would_refuse_is_refused_at_once() -> None:
     request = make_request(ClusterOptions(image=Path("image")))
     with pytest.raises(ConfigError, match=r"Kubernetes 1\.20 is not supported by this version"):
         generate_configs(request, ConfigOptions(kubernetes_version="1.20.0"))
+
+
+def test_configs_have_the_layout_of_a_version() -> None:
+    request = make_request(ClusterOptions(image=Path("image"), workers=1))
+    for node in generate_configs(request, ConfigOptions(contract=(1, 0))).request.nodes:
+        assert "kind:" not in node.config, "there were no documents of kinds"
+        assert load(node.config).machine_type.is_control_plane is (node.role is Role.CONTROL_PLANE)
 
 
 @pytest.mark.parametrize("subnet", ["10.244.7.0/24", "10.100.0.0/16"])

@@ -14,6 +14,7 @@ from talos.talosctl.cli.command import Command, Invocation, Lazy
 from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.commands.cluster_kubernetes import bring_up_with_kubernetes
 from talos.talosctl.commands.cluster_options import (
+    LATEST,
     NODE_FLAGS,
     check_local,
     make_config_options,
@@ -97,6 +98,11 @@ FLAGS = (
     ),
     Flag(name="subnet", default="10.5.0.0/24", help="the cluster's subnet; the host has its first address"),
     Flag(name="disk", default="6GiB", help="the size of each node's disk, which takes room as it fills"),
+    Flag(
+        name="talos-version",
+        default=LATEST,
+        help="the version of Talos whose layout the configs have; what runs is the image's, always",
+    ),
     Flag(name="wait-timeout", type=Type.DURATION, default=WAIT_TIMEOUT, help="how long to wait"),
     Flag(name="exposed-ports", short="p", help="not needed here"),
     Flag(

@@ -23,6 +23,7 @@ from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.change import send_config
 from talos.talosctl.commands.cluster_kubernetes import bring_up_with_kubernetes
 from talos.talosctl.commands.cluster_options import (
+    LATEST,
     NODE_FLAGS,
     check_local,
     make_config_options,
@@ -181,7 +182,7 @@ COMMAND = Command(
         ),
         Flag(name="omni-api-endpoint", help="not possible here"),
         Flag(name="schematic-id", help="not possible here"),
-        Flag(name="talos-version", default="latest", help="the ISO's, always"),
+        Flag(name="talos-version", default=LATEST, help="the ISO's, always"),
     ),
     run=run_create_machines,
 )

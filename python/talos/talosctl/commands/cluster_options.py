@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from talos.config import contract
+from talos.config.contract import parse_contract
 from talos.provision.cluster import Disk, Provider, Role
 from talos.provision.configs import ConfigOptions
 from talos.provision.plan import ClusterOptions, parse_flag_size
@@ -18,6 +19,8 @@ from talos.talosctl.output import console
 
 IMAGES_VARIABLE = "TALOS_IMAGES"
 DEFAULT_NAME = "talos-default"
+LATEST = "latest"
+"""The version of Talos that stands for this one."""
 
 
 def check_local(flags: Flags) -> None:
@@ -85,7 +88,9 @@ def make_config_options(flags: Flags) -> ConfigOptions:
     chosen = flags.text("kubernetes-version") if flags.is_given("kubernetes-version") else ""
     if chosen:
         parse(chosen, "--kubernetes-version")
+    version = flags.text("talos-version")
     return ConfigOptions(
+        contract=contract.CURRENT if version == LATEST else parse_contract(version),
         kubernetes_version=chosen.removeprefix("v"),
         registry_mirrors=flags.texts("registry-mirror"),
         patches=parse_patches(flags.texts("config-patch")),
