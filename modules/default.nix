@@ -109,7 +109,7 @@ rec {
     inherit layer;
   };
 
-  # What the kernel unpacks: the early init, which checks and mounts the system image that is with it.
+  # What the kernel unpacks: the early init, the system image that it mounts, and the image's hash tree.
   initramfs = makeInitramfs squashfs;
 
   makeInitramfs = image: build {

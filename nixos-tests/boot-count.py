@@ -17,18 +17,18 @@ from driver.scenarios import (
     start_installed,
     wait_for_installed,
 )
+from driver.system_image import find_root
 from driver.tiny_kernel import make_kernel
 from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "base-installed")
 NODES = {"node": replace(UPGRADED, disks={"system": Disk(size="8G", recorded=True)})}
 OLD, NEW = "v1.15.0-alpha.0 in A", "v1.15.1 in B"
-REASON = (
-    r"slot B did not come up in 3 starts: kernel panic: Attempted to kill init! .*system image is corrupt"
-)
+CORRUPT = r"kernel panic: dm-verity device corrupted, after: verity: .*data block \d+ is corrupted"
+REASON = f"slot B did not come up in 3 starts: {CORRUPT}"
 STARTED = re.compile(r"BOOT_IMAGE=/([AB])/vmlinuz ")
-PLACE = 30 << 20
-"""Within an initramfs: its system image is there."""
+BLOCK = 4096
+"""Bytes. A whole one is overwritten."""
 
 
 def wait_for_count(node: Machine, boot: BootDisk, count: str) -> None:
@@ -68,15 +68,17 @@ def test(world: World) -> None:
     node.crash()
 
     world.section("a default whose initramfs has become unreadable: the other slot is started and kept")
-    data = releases.initramfs("v1.15.1").read_bytes()[PLACE : PLACE + 4096]
-    assert damage(path, data, start=boot.find_place("B/initramfs") + PLACE, size=4096) == 1
+    initramfs = releases.initramfs("v1.15.1").read_bytes()
+    place = find_root(initramfs) // BLOCK * BLOCK
+    block = initramfs[place : place + BLOCK]
+    assert damage(path, block, start=boot.find_place("B/initramfs") + place, size=BLOCK) == 1
     with node.console.expect("Kernel panic"):
         node.start()
         node.wait_for_console_text("the upgrade to v1.15.1 was reverted", UPGRADE_TIMEOUT)
     wait_for_installed(node)
     assert read_version(node) == OLD
     check_diagnostic(node, REASON)
-    check_crash(node, "system image is corrupt")
+    check_crash(node, "dm-verity device corrupted")
     wait_for_count(node, boot, "")
     assert boot.find_start() == Start(first="A", second="B")
     node.crash()

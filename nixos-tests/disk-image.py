@@ -19,8 +19,8 @@ BLANK = Disk(size="1G", bus="nvme")
 NODES = {"node": Node(boot="bios", disks={"system": IMAGE, "one": BLANK, "two": BLANK})}
 TAG = "0x0c"
 KEPT = "kept over restarts"
-IMAGE_DIGEST = "/usr/install/rootfs.sqsh.sha256"
-"""Of the system image, which the early init has just compared with it."""
+ROOT_HASH = "/usr/install/rootfs.roothash"
+"""Of the system image, with which the kernel compares what it reads of that."""
 
 
 def test(world: World) -> None:
@@ -42,7 +42,7 @@ def test(world: World) -> None:
     node.talosctl("meta", "write", TAG, KEPT)
     before = node.boot_id()
     machine_id = node.talosctl("read", "/etc/machine-id").stdout
-    image = node.talosctl("read", IMAGE_DIGEST).stdout
+    image = node.talosctl("read", ROOT_HASH).stdout
     log = read_log(node)
 
     world.section("a partition and a whole disk for a user, at once; a disk that is in use is refused")
@@ -58,7 +58,7 @@ def test(world: World) -> None:
     wait_for_installed(node)
     assert node.boot_id() != before
     assert node.talosctl("read", "/etc/machine-id").stdout == machine_id
-    assert node.talosctl("read", IMAGE_DIGEST).stdout == image
+    assert node.talosctl("read", ROOT_HASH).stdout == image
     assert read_log(node) == log, "what was in /var is lost"
     assert KEPT in node.talosctl("get", "metakeys", "-o", "yaml").stdout
     node.wait_until("the user's volumes are there again", lambda: check_user_volumes(node))

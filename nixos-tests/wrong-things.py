@@ -1,32 +1,37 @@
 """What is wrong with an image or its arguments is one clear line on the console, and nothing goes on."""
 
 from dataclasses import replace
-from pathlib import Path
 
+from driver.disks import add_to_initramfs
 from driver.node import Node
+from driver.system_image import flip_bit
 from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline")
 NODES = {"node": Node()}
 
 
-def damage(initramfs: Path, copy: Path) -> Path:
-    """Change one byte in the middle: that is in the system image."""
-    data = bytearray(initramfs.read_bytes())
-    data[len(data) // 2] ^= 0xFF
-    copy.write_bytes(data)
-    return copy
-
-
 def test(world: World) -> None:
     node = world["node"]
     plain = node.node
 
-    world.section("a damaged system image")
-    node.initramfs = damage(world.assets.path("initramfs"), world.folder / "damaged")
+    initramfs, copy = world.assets.path("initramfs"), world.folder / "damaged"
+
+    world.section("a flipped bit in the system image")
+    copy.write_bytes(flip_bit(initramfs.read_bytes()))
+    node.initramfs = copy
     with node.console.expect("Kernel panic"):
         node.start()
-        node.wait_for_console_text("digest")
+        node.wait_for_console_text(r"verity: 7:0: data block \d+ is corrupted")
+        node.wait_for_console_text("Kernel panic - not syncing: dm-verity device corrupted")
+        node.crash()
+
+    world.section("another root hash than the system image's")
+    node.initramfs = add_to_initramfs(initramfs, copy, "rootfs.roothash", b"0" * 64 + b"\n")
+    with node.console.expect("Kernel panic"):
+        node.start()
+        node.wait_for_console_text(r"/rootfs\.sqsh does not match the root hash 0{64}")
+        node.wait_for_console_text("the system image is corrupt; boot the other slot or install again")
         node.wait_for_console_text("Kernel panic")
         node.crash()
     node.initramfs = None

@@ -24,7 +24,7 @@ let
     images = "the container images of local clusters without Kubernetes";
     images-all = "the container images of Kubernetes, etcd, CoreDNS and flannel";
     images-previous = "the container images of Kubernetes' minor version before";
-    init = "the early init, which checks and mounts the system image";
+    init = "the early init, which maps and mounts the system image";
     initramfs = "what the kernel unpacks: early init and system image";
     intel-ucode = "a system extension: microcode for Intel's processors";
     iso = "an ISO for BIOS and UEFI";

@@ -1,17 +1,15 @@
 /*
- * The first program the kernel runs, from the initramfs: checks the system image and the extensions that are with it,
- * mounts them and hands over to the real PID 1.  Whatever fails is said on the console and ends in a kernel panic,
- * which reboots into the previous system when this one was on trial.
+ * The first program the kernel runs, from the initramfs: mounts the system image and the extensions that are with it, so
+ * that the kernel compares what is read of them with their root hashes, and hands over to the real PID 1.  Whatever fails
+ * is said on the console and ends in a kernel panic, which reboots into the previous system when this one was on trial.
  */
-#include "sha256.h"
+#include "console.h"
+#include "verity.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/loop.h>
 #include <linux/watchdog.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
@@ -19,41 +17,16 @@
 #include <unistd.h>
 
 #define IMAGE "/rootfs.sqsh"
-#define DIGEST "/rootfs.sqsh.sha256" /* 64 hexadecimal digits */
+#define ROOT_HASH "/rootfs.roothash" /* 64 hexadecimal digits */
 #define EXTENSIONS "/extensions"
-#define DIGESTS EXTENSIONS "/sha256sums" /* a line for each extension: digest, two blanks, name of its image */
+#define ROOT_HASHES EXTENSIONS "/roothashes" /* a line for each extension: root hash, two blanks, name of its image */
 #define LAYERS "/layers"
 #define MAX_EXTENSIONS 32
 #define ROOT "/root"
 #define INSTALL ROOT "/usr/install" /* what this system came from, for installations to a disk */
-#define PREFIX "[talos] [initramfs] "
 #define TRIAL "talos.trial" /* the argument of a system that the boot loader starts once */
 #define TRIAL_TIMEOUT 60    /* seconds until PID 1 has to give the watchdog its own time-out */
 #define WATCHDOGS 8
-
-/* One line of the kernel log; the console shows it because its level is "error". */
-static void say(const char *format, ...)
-{
-	char line[512];
-	va_list arguments;
-	int kmsg = open("/dev/kmsg", O_WRONLY | O_CLOEXEC);
-	int size = snprintf(line, sizeof(line), "<3>" PREFIX);
-
-	va_start(arguments, format);
-	vsnprintf(line + size, sizeof(line) - size, format, arguments);
-	va_end(arguments);
-	if (kmsg < 0 || write(kmsg, line, strlen(line)) < 0)
-		fprintf(stderr, "%s\n", line + 3);
-	if (kmsg >= 0)
-		close(kmsg);
-}
-
-/* The kernel panics when its first process ends; the message stands right above it. */
-static _Noreturn void fail(const char *what)
-{
-	say("%s: %s", what, errno ? strerror(errno) : "refused");
-	exit(1);
-}
 
 static void make_folder(const char *path)
 {
@@ -127,101 +100,50 @@ static void check_processor(void)
 	}
 }
 
-static void read_digest(char expected[2 * SHA256_DIGEST + 1])
+static void read_root_hash(char root_hash[ROOT_HASH_DIGITS + 1])
 {
-	FILE *file = fopen(DIGEST, "re");
+	FILE *file = fopen(ROOT_HASH, "re");
 
 	if (!file)
-		fail("the digest of the system image, " DIGEST);
+		fail("the root hash of the system image, " ROOT_HASH);
 	errno = 0;
-	if (fscanf(file, "%64[0-9a-f]", expected) != 1 || strlen(expected) != 2 * SHA256_DIGEST)
-		fail("the digest of the system image, " DIGEST ", is not 64 hexadecimal digits");
+	if (fscanf(file, "%64[0-9a-f]", root_hash) != 1 || strlen(root_hash) != ROOT_HASH_DIGITS)
+		fail("the root hash of the system image, " ROOT_HASH ", is not 64 hexadecimal digits");
 	fclose(file);
 }
 
-static void check_image(int image, const char *path, const char *expected)
+static void mount_image(const char *path, const char *root_hash, const char *target)
 {
-	static uint8_t buffer[1 << 20];
-	char found[2 * SHA256_DIGEST + 1];
-	uint8_t digest[SHA256_DIGEST];
-	struct sha256 hash;
-	ssize_t size;
+	char device[DEVICE_PATH];
 
-	sha256_begin(&hash);
-	while ((size = read(image, buffer, sizeof(buffer))) > 0)
-		sha256_add(&hash, buffer, size);
-	if (size < 0)
-		fail(path);
-	sha256_end(&hash, digest);
-	for (int i = 0; i < SHA256_DIGEST; i++)
-		sprintf(found + 2 * i, "%02x", digest[i]);
-	if (strcmp(found, expected) != 0) {
-		say("%s has the digest %s, expected %s", path, found, expected);
-		errno = 0;
-		fail("the system image is corrupt; boot the other slot or install again");
-	}
-}
-
-/* Mounts an image by a free loop device; the kernel lets go of the device when the mount ends. */
-static void attach_image(int image, const char *target)
-{
-	struct loop_config config = {
-		.fd = image,
-		.info.lo_flags = LO_FLAGS_READ_ONLY | LO_FLAGS_AUTOCLEAR,
-	};
-	int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
-	int number = control < 0 ? -1 : ioctl(control, LOOP_CTL_GET_FREE);
-	char device[32];
-	int loop;
-
-	if (number < 0)
-		fail("/dev/loop-control");
-	snprintf(device, sizeof(device), "/dev/loop%d", number);
-	loop = open(device, O_RDONLY | O_CLOEXEC);
-	if (loop < 0 || ioctl(loop, LOOP_CONFIGURE, &config) < 0)
-		fail(device);
-	close(control);
-	make_folder(target);
-	if (mount(device, target, "squashfs", MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0)
-		fail(target);
-	close(loop); /* only now: closing the last user earlier would clear the device */
-}
-
-static void mount_image(const char *path, const char *expected, const char *target)
-{
-	int image = open(path, O_RDONLY | O_CLOEXEC);
-
-	if (image < 0)
-		fail(path);
-	check_image(image, path, expected);
-	attach_image(image, target);
-	close(image);
+	open_verity(path, root_hash, device);
+	mount_or_fail(device, target, "squashfs", MS_RDONLY | MS_NOSUID | MS_NODEV);
 }
 
 /*
  * The layers of one overlay without an upper one, so it can't be written to.  The system image is the topmost: whatever
  * an extension holds, no file of the system is replaced or hidden by it.
  */
-static void mount_layers(FILE *digests, const char *expected)
+static void mount_layers(FILE *root_hashes, const char *system)
 {
-	char options[1024] = "lowerdir=" LAYERS "/system", digest[2 * SHA256_DIGEST + 1], name[96];
+	char options[1024] = "lowerdir=" LAYERS "/system", root_hash[ROOT_HASH_DIGITS + 1], name[96];
 	char path[128], target[32];
 	int count = 0, found;
 
 	make_folder(LAYERS);
-	mount_image(IMAGE, expected, LAYERS "/system");
+	mount_image(IMAGE, system, LAYERS "/system");
 	errno = 0;
-	while ((found = fscanf(digests, "%64[0-9a-f]  %95[a-z0-9.-]\n", digest, name)) == 2) {
-		if (count == MAX_EXTENSIONS || strlen(digest) != 2 * SHA256_DIGEST)
-			fail(DIGESTS);
+	while ((found = fscanf(root_hashes, "%64[0-9a-f]  %95[a-z0-9.-]\n", root_hash, name)) == 2) {
+		if (count == MAX_EXTENSIONS || strlen(root_hash) != ROOT_HASH_DIGITS)
+			fail(ROOT_HASHES);
 		snprintf(path, sizeof(path), EXTENSIONS "/%s", name);
 		snprintf(target, sizeof(target), LAYERS "/%d", count++);
-		mount_image(path, digest, target);
+		mount_image(path, root_hash, target);
 		strcat(strcat(options, ":"), target);
 		errno = 0;
 	}
-	if (found != EOF || ferror(digests))
-		fail(DIGESTS);
+	if (found != EOF || ferror(root_hashes))
+		fail(ROOT_HASHES);
 	if (mount("overlay", ROOT, "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV, options) < 0)
 		fail("the overlay of the system image and its extensions");
 	/* The overlay holds on to them. */
@@ -231,21 +153,21 @@ static void mount_layers(FILE *digests, const char *expected)
 
 static void mount_system(void)
 {
-	char expected[2 * SHA256_DIGEST + 1] = "";
-	FILE *digests = fopen(DIGESTS, "re");
+	char root_hash[ROOT_HASH_DIGITS + 1] = "";
+	FILE *root_hashes = fopen(ROOT_HASHES, "re");
 
-	read_digest(expected);
+	read_root_hash(root_hash);
 	make_folder(ROOT);
-	if (digests) {
-		mount_layers(digests, expected);
-		fclose(digests);
+	if (root_hashes) {
+		mount_layers(root_hashes, root_hash);
+		fclose(root_hashes);
 	} else {
-		mount_image(IMAGE, expected, ROOT);
+		mount_image(IMAGE, root_hash, ROOT);
 	}
 }
 
 /*
- * Nothing else is as sure to be this very release: an installer copies the image and its digest from here, and the
+ * Nothing else is as sure to be this very release: an installer copies the image and its hashes from here, and the
  * kernel if the boot loader added it to the initramfs.  This costs no memory, the image's pages are in use anyway.
  */
 static void bind_initramfs(void)
@@ -254,6 +176,13 @@ static void bind_initramfs(void)
 
 	if (mount("/", INSTALL, NULL, MS_BIND, NULL) < 0 || mount(NULL, INSTALL, NULL, MS_REMOUNT | MS_BIND | flags, NULL) < 0)
 		fail(INSTALL);
+}
+
+/* Processors have their microcode before the first program runs, and an installer has it from its extension. */
+static void drop_microcode(void)
+{
+	unlink("/kernel/x86/microcode/GenuineIntel.bin");
+	unlink("/kernel/x86/microcode/AuthenticAMD.bin");
 }
 
 static void switch_root(void)
@@ -280,6 +209,7 @@ int main(void)
 	if (is_on_trial())
 		arm_watchdog();
 	check_processor();
+	drop_microcode();
 	mount_system();
 	bind_initramfs();
 	switch_root();

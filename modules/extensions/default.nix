@@ -12,7 +12,7 @@ let
   };
 in
 rec {
-  # The folder with each layer, their digests and extensions.yaml.
+  # The folder with each layer and its hash tree, lists of their hashes, and extensions.yaml.
   layers = compose "extensions" [ ];
 
   # The same as an archive for the end of an initramfs.

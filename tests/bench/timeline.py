@@ -10,7 +10,7 @@ WIDTH = 50
 """Columns of the longest bar."""
 MILESTONES = (
     ("kernel: hardware, drivers", r"Run /init as init process"),
-    ("early init: digest, mount", r"loop0: detected capacity change"),
+    ("early init: dm-verity, mount", r"device-mapper: verity: sha256 using"),
     ("Python and its first modules", r"\[talos\].* begins$"),
     ("shared modules, State, groups", r"sequence initialize: started"),
     ("networkd runs", r"service\[networkd\]\(Running\): Process started"),

@@ -11,6 +11,7 @@ from tests.harness.cluster import image, image_archives
 from tests.harness.squashfs import Tree, make_squashfs
 
 from talos.extensions.manifest import LAYERS, Extension, Layer, format_layers
+from talos.system.block.verity import make_tree
 from talos.system.files import hash_file
 from talos.upgrade.release.archive import REPOSITORY, add_signature, write_archive
 from talos.upgrade.release.features import list_features
@@ -114,7 +115,7 @@ class Releases:
         files["vmlinuz"].write_bytes(b"no node of a container has a kernel of its own")
         files["cmdline"].write_text("pti=on\n")
         with files["initramfs"].open("wb") as out:
-            out.writelines(read_initramfs(files["vmlinuz"], squashfs))
+            out.writelines(read_initramfs(files["vmlinuz"], squashfs, make_tree(squashfs)))
             out.writelines(read_folder(make_extensions(folder / EXTENSIONS, extensions), EXTENSIONS))
             out.write(self.stamp(version).read_bytes())
         return files

@@ -22,14 +22,17 @@ from talos.extensions.manifest import (
     parse_manifest,
 )
 from talos.extensions.service import DEFINITIONS, ROOTS, SUFFIX, parse_service
+from talos.system.block.verity import find_tree, make_tree
 from talos.system.errors import UserError
 from talos.system.files import hash_file
 from talos.system.process import run_command
 
 ROOTFS = "rootfs"
 SYSTEM = "the system"
+ROOT_HASHES = "roothashes"
+"""What the early init has the kernel compare the layers with: of their hash trees, which lie beside them."""
 DIGESTS = "sha256sums"
-"""What the early init checks the layers with, as sha256sum writes it."""
+"""What nodes that are containers compare the layers with, as sha256sum writes it."""
 ALLOWED = ("usr/local", "usr/lib/firmware")
 """Where extensions may have files; upstream's other places have no reader here."""
 LINKS = {"lib": "usr/lib"}
@@ -105,15 +108,20 @@ def make_squashfs(tree: Path, out: Path) -> None:
 
 
 def make_layers(folders: Sequence[Folder], out: Path, scratch: Path, pack: Pack = make_squashfs) -> None:
-    """Write the layer of each extension, their digests and ``extensions.yaml``."""
+    """Write the layer of each extension with its hash tree, their hashes and ``extensions.yaml``."""
     layers: list[Layer] = []
+    roots = ""
     for number, folder in enumerate(folders):
         layer = Layer(image=f"{number:03}.{folder.extension.name}.sqsh", extension=folder.extension)
         tree = scratch / layer.image
         copy_files(folder, tree)
         pack(tree, out / layer.image)
+        hashes = make_tree(out / layer.image)
+        find_tree(out / layer.image).write_bytes(hashes.data)
+        roots += f"{hashes.root}  {layer.image}\n"
         layers.append(layer)
     digests = [f"{hash_file(out / layer.image)}  {layer.image}\n" for layer in layers]
+    (out / ROOT_HASHES).write_text(roots, encoding="ascii")
     (out / DIGESTS).write_text("".join(digests), encoding="ascii")
     (out / LAYERS).write_text(format_layers(layers), encoding="utf-8")
 

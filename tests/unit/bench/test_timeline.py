@@ -4,7 +4,7 @@ from tests.bench.timeline import draw, parse_log
 
 LOG = """\
 [    4.196068] Run /init as init process
-[    5.145862] loop0: detected capacity change from 0 to 116672
+[    5.145862] device-mapper: verity: sha256 using "sha256-ni"
 [    9.853748] [talos] 2026-11-21T08:58:58.888Z Talos v1.15.0 begins
 firmware says something
 [   20.000000] [talos] 2026-11-21T08:59:10.955Z service[apid](Running): Health check successful

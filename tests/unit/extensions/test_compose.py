@@ -7,6 +7,7 @@ import pytest
 
 from talos.extensions.compose import Folder, check_folders, copy_files, make_layers, read_base, read_folder
 from talos.extensions.manifest import parse_layers
+from talos.system.block.verity import BLOCK, make_tree
 from talos.system.errors import UserError
 
 MANIFEST = 'version: v1alpha1\nmetadata: {{name: {name}, version: "1", author: me, description: it{more}}}\n'
@@ -31,7 +32,8 @@ def make(folder: Path, name: str, *files: str, more: str = "") -> Path:
 
 def write_list(tree: Path, out: Path) -> None:
     """In the place of a squashfs."""
-    out.write_text(" ".join(str(path.relative_to(tree)) for path in sorted(tree.rglob("*"))))
+    text = " ".join(str(path.relative_to(tree)) for path in sorted(tree.rglob("*")))
+    out.write_text(text.ljust(BLOCK))
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def base(tmp_path: Path) -> Folder:
     return read_base(tmp_path / "base")
 
 
-def test_layers_have_their_digests_and_files(tmp_path: Path, base: Folder) -> None:
+def test_layers_have_their_hashes_and_files(tmp_path: Path, base: Folder) -> None:
     one = make(
         tmp_path,
         "one",
@@ -61,11 +63,17 @@ def test_layers_have_their_digests_and_files(tmp_path: Path, base: Folder) -> No
     make_layers(folders, out, scratch, write_list)
     layers = parse_layers((out / "extensions.yaml").read_text())
     assert [layer.image for layer in layers] == ["000.one.sqsh", "001.two.sqsh"]
-    assert (out / "001.two.sqsh").read_text() == "usr usr/local usr/local/bin usr/local/bin/b"
+    assert (out / "001.two.sqsh").read_text().rstrip() == "usr usr/local usr/local/bin usr/local/bin/b"
     lines = [
         f"{hashlib.sha256((out / layer.image).read_bytes()).hexdigest()}  {layer.image}" for layer in layers
     ]
     assert (out / "sha256sums").read_text().splitlines() == lines
+    trees = [make_tree(out / layer.image) for layer in layers]
+    assert [(out / name).read_bytes() for name in ("000.one.verity", "001.two.verity")] == [
+        tree.data for tree in trees
+    ]
+    lines = [f"{tree.root}  {layer.image}" for tree, layer in zip(trees, layers, strict=True)]
+    assert (out / "roothashes").read_text().splitlines() == lines
     copy_files(folders[0], tmp_path / "tree")
     assert (tmp_path / "tree/usr/lib/firmware/f").is_file()  # /lib is a link on nodes
     assert (tmp_path / "tree/usr/local/bin/a").stat().st_mode & 0o777 == 0o755

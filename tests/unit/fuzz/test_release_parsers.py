@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.unit.upgrade.release.releases import CONTENT, Tar, make_document
 
 from talos.system.block.meta import COPY, make_meta, parse_meta
+from talos.system.block.verity import HashTree
 from talos.system.errors import UserError
 from talos.system.version import parse_os_release
 from talos.upgrade.release.archive import MANIFEST, read_annotations
@@ -97,7 +98,7 @@ def test_an_initramfs(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(name.encode() * 100)
     (tmp_path / "release").mkdir()
     (tmp_path / "release/os-release").write_text("ID=talos\n")
-    archive = b"".join(read_initramfs(tmp_path / "init", tmp_path / "image"))
+    archive = b"".join(read_initramfs(tmp_path / "init", tmp_path / "image", HashTree("0" * 64, b"tree")))
     release = b"".join(read_folder(tmp_path / "release", RELEASE))
     check_parser(Parser(parse=_read_cpio, seeds=[archive + bytes(8) + release, release]))
 

@@ -6,17 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from talos.system.block.verity import HashTree, find_tree, make_tree
 from talos.system.errors import UserError
 from talos.system.files import hash_file, read_pieces
 from talos.upgrade.release.initramfs import (
-    DIGEST,
-    DIGESTS,
     EXTENSIONS,
     FIRMWARE,
     IMAGE,
     INIT,
     RELEASE,
+    ROOT_HASH,
+    ROOT_HASHES,
     SHOWN,
+    TREE,
     read_digests,
     read_folder,
     read_initramfs,
@@ -63,7 +65,7 @@ class Source(Protocol):
         ...
 
     def check(self) -> None:
-        """Compare it with the digests that came with it. UserError when they differ."""
+        """Compare it with the hashes that came with it. UserError when they differ."""
         ...
 
 
@@ -92,7 +94,8 @@ class RunningSystem:
     def read_initramfs(self) -> Iterator[bytes]:
         """The very bytes of the release."""
         yield from read_microcode(self.firmware)
-        yield from read_initramfs(self.directory / INIT, self.directory / IMAGE)
+        tree = self._read_tree(IMAGE, self._read(ROOT_HASH))
+        yield from read_initramfs(self.directory / INIT, self.directory / IMAGE, tree)
         for name in (EXTENSIONS, RELEASE):
             yield from read_folder(self.directory / name, name)
 
@@ -104,27 +107,31 @@ class RunningSystem:
         return digest.hexdigest()
 
     def check(self) -> None:
-        """As early init did, against the medium that it was started from."""
-        wanted = {IMAGE: (self.directory / DIGEST).read_text(encoding="ascii").strip()}
-        digests = self.directory / EXTENSIONS / DIGESTS
-        if digests.is_file():
-            lines = read_digests(digests.read_text(encoding="ascii"))
-            wanted |= {f"{EXTENSIONS}/{name}": digest for name, digest in lines.items()}
-        for name, digest in wanted.items():
-            found = hash_file(self.directory / name)
-            if found != digest:
+        """The images as a whole: of a system that runs, only what is read was compared."""
+        roots = {IMAGE: self._read(ROOT_HASH)}
+        if (self.directory / EXTENSIONS).is_dir():
+            lines = read_digests(self._read(f"{EXTENSIONS}/{ROOT_HASHES}"))
+            roots |= {f"{EXTENSIONS}/{name}": root for name, root in lines.items()}
+        for name, root in roots.items():
+            if make_tree(self.directory / name) != self._read_tree(name, root):
                 raise UserError(
-                    f"has the digest {found}, expected {digest}",
+                    "does not match its root hash and hash tree",
                     where=str(self.directory / name),
                     hint="boot from an undamaged medium",
                 )
+
+    def _read(self, name: str) -> str:
+        return (self.directory / name).read_text(encoding="ascii").strip()
+
+    def _read_tree(self, image: str, root: str) -> HashTree:
+        return HashTree(root, find_tree(self.directory / image).read_bytes())
 
 
 def load_source(
     version: str, directory: Path = SHOWN, boot: Path = BOOT_DIRECTORY, firmware: Path = FIRMWARE
 ) -> RunningSystem:
     """The system that runs; UserError when it was not started from an initramfs that is still there."""
-    for name in (INIT, IMAGE, DIGEST):
+    for name in (INIT, IMAGE, TREE, ROOT_HASH):
         if not (directory / name).is_file():
             raise UserError(
                 f"{directory / name} is missing", where="install", hint="boot from an ISO or by PXE"

@@ -1,4 +1,4 @@
-"""The archive that the kernel unpacks: the early init, the system image and its digest.
+"""The archive that the kernel unpacks: the early init, the system image, its hash tree and digests.
 
 The build and the installer call the same functions, so a machine that was booted from anywhere writes
 the very bytes of the release to its disk. Format: cpio "newc", ``Documentation/driver-api/early-userspace``.
@@ -15,16 +15,22 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from talos.system.block.verity import HashTree
 from talos.system.files import hash_file, read_pieces
 
 INIT = "init"
 IMAGE = "rootfs.sqsh"
+TREE = "rootfs.verity"
+ROOT_HASH = "rootfs.roothash"
+"""Of the system image's hash tree: with it the kernel compares what is read of the image."""
 DIGEST = "rootfs.sqsh.sha256"
+"""Of the whole image, for nodes that are containers."""
 SHOWN = Path("/usr/install")
 """Where a node sees what it was started from, as early init unpacked it."""
 EXTENSIONS = "extensions"
-"""The extensions' images, their list, and the digests that the early init checks."""
+"""The extensions' images with their hash trees, and lists: of them, of root hashes, of digests."""
 LAYERS = "extensions.yaml"
+ROOT_HASHES = "roothashes"
 DIGESTS = "sha256sums"
 RELEASE = "release"
 """The release's identity: ``os-release``, and ``keys/`` with the keys of releases that it accepts."""
@@ -47,14 +53,14 @@ HEADER = 110
 """Bytes before a member's name: the magic, and thirteen fields of eight hexadecimal digits."""
 
 
-def read_initramfs(init: Path, image: Path) -> Iterator[bytes]:
-    """The archive in pieces: the same ones for the same two files."""
+def read_initramfs(init: Path, image: Path, tree: HashTree) -> Iterator[bytes]:
+    """The archive in pieces: the same ones for the same two files. ``tree`` is the image's."""
     yield from _add("dev", stat.S_IFDIR | 0o755, 0)
     yield from _add_file(INIT, 0o755, init)
     yield from _add_file(IMAGE, 0o444, image)
-    digest = hash_file(image).encode() + b"\n"
-    yield from _add(DIGEST, stat.S_IFREG | 0o444, len(digest))
-    yield digest + _padding(len(digest))
+    yield from _add_content(TREE, tree.data)
+    yield from _add_content(ROOT_HASH, f"{tree.root}\n".encode())
+    yield from _add_content(DIGEST, f"{hash_file(image)}\n".encode())
     yield from _add(TRAILER, 0, 0)
 
 
@@ -113,6 +119,11 @@ def _add_file(name: str, mode: int, path: Path) -> Iterator[bytes]:
     yield from _add(name, stat.S_IFREG | mode, size)
     yield from read_pieces(path)
     yield _padding(size)
+
+
+def _add_content(name: str, data: bytes) -> Iterator[bytes]:
+    yield from _add(name, stat.S_IFREG | 0o444, len(data))
+    yield data + _padding(len(data))
 
 
 def _add(name: str, mode: int, size: int) -> Iterator[bytes]:

@@ -13,12 +13,13 @@ from talos.disks.install.plan import make_plan
 from talos.disks.install.source import load_source
 from talos.system.block.layout import GIB, MIB, SYSTEM, Placed, place_areas
 from talos.system.block.meta import parse_meta
+from talos.system.block.verity import make_tree
 from talos.system.errors import UserError
 from talos.system.files import hash_file
 from talos.upgrade.release.initramfs import read_initramfs
 from talos.upgrade.release.unpack import read_members
 
-from .world import FolderTarget, make_disk, make_job, make_request, make_source
+from .world import FolderTarget, make_disk, make_job, make_request, make_source, write_image
 
 PLACES = {placed.area.label: placed for placed in place_areas(SYSTEM)}
 
@@ -80,7 +81,8 @@ async def test_the_installed_initramfs_is_the_one_the_machine_came_from(tmp_path
     target = FolderTarget(tmp_path / "disk", 10 * GIB)
     await install(target, tmp_path)
     expected = hashlib.sha256()
-    for piece in read_initramfs(tmp_path / "install/init", tmp_path / "install/rootfs.sqsh"):
+    image = tmp_path / "install/rootfs.sqsh"
+    for piece in read_initramfs(tmp_path / "install/init", image, make_tree(image)):
         expected.update(piece)
     assert hash_file(target.root("BOOT") / "A/initramfs") == expected.hexdigest()
 
@@ -123,12 +125,20 @@ async def test_without_a_kernel_nothing_is_touched(tmp_path: Path) -> None:
     assert not target.table
 
 
-async def test_a_damaged_system_image_is_not_installed(tmp_path: Path) -> None:
+def flip_bit(path: Path) -> None:
+    """The last one that counts."""
+    data = bytearray(path.read_bytes())
+    data[len(data.rstrip(b"\0\n")) - 1] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("name", ["rootfs.sqsh", "rootfs.verity", "rootfs.roothash"])
+async def test_a_damaged_system_image_is_not_installed(tmp_path: Path, name: str) -> None:
     target = FolderTarget(tmp_path / "disk", 10 * GIB)
     source = make_source(tmp_path)
-    (tmp_path / "install/rootfs.sqsh").write_bytes(b"hsqs" * 5001)
+    flip_bit(tmp_path / "install" / name)
     job = make_job(target, source, make_disk(size=10 * GIB), make_request())
-    with pytest.raises(UserError, match="has the digest"):
+    with pytest.raises(UserError, match=r"rootfs\.sqsh: does not match its root hash and hash tree"):
         await run_install(job)
     assert not target.table
 
@@ -164,25 +174,27 @@ async def test_a_system_that_was_not_booted_from_an_initramfs(tmp_path: Path) ->
 async def test_the_slot_has_the_extensions_and_the_identity_too(tmp_path: Path) -> None:
     source = make_source(tmp_path / "source")
     before = source.hash_initramfs()
-    for name, text in (("extensions/000.agent.sqsh", "hsqs"), ("release/os-release", "ID=talos")):
-        (source.directory / name).parent.mkdir()
-        (source.directory / name).write_text(text)
-    digest = hash_file(source.directory / "extensions/000.agent.sqsh")
-    (source.directory / "extensions/sha256sums").write_text(f"{digest}  000.agent.sqsh\n")
+    extensions, release = source.directory / "extensions", source.directory / "release"
+    for folder in (extensions, release):
+        folder.mkdir()
+    (release / "os-release").write_text("ID=talos")
+    root = write_image(extensions / "000.agent.sqsh", b"hsqs" * 1024)
+    (extensions / "roothashes").write_text(f"{root}  000.agent.sqsh\n")
     data = b"".join(source.read_initramfs())
     names = [
         b"rootfs.sqsh\0",
         b"extensions\0",
         b"extensions/000.agent.sqsh\0",
-        b"extensions/sha256sums\0",
+        b"extensions/000.agent.verity\0",
+        b"extensions/roothashes\0",
         b"release\0",
     ]
     places = [data.index(name) for name in names]
     assert places == sorted(places)
     assert source.hash_initramfs() != before
     source.check()
-    (source.directory / "extensions/000.agent.sqsh").write_text("altered")
-    with pytest.raises(UserError, match=r"extensions/000\.agent\.sqsh: has the digest"):
+    flip_bit(extensions / "000.agent.verity")
+    with pytest.raises(UserError, match=r"extensions/000\.agent\.sqsh: does not match"):
         source.check()
 
 

@@ -13,7 +13,7 @@ from talos.disks.install.plan import InstallPlan
 from talos.disks.install.request import InstallRequest
 from talos.disks.install.source import RunningSystem, Source, load_source
 from talos.system.block.layout import GIB, Placed, place_areas
-from talos.system.files import hash_file
+from talos.system.block.verity import find_tree, make_tree
 from talos.upgrade.slots.grub.loader import BootImages
 
 BOOT = BootImages(boot=b"\xeb\x63" + b"B" * 510, core=b"C" * 100_000, efi=b"MZ", cmdline="pti=on")
@@ -52,14 +52,21 @@ def make_request(
     )
 
 
+def write_image(path: Path, data: bytes) -> str:
+    """Write an image and its hash tree; its root hash."""
+    path.write_bytes(data)
+    tree = make_tree(path)
+    find_tree(path).write_bytes(tree.data)
+    return tree.root
+
+
 def make_source(folder: Path, *, kernel: bool = True, boot: BootImages = BOOT) -> RunningSystem:
     """A system of a few bytes, as early init shows it."""
     install, loader = folder / "install", folder / "boot"
     install.mkdir(parents=True)
     loader.mkdir()
     (install / "init").write_bytes(b"\x7fELF")
-    (install / "rootfs.sqsh").write_bytes(b"hsqs" * 5000)
-    (install / "rootfs.sqsh.sha256").write_text(hash_file(install / "rootfs.sqsh") + "\n", encoding="ascii")
+    (install / "rootfs.roothash").write_text(write_image(install / "rootfs.sqsh", b"hsqs" * 5120) + "\n")
     if kernel:
         (install / "vmlinuz").write_bytes(b"kernel" * 3000)
     for name, data in (("boot.img", boot.boot), ("core.img", boot.core), ("BOOTX64.EFI", boot.efi)):

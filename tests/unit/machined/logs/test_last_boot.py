@@ -10,6 +10,7 @@ TRIAL = b"[    0.011111] Kernel command line: BOOT_IMAGE=/B/vmlinuz pti=on ramoo
 NORMAL = TRIAL.replace(b" talos.trial", b"")
 PANIC = b"[    2.0] Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000100\n"
 EARLY = b"[    1.9] [talos] [initramfs] the image is corrupt: refused\n"
+CORRUPT = b"[    1.9] device-mapper: verity: 7:0: data block 42 is corrupted\n"
 FATAL = (
     b"[    7.0] [talos] fatal: Traceback (most recent call last):\n"
     b'[    7.0]   File "main.py", line 1\n'
@@ -41,6 +42,14 @@ ORDERLY = b"[   90.1] reboot: Restarting system\n"
             b"",
             False,
             "kernel panic: Attempted to kill init! exitcode=0x00000100, after: the image is corrupt: refused",
+        ),
+        (
+            TRIAL
+            + CORRUPT
+            + PANIC.replace(b"Attempted to kill init! exitcode=0x00000100", b"dm-verity device corrupted"),
+            b"",
+            False,
+            "kernel panic: dm-verity device corrupted, after: verity: 7:0: data block 42 is corrupted",
         ),
         (b"", b"<0>" + PANIC, False, "kernel panic: Attempted to kill init! exitcode=0x00000100"),
         (TRIAL + FATAL, b"", False, "PID 1 failed: ValueError: no such thing"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from talos.system.block.meta import is_meta
+from talos.system.block.verity import HashTree
 from talos.system.errors import UserError
 from talos.system.files import hash_file
 from talos.upgrade.release.initramfs import (
@@ -20,6 +21,8 @@ from talos.upgrade.release.initramfs import (
 from talos.upgrade.slots import folder as slot_folder
 from talos.upgrade.slots.folder import WATCHDOG_TIMEOUT, Boot, SlotFolder
 
+NO_TREE = HashTree("", b"")
+"""Nodes that are containers have no use for one."""
 A, B, TRIAL = Boot("A", is_trial=False), Boot("B", is_trial=False), Boot("B", is_trial=True)
 
 
@@ -47,7 +50,7 @@ def make_initramfs(folder: Path, version: str = "v1.16.0", size: int = 5000) -> 
     init, image = folder / "init", folder / "image"
     init.write_bytes(b"init")
     image.write_bytes(version.encode() * size)
-    return b"".join(read_initramfs(init, image)) + bytes(512) + make_stamp(folder, version)
+    return b"".join(read_initramfs(init, image, NO_TREE)) + bytes(512) + make_stamp(folder, version)
 
 
 def cut(data: bytes, size: int = 777) -> Iterator[bytes]:
