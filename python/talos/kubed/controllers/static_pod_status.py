@@ -43,8 +43,9 @@ class StaticPodStatusController(Controller):
     )
     outputs = (Output(kinds.STATIC_POD_STATUS),)
 
-    def __init__(self, kubelet: KubeletIdentity, log: Log) -> None:
+    def __init__(self, kubelet: KubeletIdentity, log: Log, *, port: int = PORT) -> None:
         self._kubelet = kubelet
+        self._port = port
         self._log = log
         self._connection: HTTPSConnection | None = None
         self._trust: tuple[bytes, ...] = ()
@@ -53,6 +54,12 @@ class StaticPodStatusController(Controller):
 
     async def run(self, runtime: ControllerRuntime) -> None:
         """Look at every change, when the kubelet has joined, and then again and again."""
+        try:
+            await self._follow(runtime)
+        finally:
+            self._close()
+
+    async def _follow(self, runtime: ControllerRuntime) -> None:
         self._began = self._changed_at = trio.current_time()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._follow_identity, runtime)
@@ -108,8 +115,14 @@ class StaticPodStatusController(Controller):
         )
         context = make_context(access)
         context.check_hostname = False  # on this node's own loopback interface, by authorities of one node
+        self._close()
         self._trust = trust
-        self._connection = HTTPSConnection("127.0.0.1", PORT, timeout=TIMEOUT, context=context)
+        self._connection = HTTPSConnection("127.0.0.1", self._port, timeout=TIMEOUT, context=context)
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def _read(self) -> list[Pod]:
         """The static pods; the connection stays open, as making one costs more than all else here."""

@@ -1,6 +1,5 @@
 """What nodes publish, encrypted, read by others, and damaged on the way."""
 
-import os
 from contextlib import suppress
 
 import pytest
@@ -44,7 +43,7 @@ def test_an_endpoint_is_length_message_and_zeros_in_blocks() -> None:
         assert CIPHER.open_endpoint(data) == endpoint
 
 
-@pytest.mark.parametrize("data", [b"", b"x", bytes(12), bytes(28), os.urandom(100), os.urandom(4096)])
+@pytest.mark.parametrize("data", [b"", b"x", bytes(12), bytes(28), bytes(range(100)), bytes(range(256)) * 16])
 def test_garbage_is_refused(data: bytes) -> None:
     with pytest.raises(DamagedError):
         CIPHER.open(data)
@@ -59,7 +58,7 @@ def test_another_cluster_s_data_are_refused() -> None:
         CIPHER.open(bytes(12) + sealed)
 
 
-@pytest.mark.parametrize("data", [b"", b"x" * 15, bytes(16), os.urandom(32)])
+@pytest.mark.parametrize("data", [b"", b"x" * 15, bytes(16), bytes(range(32))])
 def test_garbage_endpoints_never_crash(data: bytes) -> None:
     with suppress(DamagedError):
         assert isinstance(CIPHER.open_endpoint(data), Endpoint)

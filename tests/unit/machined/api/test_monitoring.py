@@ -14,6 +14,7 @@ from talos.api.rpc import Code, RpcError
 from talos.testing.files import MemoryFiles
 
 OWN_EXECUTABLE = str(Path("/proc/self/exe").readlink())
+OWN_ARGS = Path("/proc/self/cmdline").read_text().rstrip("\0").replace("\0", " ")
 
 
 def with_files(caller: Any, contents: dict[str, str | bytes], links: dict[str, str] | None = None) -> Any:
@@ -145,7 +146,7 @@ async def test_processes_of_this_machine(caller: Any) -> None:
     assert own.threads >= 1
     assert own.virtual_memory > own.resident_memory > 1_000_000
     assert own.cpu_time > 0
-    assert "pytest" in own.args
+    assert own.args == OWN_ARGS
     assert own.executable == OWN_EXECUTABLE
 
 
