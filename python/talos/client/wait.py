@@ -1,7 +1,6 @@
 """Waiting for a cluster to follow a change."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 
 from talos.api.rpc import RpcError
@@ -26,7 +25,8 @@ async def wait_until(
 
     ``report`` gets each reason that differs from the one before. UserError with the last, after ``seconds``.
     """
-    end, shown = time.monotonic() + seconds, ""
+    clock = asyncio.get_running_loop().time
+    end, shown = clock() + seconds, ""
     while True:
         try:
             reason = await check()
@@ -36,7 +36,7 @@ async def wait_until(
             reason = error.message
         if not reason:
             return
-        if time.monotonic() > end:
+        if clock() > end:
             raise UserError(f"{reason}, after {seconds:g} s", where=what, hint=hint)
         if report is not None and reason != shown:
             report(reason)

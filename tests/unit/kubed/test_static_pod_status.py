@@ -2,7 +2,7 @@
 
 import json
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -89,11 +89,11 @@ class Node(ThreadingHTTPServer):
             self.state,
             kinds.STATIC_POD_STATUS,
             "kube-system/server",
-            lambda found: found is not None and found.metadata.annotations[POD_UID] == uid,
+            lambda found: found.metadata.annotations[POD_UID] == uid,
         )
 
     @asynccontextmanager
-    async def controller(self) -> AsyncIterator[None]:
+    async def controller(self) -> AsyncGenerator[None]:
         """Run it on a control plane node; nothing waits for the next poll."""
         pair = self.cluster.issue(common_name="kube-apiserver", usages=Usage.CLIENT)
         client = PEMEncodedCertificateAndKey(crt=pair.crt, key=pair.key)

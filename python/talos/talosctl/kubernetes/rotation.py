@@ -68,7 +68,15 @@ def make_kubernetes_authority() -> PemPair:
 class KubernetesRotation:
     """One rotation. Errors are UserError, RpcError, KubernetesError."""
 
-    def __init__(self, options: RotationOptions, session: Session, new: PemPair) -> None:
+    def __init__(
+        self,
+        options: RotationOptions,
+        session: Session,
+        new: PemPair,
+        *,
+        connect: Callable[[ClusterAccess], KubernetesClient] = KubernetesClient,
+    ) -> None:
+        self._connect = connect
         self._options = options
         self._session = session
         self._calls = SessionCalls(session)
@@ -85,14 +93,14 @@ class KubernetesRotation:
         self._report(f"  - control plane nodes: {format_quoted(nodes.control_plane)}")
         self._report(f"  - worker nodes: {format_quoted(nodes.workers)}")
         self._report("> Building current Kubernetes client...")
-        client = KubernetesClient(await self._fetch_access())
+        client = self._connect(await self._fetch_access())
         old = await self._find_old()
         self._report("> Verifying connectivity with existing PKI...")
         await self._verify(client)
 
         self._report("> Adding new Kubernetes CA as accepted...")
         await self._patch(client, lambda config: accept_authority(config, new.crt))
-        client = KubernetesClient(await self._fetch_access())
+        client = self._connect(await self._fetch_access())
         await self._restart_pods(client)
 
         self._report("> Making new Kubernetes CA the issuing CA, old Kubernetes CA the accepted CA...")
@@ -102,7 +110,7 @@ class KubernetesRotation:
         if not options.dry_run:
             # From here on nothing that the old CA has signed is trusted.
             access = replace(access, authority=new.crt)
-        client = KubernetesClient(access)
+        client = self._connect(access)
         self._report("> Verifying connectivity with new PKI...")
         await self._verify(client)
 
