@@ -43,6 +43,20 @@ def test_an_endpoint_is_length_message_and_zeros_in_blocks() -> None:
         assert CIPHER.open_endpoint(data) == endpoint
 
 
+def test_the_length_of_an_endpoint_is_within_its_block() -> None:
+    def seal(plain: bytes) -> bytes:
+        return Cipher(algorithms.AES(KEY), modes.ECB()).encryptor().update(plain)
+
+    endpoint = Endpoint(ip=bytes(13))
+    message = endpoint.SerializeToString()
+    assert len(message) == 15
+    assert CIPHER.open_endpoint(seal(b"\x0f" + message)) == endpoint
+    with pytest.raises(DamagedError, match="of another cluster, or damaged"):
+        CIPHER.open_endpoint(seal(b"\x10" + message))
+    with pytest.raises(DamagedError, match="no endpoint"):
+        CIPHER.open_endpoint(seal(b"\x0f" + b"\xff" * 15))
+
+
 @pytest.mark.parametrize("data", [b"", b"x", bytes(12), bytes(28), bytes(range(100)), bytes(range(256)) * 16])
 def test_garbage_is_refused(data: bytes) -> None:
     with pytest.raises(DamagedError):
