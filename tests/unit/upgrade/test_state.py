@@ -1,6 +1,7 @@
 """The state machine of an upgrade: every pair of phases, boots into either slot, garbage in META."""
 
 import itertools
+import json
 from dataclasses import replace
 
 import pytest
@@ -103,6 +104,7 @@ def test_a_reason_of_any_letters_survives_meta(letter: str) -> None:
     state = revert(staged, letter * 2 * MAX_REASON)
     assert parse_state(format_state(state)) == state
     assert len(state.reason) > MAX_REASON // 8
+    assert len(json.dumps(state.reason)) <= 2 * MAX_REASON
 
 
 def test_a_version_that_only_grub_knows_is_kept_or_left_out() -> None:

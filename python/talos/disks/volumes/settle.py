@@ -87,7 +87,6 @@ async def settle(
         if not wanted.may_create:
             return None
         found = await _create(blocks, wanted, disks, log)
-        progress.changed = True
     disk, partition = found
     device = blocks.name_partition(disk, partition.number)
     progress.device = device

@@ -1,10 +1,13 @@
 """A volume's partition comes to be, and survives every power cut; nothing foreign is formatted."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
 from itertools import count
 
 import pytest
 
+from talos.api.definitions import enums_pb2 as enums
 from talos.disks.volumes.settle import VolumePlace, VolumeProgress, WantedVolume, settle
 from talos.disks.volumes.whole_disk import settle_disk
 from talos.system.block.blkid import Content
@@ -46,6 +49,25 @@ async def test_both_volumes_on_a_fresh_disk() -> None:
     assert await run(disk, STATE) == state
     assert await run(disk, EPHEMERAL) is not None
     assert disk.writes == [], "what is whole is left alone"
+
+
+async def test_progress_says_whether_a_disk_was_changed_and_how_far_a_failure_got() -> None:
+    disk = make_disk()
+
+    async def follow(wanted: WantedVolume) -> VolumeProgress:
+        progress = VolumeProgress()
+        with suppress(UserError):
+            await settle(disk, wanted, [DISK], LOG, progress)
+        return progress
+
+    assert [(await follow(wanted)).changed for wanted in (STATE, STATE, EPHEMERAL)] == [True, False, True]
+    assert (await follow(STATE)).phase == enums.VOLUME_PHASE_PREPARED
+    disk.size = 20 * GIB
+    assert [(await follow(EPHEMERAL)).changed for _ in range(2)] == [True, False]
+    disk.contents[5] = Content(kind="filesystem", name="ext4")
+    failed = VolumeProgress(phase=enums.VOLUME_PHASE_PROVISIONED, device="/dev/vda5", changed=False)
+    assert await follow(STATE) == failed
+    assert await follow(replace(STATE, label="none", may_create=False)) == VolumeProgress()
 
 
 async def test_the_place_is_erased_before_it_gets_a_name() -> None:

@@ -7,15 +7,27 @@ import pytest
 
 from talos.system.block.meta import COPY, is_meta, make_meta, parse_meta
 
+AREA = COPY - 4 - 36
+"""Bytes of a copy's records: without its magics and the digest."""
 VALUES = {6: b"A", 10: b"network: {}", 0x0E: bytes(range(256)) * 8}
 ADV_MAGICS = (0x5A2D2FA5, 0xA3041767, 0xDD28BF64)
 
 
-def make_legacy(values: dict[int, bytes]) -> bytes:
+def make_legacy(values: dict[int, bytes], *, cut: int = 0) -> bytes:
+    """One copy; the last value is said to have ``cut`` bytes more than it has."""
     begin, total, end = ADV_MAGICS
-    data = b"".join(bytes((tag, len(value))) + value for tag, value in values.items()).ljust(500, b"\0")
+    records = bytearray(b"".join(bytes((tag, len(value))) + value for tag, value in values.items()))
+    if cut:
+        records[len(records) - len([*values.values()][-1]) - 1] += cut
+    data = bytes(records).ljust(500, b"\0")
     checksum = (total - sum(struct.unpack("<125I", data))) & 0xFFFFFFFF
     return struct.pack("<II", begin, checksum) + data + struct.pack("<I", end)
+
+
+def make_copy(records: bytes, begin: str = "5a4b3c2d", end: str = "a5b4c3d2") -> bytes:
+    """A copy with a digest that fits, and with records of any kind."""
+    body, tail = (bytes.fromhex(begin) + records).ljust(COPY - 36, b"\0"), bytes.fromhex(end)
+    return body + hashlib.sha256(body + bytes(32) + bytes.fromhex("a5b4c3d2")).digest() + tail
 
 
 def test_a_round_trip() -> None:
@@ -56,6 +68,42 @@ def test_nothing_is_nothing(data: bytes) -> None:
 def test_too_much() -> None:
     with pytest.raises(ValueError, match=r"need 300008 bytes, there is room for \d+"):
         make_meta({1: bytes(300_000)})
+
+
+def test_values_may_fill_a_copy() -> None:
+    largest = {1: b"x" * (AREA - 2 * 8)}  # its own head, and that of the last record
+    assert parse_meta(make_meta(largest)) == largest
+    with pytest.raises(ValueError, match=rf"need {AREA - 7} bytes, there is room for {AREA - 8}"):
+        make_meta({1: b"x" * (AREA - 15)})
+
+
+def test_a_record_that_is_longer_than_its_copy_is_the_last() -> None:
+    first, size = struct.pack(">II", 1, 1) + b"a", AREA - 9 - 8
+    assert parse_meta(make_copy(first + struct.pack(">II", 2, size) + b"x" * size)) == {
+        1: b"a",
+        2: b"x" * size,
+    }
+    assert parse_meta(make_copy(first + struct.pack(">II", 2, size + 1) + b"x" * size)) == {1: b"a"}
+    assert parse_meta(make_copy(first + struct.pack(">II", 2, 0xFFFFFFFF))) == {1: b"a"}
+
+
+def test_a_copy_needs_both_magics_besides_its_digest() -> None:
+    record = struct.pack(">II", 1, 1) + b"a"
+    assert is_meta(make_copy(record))
+    assert not is_meta(make_copy(record, begin="5a4b3c2e"))
+    assert not is_meta(make_copy(record, end="a5b4c3d3"))
+    old = bytearray(bytes(1 << 20) + make_legacy({6: b"A"}))
+    for place in (-512, -1):  # the sum is of neither
+        damaged = old.copy()
+        damaged[place] ^= 1
+        assert not is_meta(bytes(damaged))
+
+
+def test_the_same_of_very_old_systems() -> None:
+    values = {6: b"x" * 255, 7: b"y" * 241}
+    empty = bytes(1 << 20)
+    assert parse_meta(empty + make_legacy(values)) == values
+    assert parse_meta(empty + make_legacy(values, cut=1)) == {6: values[6]}
 
 
 @pytest.mark.parametrize("copy", [0, 1])
