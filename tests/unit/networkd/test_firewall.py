@@ -12,6 +12,7 @@ from tests.harness.namespace import run_in_namespace
 from tests.harness.peer import DROPPED, OPEN, REFUSED, Peer
 
 from talos.api.addresses import make_prefix
+from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import NodeAddressSpec
 from talos.api.resource.config_pb2 import MachineConfigSpec
 from talos.config.read.loader import load
@@ -81,6 +82,54 @@ def test_chains_are_those_of_the_definition() -> None:
     assert (int(before.hook), int(before.priority), int(before.policy)) == (0, -110, 1)
     assert before.rules[1].match_destination_address.include_subnets[0].prefix_length == 32
     assert len(before.rules) == 5
+
+
+@pytest.mark.parametrize("default", ["block", "accept"])
+def test_new_connections_to_this_node_are_filtered_before_they_are_redirected(default: str) -> None:
+    config = load(
+        MAIN + (BLOCK if default == "block" else "") + rule("api", "[80]", "[{subnet: 10.0.0.0/24}]")
+    )
+    chain = make_prerouting_chain(config, [ip_interface("10.0.0.1/24")])
+    _, foreign, configured, *others = chain.rules
+    assert (foreign.verdict, foreign.match_destination_address.invert) == (enums_pb2.VERDICT_ACCEPT, True)
+    is_new = [[enums_pb2.CONNTRACK_STATE_NEW]]
+    assert [list(one.match_conntrack_state.states) for one in (configured, *others)] == is_new * (
+        1 + len(others)
+    )
+    if default == "accept":
+        assert (configured.verdict, configured.match_source_address.invert) == (enums_pb2.VERDICT_DROP, True)
+        assert not others
+        return
+    assert (configured.verdict, configured.match_source_address.invert) == (enums_pb2.VERDICT_ACCEPT, False)
+    dropped = [
+        (enums_pb2.VERDICT_DROP, enums_pb2.PROTOCOL_TCP),
+        (enums_pb2.VERDICT_DROP, enums_pb2.PROTOCOL_UDP),
+    ]
+    assert [(one.verdict, one.match_layer4.protocol) for one in others] == dropped
+
+
+def test_pods_and_services_reach_each_other() -> None:
+    inside = [make_prefix(ip_network(text)) for text in ("10.244.0.0/16", "10.96.0.0/12")]
+    found = [
+        one
+        for one in make_ingress_chain(load(MAIN + BLOCK)).rules
+        if list(one.match_source_address.include_subnets) == inside
+    ]
+    assert [(one.verdict, list(one.match_destination_address.include_subnets)) for one in found] == [
+        (enums_pb2.VERDICT_ACCEPT, inside)
+    ]
+
+
+def test_only_pods_reach_the_resolver_for_pods() -> None:
+    features = "{features: {hostDNS: {enabled: true, forwardKubeDNSToHost: true}}, type: worker}"
+    chain = make_ingress_chain(load(MAIN.replace("\n  type: worker", f" {features}") + BLOCK))
+    found = [
+        (one.match_source_address.include_subnets, one.match_destination_address.include_subnets)
+        for one in chain.rules
+        if [(item.lo, item.hi) for item in one.match_layer4.match_destination_port.ranges] == [(53, 53)]
+    ]
+    pods, resolver = make_prefix(ip_network("10.244.0.0/16")), make_prefix(ip_network("169.254.116.108/32"))
+    assert [(pods in senders, list(receivers)) for senders, receivers in found] == [(True, [resolver])] * 2
 
 
 @contextmanager

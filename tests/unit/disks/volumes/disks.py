@@ -126,10 +126,12 @@ class MemoryBlocks:
 
     async def repair(self, device: str, *, drop_log: bool) -> bool:
         self._write(f"repair {device}{' without its log' if drop_log else ''}")
+        if self.dirty_log and not drop_log:
+            return False
         number = int(device.removeprefix(DISK))
         if self.heads.pop(number, b"").startswith(b"XFSB"):
             self.contents[number] = Content(kind="filesystem", name="xfs")
-        return drop_log or not self.dirty_log
+        return True
 
     async def grow_filesystem(self, target: str) -> None:
         self._write(f"grow filesystem {target}")

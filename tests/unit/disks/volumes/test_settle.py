@@ -136,16 +136,18 @@ async def test_unknown_content_is_never_formatted() -> None:
     assert disk.writes == []
 
 
-async def test_a_broken_superblock_is_repaired_not_formatted() -> None:
+@pytest.mark.parametrize("dirty", [False, True])
+async def test_a_broken_superblock_is_repaired_not_formatted(*, dirty: bool) -> None:
     disk = make_disk()
     await run(disk, STATE)
+    disk.dirty_log = dirty
     disk.contents[5] = Content()
     disk.heads[5] = b"XFSB\0"
     disk.writes.clear()
     place = await run(disk, STATE)
     assert place is not None
     assert place.content.name == "xfs"
-    assert disk.writes == ["repair /dev/vda5"]
+    assert disk.writes == ["repair /dev/vda5", "repair /dev/vda5 without its log"][: 1 + dirty]
 
 
 async def test_what_was_wiped_is_made_anew() -> None:

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+import trio
 
 from talos.machined.node.meta_store import MetaStore
 from talos.system.block.meta import COPY, MetaFullError, make_meta, parse_meta
@@ -23,6 +24,10 @@ def read(device: Path) -> dict[int, bytes]:
     return parse_meta(data)
 
 
+def read_copies(device: Path) -> bytes:
+    return device.read_bytes()[: 2 * COPY]
+
+
 async def test_meta_is_read_and_written(device: Path) -> None:
     store = MetaStore()
     with pytest.raises(UserError, match="there is no META yet"):
@@ -38,6 +43,33 @@ async def test_meta_is_read_and_written(device: Path) -> None:
     again = MetaStore()
     await again.load(str(device))
     assert again.values == {12: b"twelve"}
+
+
+async def test_room_that_is_reserved_is_left(device: Path) -> None:
+    store, half = MetaStore(), bytes(COPY // 2)
+    await store.load(str(device))
+    with pytest.raises(MetaFullError, match="there is room for"):
+        await store.set(12, half, reserved={14: COPY // 2})
+    await store.set(12, half, reserved={14: COPY // 4})
+    assert read(device) == {10: b"ten", 12: half}, "nothing is kept in its place"
+
+
+async def test_a_change_is_finished_after_its_call_was_cancelled(device: Path) -> None:
+    store = MetaStore()
+    await store.load(str(device))
+    changes: list[dict[int, bytes]] = []
+    store.listen(lambda: changes.append(dict(store.values)))
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await store.set(12, b"x")
+    assert read_copies(device) == make_meta({10: b"ten", 12: b"x"})
+    assert changes == [{10: b"ten", 12: b"x"}]
+    assert store.device == str(device)
+
+
+async def test_without_a_partition_nothing_can_be_deleted() -> None:
+    with pytest.raises(UserError, match="there is no META yet"):
+        await MetaStore().delete(10)
 
 
 def damage(device: Path) -> None:
