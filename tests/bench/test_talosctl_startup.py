@@ -25,7 +25,7 @@ BUDGETED = ("--help", "version --client")
 LINES = (
     *BUDGETED,
     "completion bash",
-    "__complete bare mem",
+    "__complete mem",
     "config contexts",
     "memory --help",
     "gen config --help",

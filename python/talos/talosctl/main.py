@@ -19,10 +19,11 @@ def run(argv: Sequence[str]) -> int:
     from talos.talosctl.tree import ROOT
 
     try:
-        if argv[:1] == ["__complete"]:
-            from talos.talosctl.commands.completion import print_offers
+        if argv and argv[0] in {"__complete", "__completeNoDesc"}:
+            from talos.talosctl.commands.completion import print_completion
 
-            return print_offers(list(argv[1:]))
+            print_completion(ROOT, argv[0], argv[1:])
+            return 0
         code = run_command(ROOT, argv)
         sys.stdout.flush()
     except BrokenPipeError:

@@ -1,12 +1,14 @@
 """The command line's conventions."""
 
 import os
+import shutil
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from talos.api.durations import format_duration, parse_duration
-from talos.talosctl.cli.complete import offers
 from talos.talosctl.cli.parse import UsageError, parse
 from talos.talosctl.main import run
 from talos.talosctl.tree import ROOT
@@ -129,29 +131,75 @@ def test_durations_are_written_like_go(seconds: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("argv", "expected"),
     [
-        (["mem"], ["memory"]),
-        (["config", "con"], ["context", "contexts"]),
-        (["apply-config", "--mode", ""], ["auto", "no-reboot", "staged", "try"]),
-        (["apply-config", "--mode=s"], ["--mode=staged"]),
-        (["reboot", "--wa"], ["--wait"]),
-        (["service", "apid", "st"], ["start", "status", "stop"]),
+        (["mem"], "memory\tShow how much memory is in use\n:4\n"),
+        (["config", "con"], "context\tMake a context the current one\ncontexts\tList the contexts\n:4\n"),
+        (["apply-config", "--mode", ""], "auto\nno-reboot\nstaged\ntry\n:4\n"),
+        (["apply-config", "--mode=s"], "staged\n:4\n"),
+        (["apply-config", "-m=s"], "staged\n:4\n"),
+        (["reboot", "--wa"], "--wait\twait until it is done and show the progress\n:4\n"),
+        (["reboot", "--", "--wa"], ":4\n"),
+        (["get", "-o", "js"], "json\njsonpath=\n:4\n"),
+        (["get", "-o", "jsonp"], "jsonpath=\n:6\n"),
+        (["service", "apid", "st"], "start\nstatus\nstop\n:4\n"),
+        (["service", "apid", "sto"], "stop\n:4\n"),
+        (["apply-config", "--file", ""], ":0\n"),
+        (["memory", ""], ":4\n"),
+        (["memory", '""'], ":4\n"),
+        (["nonsense", "x"], ":4\n"),
     ],
 )
-def test_completion(argv: list[str], expected: list[str]) -> None:
-    assert [word for word, _ in offers(ROOT, argv)[0]] == expected
+def test_completion(argv: list[str], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["__complete", *argv]) == 0
+    assert capsys.readouterr().out == expected
 
 
-def test_completion_of_files() -> None:
-    assert offers(ROOT, ["apply-config", "--file", ""])[1]
-    assert not offers(ROOT, ["memory", ""])[1]
+def test_completion_without_meanings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["__completeNoDesc", "mem"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "memory\n:4\n"
+    assert err == "Completion ended with directive: ShellCompDirectiveNoFileComp\n"
 
 
-def test_completion_scripts(capsys: pytest.CaptureFixture[str]) -> None:
-    for shell in ("bash", "zsh", "fish", "powershell"):
-        assert run(["completion", shell]) == 0
-        assert "__complete" in capsys.readouterr().out
-    assert run(["__complete", "described", "mem"]) == 0
-    assert capsys.readouterr().out == "memory\tShow how much memory is in use\n:end\n"
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
+def test_completion_scripts(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completion", shell, "--no-descriptions"]) == 0
+    assert " __completeNoDesc " in capsys.readouterr().out
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="a build sandbox has no bash")
+@pytest.mark.parametrize(
+    ("line", "replies"),
+    [
+        ("talosctl mem", ["memory"]),
+        ("talosctl apply-config --mode=s", ["staged"]),
+        ("talosctl get -o jsonp", ["jsonpath="]),
+        ("talosctl apply-config -f ./controlp", ["./controlplane.yaml"]),
+    ],
+)
+def test_bash_completes(
+    line: str, replies: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert run(["completion", "bash"]) == 0
+    script = f"{capsys.readouterr().out}\nCOMP_LINE=$1 COMP_POINT=${{#1}}\n__talosctl_complete\n"
+    script += "printf '%s\\n' \"${COMPREPLY[@]}\""
+    program = tmp_path / "talosctl"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m talos.talosctl.main "$@"\n')
+    program.chmod(0o755)
+    (tmp_path / "controlplane.yaml").touch()
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+    }
+    found = subprocess.run(
+        ["bash", "-c", script, "bash", line],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
+    )
+    assert found.stdout.splitlines() == replies
 
 
 def test_a_full_output_is_one_line() -> None:

@@ -1,58 +1,98 @@
 """What may come next on a command line, for the shells' completion."""
 
-from collections.abc import Iterator, Sequence
+import enum
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.cli.parse import find_command, visible_flags
 
-type Offer = tuple[str, str]
-"""A completion and what it means."""
+
+class Directive(enum.IntFlag):
+    """What a shell does with the offers; the bits of cobra's completion protocol that are used here."""
+
+    DEFAULT = 0
+    """Without an offer, the shell's own completion: files."""
+    NO_SPACE = 2
+    """Nothing is put behind the only offer: the word goes on."""
+    NO_FILE_COMP = 4
+    """Nothing but the offers."""
+
+    @property
+    def title(self) -> str:
+        """The names as cobra's documentation has them."""
+        names = ("".join(part.capitalize() for part in (bit.name or "").split("_")) for bit in self)
+        return ", ".join(f"ShellCompDirective{name}" for name in names) or "ShellCompDirectiveDefault"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """Offers, each with its meaning or an empty text, and the directive that ends them."""
+
+    offers: tuple[tuple[str, str], ...]
+    directive: Directive
+
 
 _FILE_FLAGS = frozenset(
     {"talosconfig", "file", "config", "output", "patch-file", "with-secrets", "ca", "crt", "key", "csr"}
 )
 
 
-def offers(root: Command, argv: Sequence[str]) -> tuple[list[Offer], bool]:
-    """What may stand in the place of the last argument, and whether files may, too."""
-    *before, current = argv or [""]
+def complete(root: Command, argv: Sequence[str]) -> Completion:
+    """What may stand in the place of the last argument, which may be empty."""
+    *before, current = argv
     chain, left = find_command(root, before)
     rows = visible_flags(chain)
+    is_flag = current.startswith("-") and "--" not in before
     pending = _pending_flag(before, rows)
     if pending is not None:
-        values, files = _flag_values(pending)
-        return [(value, "") for value in values if value.startswith(current)], files
-    if current.startswith("--") and "=" in current:
+        return _flag_values(pending, current)
+    if is_flag and "=" in current:
+        # The shells' scripts keep what is left of the equals sign to themselves.
         name, _, value = current.partition("=")
-        flag = next((row for row in rows if f"--{row.name}" == name), None)
-        choices = _flag_values(flag)[0] if flag else ()
-        return [(f"{name}={choice}", "") for choice in choices if choice.startswith(value)], False
-    if current.startswith("-"):
-        return [offer for offer in _flags(rows) if offer[0].startswith(current)], False
+        return _flag_values(_by_name(rows).get(name), value)
+    if is_flag:
+        return _completion(_flags(rows), current)
     command = chain[-1]
     if command.commands:
-        return [offer for offer in _commands(command) if offer[0].startswith(current)], False
+        return _completion(_commands(command), current)
     if command.complete is None:
-        return [], command.most != 0
+        files = Directive.DEFAULT if command.most else Directive.NO_FILE_COMP
+        return Completion(offers=(), directive=files)
     flags, args = _lenient(left, rows)
     invocation = Invocation(command=command, path=tuple(link.name for link in chain), flags=flags, args=args)
     found = sorted(set(command.complete(invocation, current)))
-    return [(argument, "") for argument in found if argument.startswith(current)], False
+    return _completion(((argument, "") for argument in found), current)
+
+
+def _completion(offers: Iterable[tuple[str, str]], current: str) -> Completion:
+    fitting = tuple(offer for offer in offers if offer[0].startswith(current))
+    # A folder's path goes on; so does a group of nodes that asks for a value.
+    goes_on = len(fitting) == 1 and fitting[0][0].endswith(("/", "="))
+    space = Directive.NO_SPACE if goes_on else Directive.DEFAULT
+    return Completion(offers=fitting, directive=Directive.NO_FILE_COMP | space)
+
+
+def _by_name(rows: Sequence[Flag]) -> dict[str, Flag]:
+    return {f"--{row.name}": row for row in rows} | {f"-{row.short}": row for row in rows if row.short}
 
 
 def _pending_flag(before: Sequence[str], rows: Sequence[Flag]) -> Flag | None:
-    last = before[-1] if before else ""
-    names = {f"--{row.name}": row for row in rows} | {f"-{row.short}": row for row in rows if row.short}
-    flag = names.get(last)
+    flag = _by_name(rows).get(before[-1]) if before and "--" not in before else None
     return flag if flag and flag.type is not Type.BOOL else None
 
 
-def _flag_values(flag: Flag) -> tuple[Sequence[str], bool]:
-    return flag.choices, flag.name in _FILE_FLAGS
+def _flag_values(flag: Flag | None, current: str) -> Completion:
+    choices = flag.choices or flag.suggestions if flag else ()
+    if flag is not None and not choices and flag.name in _FILE_FLAGS:
+        return Completion(offers=(), directive=Directive.DEFAULT)
+    # Of a list, the last value is completed.
+    earlier, comma, _ = current.rpartition(",") if flag and flag.type is Type.STRINGS else ("", "", "")
+    return _completion(((f"{earlier}{comma}{choice}", "") for choice in choices), current)
 
 
-def _flags(rows: Sequence[Flag]) -> Iterator[Offer]:
+def _flags(rows: Sequence[Flag]) -> Iterator[tuple[str, str]]:
     for row in sorted(rows, key=lambda row: row.name):
         if not row.hidden:
             yield f"--{row.name}", row.help
@@ -60,7 +100,7 @@ def _flags(rows: Sequence[Flag]) -> Iterator[Offer]:
                 yield f"-{row.short}", row.help
 
 
-def _commands(command: Command) -> Iterator[Offer]:
+def _commands(command: Command) -> Iterator[tuple[str, str]]:
     for row in command.commands:
         if not row.hidden:
             yield from ((name, row.summary) for name in row.names())
@@ -69,7 +109,7 @@ def _commands(command: Command) -> Iterator[Offer]:
 def _lenient(argv: Sequence[str], rows: Sequence[Flag]) -> tuple[Flags, tuple[str, ...]]:
     """Flags and arguments of an unfinished line: what can't be read yet is passed over."""
     flags = Flags(rows)
-    names = {f"--{row.name}": row for row in rows} | {f"-{row.short}": row for row in rows if row.short}
+    names = _by_name(rows)
     args: list[str] = []
     left = list(argv)
     while left:

@@ -41,7 +41,8 @@ class Flag:
     """One flag of a command.
 
     ``default`` is written as help shows it, without quotes. ``metavar`` overrides the type's
-    name in help; ``choices`` are the only values taken, and the ones completion offers.
+    name in help; ``choices`` are the only values taken, and the ones completion offers;
+    ``suggestions`` are offered and not the only ones.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Flag:
     default: str = ""
     metavar: str = ""
     choices: tuple[str, ...] = ()
+    suggestions: tuple[str, ...] = ()
     required: bool = False
     hidden: bool = False
 

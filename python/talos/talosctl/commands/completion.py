@@ -1,28 +1,40 @@
-"""``talosctl completion``: scripts that make a shell ask ``talosctl __complete``."""
+"""``talosctl completion``: scripts that make a shell ask ``talosctl __complete``.
+
+The protocol is the one that cobra documents, so that the scripts of the Go client work, too: the words up to
+the cursor as arguments, the last one perhaps empty; one offer a line, with a tab and its meaning unless the
+command was ``__completeNoDesc``; a last line of a colon and a number, the directive's bits.
+"""
+
+import sys
+from collections.abc import Sequence
 
 from talos.talosctl.cli.command import Command, Invocation
-from talos.talosctl.cli.complete import offers
+from talos.talosctl.cli.complete import complete
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.output import console
 
-# Every script calls `talosctl __complete <mode> <words...>`. It prints one offer a line, a tab and
-# its meaning in the mode `described`; the last line is `:files` or `:end`.
+COMPLETE = "__complete"
+COMPLETE_BARE = "__completeNoDesc"
+# bash shows no meanings. It splits words at `=` and `:`, hence the line is read instead, and of an offer only
+# what is right of the last such character is put in.
 _BASH = """# bash completion for talosctl
 __talosctl_complete() {
-    local cur words out line last
+    local words out line cur directive prefix=""
     COMPREPLY=()
-    words=("${COMP_WORDS[@]:1:COMP_CWORD}")
-    cur="${COMP_WORDS[COMP_CWORD]}"
-    out="$("${COMP_WORDS[0]}" __complete bare "${words[@]}" 2>/dev/null)" || return
-    last="${out##*$'\\n'}"
+    read -ra words <<<"${COMP_LINE:0:COMP_POINT}"
+    [[ "${COMP_LINE:0:COMP_POINT}" == *[[:space:]] ]] && words+=("")
+    cur="${words[${#words[@]}-1]}"
+    out="$("${words[0]}" __completeNoDesc "${words[@]:1}" 2>/dev/null)" || return
+    directive="${out##*:}"
+    [[ $cur == -*=* ]] && cur="${cur#*=}"
+    [[ $cur == *[:=]* ]] && prefix="${cur%"${cur##*[:=]}"}"
     while IFS= read -r line; do
-        [[ $line == :* || -z $line ]] || COMPREPLY+=("$line")
-    done <<<"$out"
-    if [[ $last == ":files" ]]; then
+        COMPREPLY+=("${line#"$prefix"}")
+    done < <(printf '%s' "${out%:*}")
+    (( directive & 2 )) && compopt -o nospace 2>/dev/null
+    if (( ! (directive & 4) && ! ${#COMPREPLY[@]} )); then
         compopt -o filenames 2>/dev/null
         while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "$cur")
-    elif [[ ${#COMPREPLY[@]} -eq 1 && ( ${COMPREPLY[0]} == */ || ${COMPREPLY[0]} == *= ) ]]; then
-        compopt -o nospace 2>/dev/null
     fi
 }
 complete -F __talosctl_complete talosctl
@@ -30,15 +42,20 @@ complete -F __talosctl_complete talosctl
 _ZSH = """#compdef talosctl
 compdef _talosctl talosctl
 _talosctl() {
-    local out last line
-    local -a offers
-    out="$(${words[1]} __complete @MODE@ "${(@)words[2,CURRENT]}" 2>/dev/null)" || return
-    last="${out##*$'\\n'}"
-    for line in "${(@f)out}"; do
-        [[ $line == :* || -z $line ]] || offers+=("${${line//:/\\\\:}/$'\\t'/:}")
+    local out line directive
+    local -a offers space prefix
+    out="$(${words[1]} @COMPLETE@ "${(@)words[2,CURRENT]}" 2>/dev/null)" || return
+    directive="${out##*:}"
+    for line in "${(@f)${out%:*}}"; do
+        [[ -z $line ]] || offers+=("${${line//:/\\:}/$'\t'/:}")
     done
-    (( ${#offers} )) && _describe 'talosctl' offers
-    [[ $last == ":files" ]] && _files
+    (( directive & 2 )) && space=(-S '')
+    [[ ${words[CURRENT]} == -*=* ]] && prefix=(-P "${words[CURRENT]%%=*}=")
+    if (( ${#offers} )); then
+        _describe 'talosctl' offers $space $prefix
+    elif (( ! (directive & 4) )); then
+        _files
+    fi
 }
 if [ "$funcstack[1]" = "_talosctl" ]; then
     _talosctl
@@ -48,10 +65,15 @@ _FISH = """# fish completion for talosctl
 function __talosctl_offers
     set -l words (commandline -opc)
     set -l current (commandline -ct)
-    set -l out ($words[1] __complete @MODE@ $words[2..-1] -- "$current" 2>/dev/null)
-    test "$out[-1]" = ":files"; and __fish_complete_path "$current"
+    set -l out ($words[1] @COMPLETE@ $words[2..-1] "$current" 2>/dev/null); or return
+    set -l directive (string sub -s 2 -- $out[-1])
+    set -l prefix (string match -r -- '^-[^=]*=' "$current")
+    set -e out[-1]
     for line in $out
-        string match -q ':*' -- $line; or echo $line
+        echo "$prefix$line"
+    end
+    if test (count $out) -eq 0 -a (math "floor($directive / 4) % 2") -eq 0
+        __fish_complete_path "$current"
     end
 end
 complete -c talosctl -f -a '(__talosctl_offers)'
@@ -61,12 +83,15 @@ Register-ArgumentCompleter -Native -CommandName 'talosctl' -ScriptBlock {
     param($wordToComplete, $commandAst, $cursorPosition)
     $words = @($commandAst.CommandElements | Select-Object -Skip 1 | ForEach-Object { "$_" })
     if ($wordToComplete -eq '') { $words += '""' }
-    $out = & $commandAst.CommandElements[0].Value __complete @MODE@ @words 2>$null
+    $prefix = ''
+    if ($wordToComplete -match '^(-[^=]*=)') { $prefix = $Matches[1] }
+    $out = & $commandAst.CommandElements[0].Value @COMPLETE@ @words 2>$null
     foreach ($line in $out) {
         if (-not $line.StartsWith(':')) {
             $name, $help = $line -split "`t", 2
             if (-not $help) { $help = $name }
-            [System.Management.Automation.CompletionResult]::new($name, $name, 'ParameterValue', $help)
+            $text = "$prefix$name"
+            [System.Management.Automation.CompletionResult]::new($text, $name, 'ParameterValue', $help)
         }
     }
 }
@@ -82,7 +107,7 @@ _PLACES = {
 def script(shell: str, *, with_descriptions: bool) -> str:
     """The text a shell has to read."""
     text = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH, "powershell": _POWERSHELL}[shell]
-    return text.replace("@MODE@", "described" if with_descriptions else "bare")
+    return text.replace("@COMPLETE@", COMPLETE if with_descriptions else COMPLETE_BARE)
 
 
 def _run(invocation: Invocation) -> int:
@@ -91,18 +116,15 @@ def _run(invocation: Invocation) -> int:
     return 0
 
 
-def print_offers(argv: list[str]) -> int:
-    """The hidden command that the scripts call."""
-    from talos.talosctl.tree import ROOT
-
-    mode, *line = argv or ["bare"]
-    if "--" in line[:-1] and line[-2] == "--":
-        line = [*line[:-2], line[-1]]  # fish's way to pass an empty last argument
-    found, files = offers(ROOT, [text if text != '""' else "" for text in line])
-    for text, meaning in found:
-        console.write_line(f"{text}\t{meaning}" if mode == "described" and meaning else text)
-    console.write_line(":files" if files else ":end")
-    return 0
+def print_completion(root: Command, command: str, words: Sequence[str]) -> None:
+    """The hidden commands that the scripts call."""
+    # PowerShell passes no empty argument: its scripts quote one.
+    found = complete(root, ["" if word == '""' else word for word in words or [""]])
+    for offer, meaning in found.offers:
+        console.write_line(f"{offer}\t{meaning}" if command == COMPLETE and meaning else offer)
+    console.write_line(f":{int(found.directive)}")
+    sys.stdout.flush()
+    console.note(f"Completion ended with directive: {found.directive.title}")
 
 
 def _shell(name: str) -> Command:
