@@ -27,7 +27,7 @@ let
 
   # Two checks of about the same length, for two processors: these folders, and all others.
   heavy = [ "fuzz" "provision" "talosctl" ];
-  pageTests = [ "tests/unit/networkd/test_docs.py" "tests/unit/fetch/test_makefile.py" ];
+  pageTests = [ "tests/unit/networkd/test_docs.py" "tests/unit/fetch/test_makefile.py" "tests/unit/talosctl/test_docs.py" ];
   folders = builtins.attrNames (removeAttrs (builtins.readDir ../../tests/unit) [ "conftest.py" ]);
   pytest = [ "python3.13" "-m" "pytest" "--durations=60" "--durations-min=1" ];
   unit = name: folders: check name

@@ -95,7 +95,7 @@ def test_the_api_is_reachable_at_every_moment(cluster: Cluster, tmp_path: Path) 
         assert not caller.failures, f"{caller.failures[:5]}\n{result.stdout}"
         assert caller.calls >= 2 * len(caller.routes)
         refused = cluster.talosctl("--talosconfig", str(old), "-n", first, "version", check=False)
-        assert refused.returncode == 1
+        assert refused.returncode
         assert "its CA was rotated" in refused.stderr or "not signed by the CA" in refused.stderr
         assert cluster.talosctl("--talosconfig", str(new), "-n", ",".join(cluster.addresses), "version")
         old = new

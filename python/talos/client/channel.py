@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+from collections.abc import Sequence
 from typing import cast
 
 from talos.api.rpc import Code, RpcError
@@ -24,8 +25,13 @@ Seconds, and how often. HTTP/2's pings are no way: a server may take those of a 
 """
 
 
-class ConnectionLostError(RpcError):
-    """The connection under a call broke; not something the node answered."""
+class UnreachableError(RpcError):
+    """No connection was made, or it broke under a call: not something the node answered."""
+
+    def __init__(self, refusals: Sequence[ConnectError]) -> None:
+        # One line for the reader: all of them only when they differ in more than the address.
+        super().__init__(Code.UNAVAILABLE, "; ".join(dict.fromkeys(map(str, refusals))))
+        self.is_refusal = all(one.is_refusal for one in refusals)
 
 
 class NodeChannel:
@@ -103,14 +109,15 @@ class NodeChannel:
         if isinstance(lost, ssl.SSLError):
             refusal = explain(self.endpoint, lost)
         elif self._connection and not self._connection.is_answered:
-            from talos.client.diagnose import diagnose
+            from talos.client.diagnose import UNKNOWN, diagnose
 
-            refusal = ConnectError(self.endpoint, *diagnose(self._target))
+            found = diagnose(self._target)
+            refusal = ConnectError(self.endpoint, *found, is_refusal=found is not UNKNOWN)
         elif lost is None or isinstance(lost, ConnectionResetError):
             refusal = ConnectError(self.endpoint, "the connection was closed before the answer was complete")
         else:
             refusal = explain(self.endpoint, lost)
-        return ConnectionLostError(Code.UNAVAILABLE, str(refusal))
+        return UnreachableError([refusal])
 
 
 def _probe(transport: asyncio.Transport) -> None:

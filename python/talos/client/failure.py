@@ -1,8 +1,7 @@
 """Errors of calls as one line."""
 
 from talos.api.rpc import Code, RpcError
-from talos.client.channel import ConnectionLostError
-from talos.client.session import UnreachableError
+from talos.client.channel import UnreachableError
 from talos.client.target import Target
 from talos.system.errors import UserError
 
@@ -16,7 +15,7 @@ def describe(error: RpcError | UserError, target: Target) -> str:
     """What went wrong, and what to do about it when we know."""
     if isinstance(error, UserError):
         return str(error)
-    if isinstance(error, UnreachableError | ConnectionLostError):
+    if isinstance(error, UnreachableError):
         return error.message
     text = f"{error.message or 'no reason given'} ({code_name(error.code)})"
     hint = _hint(error, target)

@@ -46,7 +46,7 @@ _ALERTS = {
     "UNEXPECTED_EOF": ("it closed the connection during the TLS handshake", "is the node's apid running?"),
     "NO_APPLICATION_PROTOCOL": ("it does not speak HTTP/2", "is this the port of the Talos API (50000)?"),
 }
-
+_OF_CERTIFICATE = frozenset(_ALERTS) - {"WRONG_VERSION_NUMBER", "UNEXPECTED_EOF", "NO_APPLICATION_PROTOCOL"}
 
 _FAILURES: tuple[tuple[tuple[type[BaseException], ...], str, str], ...] = (
     (
@@ -64,13 +64,17 @@ _FAILURES: tuple[tuple[tuple[type[BaseException], ...], str, str], ...] = (
 
 
 class ConnectError(Exception):
-    """A connection that was not made, or broke before an answer."""
+    """A connection that was not made, or broke before an answer.
 
-    def __init__(self, endpoint: Endpoint, message: str, hint: str = "") -> None:
+    ``is_refusal`` is whether the node does not accept the client's certificate.
+    """
+
+    def __init__(self, endpoint: Endpoint, message: str, hint: str = "", *, is_refusal: bool = False) -> None:
         super().__init__(message)
         self.endpoint = endpoint
         self.message = message
         self.hint = hint
+        self.is_refusal = is_refusal
 
     def __str__(self) -> str:
         return f"{self.endpoint}: {self.message}" + (f" ({self.hint})" if self.hint else "")
@@ -103,7 +107,7 @@ def _explain_tls(endpoint: Endpoint, error: ssl.SSLError) -> ConnectError:
     text = f"{error.reason or ''} {error}".upper().replace(" ", "_")
     for name, (message, hint) in _ALERTS.items():
         if name in text:
-            return ConnectError(endpoint, message, hint)
+            return ConnectError(endpoint, message, hint, is_refusal=name in _OF_CERTIFICATE)
     return ConnectError(endpoint, f"TLS failed: {error.reason or error}")
 
 

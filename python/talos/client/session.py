@@ -12,17 +12,13 @@ from h2.exceptions import ProtocolError
 
 from talos.api.rpc import Code, RpcError
 from talos.client.call import Call
-from talos.client.channel import CONNECT_TIMEOUT, FAILOVER_TIMEOUT, NodeChannel
+from talos.client.channel import CONNECT_TIMEOUT, FAILOVER_TIMEOUT, NodeChannel, UnreachableError
 from talos.client.endpoint import parse_endpoint
 from talos.client.http2 import StreamError
 from talos.client.refusal import ConnectError
 from talos.client.target import Target
 from talos.client.tls import make_context
 from talos.system.errors import UserError
-
-
-class UnreachableError(RpcError):
-    """No endpoint took the connection; the same for every node behind them."""
 
 
 class Session:
@@ -66,8 +62,7 @@ class Session:
                 refusals.append(refusal)
             else:
                 return channel
-        # One line for the reader: all of them only when they differ in more than the address.
-        raise UnreachableError(Code.UNAVAILABLE, "; ".join(dict.fromkeys(map(str, refusals))))
+        raise UnreachableError(refusals)
 
     def _metadata(self, node: str, timeout: float | None) -> list[tuple[str, str]]:
         metadata = [("runtime", "Talos")]

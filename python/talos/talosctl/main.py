@@ -9,13 +9,12 @@ from talos.startup.lazy import delay_seldom_used
 
 COLLECT_AFTER = 200_000
 """Objects made before the garbage collector runs; a command imports fewer."""
-BROKEN_PIPE = 141
-"""What a shell reports for a program ended by SIGPIPE: 128 + 13."""
 
 
 def run(argv: Sequence[str]) -> int:
     """Run one command line; the exit code."""
-    from talos.talosctl.cli.run import FAILED, run_command
+    from talos.talosctl.cli.exit import Exit
+    from talos.talosctl.cli.run import run_command
     from talos.talosctl.tree import ROOT
 
     try:
@@ -29,11 +28,11 @@ def run(argv: Sequence[str]) -> int:
     except BrokenPipeError:
         # The reader, say `head`, has seen enough.
         _drop_output()
-        return BROKEN_PIPE
+        return Exit.BROKEN_PIPE
     except OSError as error:
         _drop_output()
         sys.stderr.write(f"error: the output can't be written: {error.strerror}\n")
-        return FAILED
+        return Exit.FAILED
     return code
 
 

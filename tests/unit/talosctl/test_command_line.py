@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from talos.api.durations import format_duration, parse_duration
+from talos.talosctl.cli.exit import Exit
 from talos.talosctl.cli.parse import UsageError, parse
 from talos.talosctl.main import run
 from talos.talosctl.tree import ROOT
@@ -67,7 +68,7 @@ def test_flags_may_stand_anywhere() -> None:
     ],
 )
 def test_mistakes_are_one_line(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(argv) == 1
+    assert run(argv) == Exit.USAGE
     error = capsys.readouterr().err
     assert message in error
     assert "Traceback" not in error

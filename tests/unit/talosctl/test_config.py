@@ -12,6 +12,7 @@ from tests.unit.talosctl.fake import Client, FakeNode, Pki
 
 from talos.api.machine import machine_pb2 as machine
 from talos.config.talosconfig.text import parse_talosconfig
+from talos.talosctl.cli.exit import Exit
 from talos.talosctl.main import run
 
 
@@ -99,7 +100,7 @@ def test_endpoint_needs_an_argument(home: Path, pems: list[str], capsys: pytest.
     run(["config", "add", "one", *pems])
     run(["config", "context", "one"])
     run(["config", "endpoint", "10.0.0.1"])
-    assert run(["config", "endpoint"]) == 1
+    assert run(["config", "endpoint"]) == Exit.USAGE
     assert run(["config", "node", "10.0.0.2"]) == 0
     assert run(["config", "node"]) == 0, "clears the nodes"
     context = parse_talosconfig((home / ".talos" / "config").read_text()).current

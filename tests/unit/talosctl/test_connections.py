@@ -13,6 +13,7 @@ from talos.api.machine import machine_pb2 as machine
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
+from talos.talosctl.cli.exit import Exit
 
 VERSION = "/machine.MachineService/Version"
 
@@ -27,7 +28,7 @@ def test_refused(client: Client) -> None:
     port = closed_port()
     client.configure([f"127.0.0.1:{port}"], ["10.0.0.2", "10.0.0.3"])
     result = client("version")
-    assert result.code == 1
+    assert result.code == Exit.UNREACHABLE
     assert f"error: 10.0.0.2, 10.0.0.3: 127.0.0.1:{port}: connection refused" in result.err
     assert result.err.count("\n") == 1
 
@@ -44,7 +45,7 @@ def test_foreign_ca(client: Client, node: FakeNode) -> None:
     other = CertificateAuthority.generate(KeyType.ED25519, organizations=["talos"])
     client.configure([f"127.0.0.1:{node.port}"], ["10.0.0.2"], ca=other.crt)
     result = client("version")
-    assert result.code == 1
+    assert result.code == Exit.UNREACHABLE
     assert "not signed by the CA of the talosconfig" in result.err
     assert "--insecure" in result.err
 
@@ -54,14 +55,14 @@ def test_foreign_client_certificate(client: Client, node: FakeNode) -> None:
     pair = other.issue(organizations=["os:admin"], usages=Usage.CLIENT, key_type=KeyType.ED25519)
     client.configure([f"127.0.0.1:{node.port}"], ["10.0.0.2"], pair=pair)
     result = client("version")
-    assert result.code == 1
+    assert result.code == Exit.REFUSED
     assert "does not trust this client certificate's issuer" in result.err
 
 
 def test_expired_client_certificate(client: Client, node: FakeNode, expired: PemPair) -> None:
     client.configure([f"127.0.0.1:{node.port}"], ["10.0.0.2"], pair=expired)
     result = client("version")
-    assert result.code == 1
+    assert result.code == Exit.REFUSED
     assert "the client certificate has expired" in result.err
 
 
@@ -70,14 +71,14 @@ def test_wrong_address(client: Client, node: FakeNode) -> None:
     # A name that leads to the server but is not in its certificate.
     client.configure([f"localhost.localdomain:{node.port}"], ["10.0.0.2"])
     result = client("version")
-    assert result.code == 1
+    assert result.code == Exit.UNREACHABLE
     assert "not valid for localhost.localdomain" in result.err
     assert "certSANs" in result.err
 
 
 def test_insecure_against_a_configured_node(client: Client, node: FakeNode) -> None:
     result = client("version", "--insecure", "-n", f"127.0.0.1:{node.port}")
-    assert result.code == 1
+    assert result.code == Exit.REFUSED
     assert "wants a client certificate" in result.err
 
 
@@ -96,14 +97,14 @@ def test_plain_http(client: Client) -> None:
     result = client("version")
     thread.join()
     server.close()
-    assert result.code == 1
+    assert result.code == Exit.UNREACHABLE
     assert "does not speak TLS" in result.err
 
 
 def test_unresolvable_name(client: Client) -> None:
     client.configure(["no-such-host.invalid"], ["10.0.0.2"])
     result = client("version")
-    assert result.code == 1
+    assert result.code == Exit.UNREACHABLE
     assert 'the name "no-such-host.invalid" does not resolve' in result.err
 
 

@@ -13,6 +13,7 @@ from talos.config.secrets.bundle import SecretsBundle
 from talos.config.talosconfig.text import parse_talosconfig
 from talos.pki.certificate import parse_certificate
 from talos.pki.keys import parse_key
+from talos.talosctl.cli.exit import Exit
 from talos.talosctl.main import run
 
 
@@ -174,7 +175,7 @@ def test_several_files_are_written_or_none(folder: Path, capsys: pytest.CaptureF
 
 def test_request_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(["gen", "key", "--name", "admin"])
-    assert run(["gen", "csr", "--key", "admin.key"]) == 1
+    assert run(["gen", "csr", "--key", "admin.key"]) == Exit.USAGE
     assert "ip" in capsys.readouterr().err
     assert run(["gen", "csr", "--key", "admin.key", "--ip", "10.0.0.2", "--roles", "os:admin,bogus"]) == 1
     assert "unknown roles: bogus" in capsys.readouterr().err

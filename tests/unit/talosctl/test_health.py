@@ -15,6 +15,7 @@ from talos.api.definitions.cluster_pb2 import MemberSpec
 from talos.api.definitions.enums_pb2 import MachineType, RuntimeMachineStage
 from talos.api.definitions.runtime_pb2 import DiagnosticSpec, MachineStatusSpec, MachineStatusStatus
 from talos.api.machine import machine_pb2 as machine
+from talos.talosctl.cli.exit import Exit
 
 SERVICE = "/machine.MachineService/"
 CHECK = ("health", "--server=false", "-n", "10.0.0.2", "--wait-timeout", "0s")
@@ -95,7 +96,6 @@ def test_named_nodes_are_asked_alone(talosctl: Client, cluster: Cluster, node: F
         ("diagnostics", ["address overlap"], "no diagnostics: 10.0.0.2: address overlap"),
         ("etcd", ["https://10.0.0.9:2380"], "(10.0.0.9) is no control plane node"),
         ("etcd", [], "etcd has 0 members for 1 control plane nodes"),
-        ("members", [], "knows no control plane node of its cluster"),
     ],
 )
 def test_a_condition_that_is_not_met(
@@ -103,5 +103,12 @@ def test_a_condition_that_is_not_met(
 ) -> None:
     setattr(cluster, attribute, value)
     result = talosctl(*CHECK)
-    assert result.code == 1
+    assert result.code == Exit.TIMED_OUT
     assert text in result.err
+
+
+def test_a_node_that_knows_no_cluster(talosctl: Client, cluster: Cluster) -> None:
+    cluster.members = []
+    result = talosctl(*CHECK)
+    assert result.code == Exit.FAILED
+    assert "knows no control plane node of its cluster" in result.err

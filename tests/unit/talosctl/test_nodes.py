@@ -15,7 +15,7 @@ from tests.unit.talosctl.fake import Client, FakeNode, Pki
 
 from talos.api.common.common_pb2 import Data
 from talos.api.machine import machine_pb2 as machine
-from talos.talosctl.main import BROKEN_PIPE
+from talos.talosctl.cli.exit import Exit
 
 VERSION = "/machine.MachineService/Version"
 MEMORY = "/machine.MachineService/Memory"
@@ -49,7 +49,7 @@ def test_node_that_fails_is_named_and_the_other_is_shown(talosctl: Client, node:
 
     node.on(MEMORY, Empty, answer)
     result = talosctl("memory")
-    assert result.code == 1
+    assert result.code == Exit.UNREACHABLE
     assert "10.0.0.2   100" in result.out
     assert "10.0.0.3" not in result.out
     assert result.err == "error: 10.0.0.3: dial tcp 10.0.0.3:50000: connection refused (Unavailable)\n"
@@ -110,7 +110,7 @@ def test_a_reader_that_has_seen_enough_ends_a_command_in_silence(
     os.close(error_writer)
     with os.fdopen(error_reader) as file:
         assert file.read() == ""
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == BROKEN_PIPE
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == Exit.BROKEN_PIPE
 
 
 def test_stream_that_ends_with_an_error(talosctl: Client, node: FakeNode) -> None:
@@ -145,7 +145,7 @@ def test_permission_denied_names_the_roles(client: Client, node: FakeNode, pki: 
         GRPCError(Status.PERMISSION_DENIED, "not authorized"),
     )
     result = client("reboot", "--wait=false")
-    assert result.code == 1
+    assert result.code == Exit.REFUSED
     assert (
         result.err == "error: 10.0.0.2: not authorized (PermissionDenied): your certificate has os:reader\n"
     )
@@ -180,7 +180,7 @@ def test_fingerprint_pins_the_certificate(client: Client, maintenance_node: Fake
     where = f"127.0.0.1:{maintenance_node.port}"
     assert client("memory", "-i", "-n", where, "--cert-fingerprint", right).code == 0
     wrong = client("memory", "-i", "-n", where, "--cert-fingerprint", "AAAA")
-    assert wrong.code == 1
+    assert wrong.code == Exit.UNREACHABLE
     assert right in wrong.err
     assert "not AAAA" in wrong.err
 

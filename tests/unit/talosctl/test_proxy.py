@@ -10,6 +10,7 @@ from google.protobuf.empty_pb2 import Empty
 from tests.unit.talosctl.fake import Client, FakeNode
 
 from talos.api.machine import machine_pb2 as machine
+from talos.talosctl.cli.exit import Exit
 
 VERSION = "/machine.MachineService/Version"
 type Greet = Callable[[socket.socket], tuple[str, int]]
@@ -100,7 +101,7 @@ def test_a_proxy_that_refuses(client: Client, node: FakeNode) -> None:
         url = f"http://127.0.0.1:{port}"
         client.configure([f"127.0.0.1:{node.port}"], ["10.0.0.2"], proxy_url=url)
         result = client("version")
-    assert result.code == 1
+    assert result.code == Exit.UNREACHABLE
     assert "the proxy 127.0.0.1 refuses: 403 Forbidden" in result.err
 
 

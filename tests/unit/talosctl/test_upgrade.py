@@ -17,6 +17,7 @@ from talos.api.cosi.resource_pb2 import Resource
 from talos.api.cosi.state_pb2 import ListRequest, ListResponse
 from talos.api.definitions.runtime_pb2 import MetaKeySpec
 from talos.api.machine import image_pb2, lifecycle_pb2, machine_pb2
+from talos.talosctl.cli.exit import Exit
 from talos.talosctl.client import track
 from talos.talosctl.commands import upgrade
 from talos.upgrade.state import BUSY, IDLE, Upgrade, bless, format_state, revert, stage, start
@@ -178,7 +179,7 @@ def test_a_second_call_that_is_refused_is_a_failure(
         "/machine.MachineService/Upgrade", machine_pb2.UpgradeRequest, lambda _request, _metadata: left.pop(0)
     )
     result = talosctl(*ARGV, "--legacy")
-    assert (result.code, left) == (1, [])
+    assert (result.code, left) == (Exit.REFUSED, [])
     assert "is not signed" in result.err
 
 

@@ -5,12 +5,9 @@ from collections.abc import Sequence
 
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command
+from talos.talosctl.cli.exit import CommandError, Exit
 from talos.talosctl.cli.help import help_text
 from talos.talosctl.cli.parse import UsageError, find_command, parse
-
-FAILED = 1
-INTERRUPTED = 130
-"""What a shell reports for a program ended by SIGINT: 128 + 2."""
 
 
 def run_command(root: Command, argv: Sequence[str]) -> int:
@@ -19,19 +16,19 @@ def run_command(root: Command, argv: Sequence[str]) -> int:
         return _show_help(root, argv[1:]) if argv and argv[0] == "help" else _run(root, argv)
     except UsageError as error:
         sys.stderr.write(f"error: {error.message}\nRun '{' '.join(error.path)} --help' for usage.\n")
-        return FAILED
+        return Exit.USAGE
     except UserError as error:
         sys.stderr.write(f"error: {error}\n")
-        return FAILED
+        return error.code if isinstance(error, CommandError) else Exit.FAILED
     except BrokenPipeError:
         raise
     except OSError as error:
         # A full disk, a file that may not be written: this machine's matter, not a defect of ours.
         place = f"{error.filename}: " if error.filename else ""
         sys.stderr.write(f"error: {place}{error.strerror or error}\n")
-        return FAILED
+        return Exit.FAILED
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return Exit.INTERRUPTED
 
 
 def _show_help(root: Command, argv: Sequence[str]) -> int:

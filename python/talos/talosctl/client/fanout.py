@@ -8,6 +8,8 @@ from talos.api.rpc import RpcError
 from talos.client.failure import describe
 from talos.client.session import Session
 from talos.system.errors import UserError
+from talos.talosctl.cli.exit import Exit
+from talos.talosctl.client.failure import find_exit
 from talos.talosctl.output import console
 
 
@@ -35,7 +37,7 @@ async def ask_nodes[T](
 
 
 def report_failures[T](session: Session, outcomes: Sequence[Outcome[T]]) -> int:
-    """Name every node that failed on stderr; the exit code."""
+    """Name every node that failed on stderr; the exit code, that of all failures when they are alike."""
     lines: dict[str, list[str]] = {}
     for outcome in outcomes:
         if outcome.error is not None:
@@ -46,4 +48,5 @@ def report_failures[T](session: Session, outcomes: Sequence[Outcome[T]]) -> int:
         # An unreachable endpoint may be the node itself.
         is_named = not names or line.startswith(names)
         console.note(f"error: {line}" if is_named else f"error: {names}: {line}")
-    return 1 if lines else 0
+    codes = {find_exit(outcome.error) for outcome in outcomes if outcome.error is not None}
+    return codes.pop() if len(codes) == 1 else Exit.FAILED if codes else Exit.DONE

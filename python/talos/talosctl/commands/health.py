@@ -15,6 +15,7 @@ from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.command import need_one_node, raise_error, run_async
+from talos.talosctl.client.failure import find_exit
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.health import SessionCalls, find_nodes
@@ -83,7 +84,7 @@ def run_client_checks(flags: Flags, control_plane: Sequence[str]) -> int:
                 )
             except RpcError as error:
                 console.note(f"error: {describe(error, target)}")
-                return 1
+                return find_exit(error)
         return 0
 
     return run_async(main())

@@ -62,7 +62,9 @@ def run_list(invocation: Invocation) -> int:
             print_table(outcomes, _long_header(is_human=is_human), long_rows)
         else:
             print_table(outcomes, ("NODE", "NAME"), _short_rows)
-        return report_failures(session, outcomes) | _report_errors(outcomes)
+        code = report_failures(session, outcomes)
+        errors = _report_errors(outcomes)
+        return code or errors
 
     def long_rows(node: str, answer: Files) -> Iterable[Row]:
         return (_long_row(node, info, is_human=is_human) for info in answer[0])

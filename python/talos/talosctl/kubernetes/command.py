@@ -9,6 +9,7 @@ from talos.client.target import Target
 from talos.kubernetes.client import KubernetesError
 from talos.talosctl.cli.flag import Flags
 from talos.talosctl.client.command import need_one_node
+from talos.talosctl.client.failure import find_exit
 from talos.talosctl.client.select import select_target
 from talos.talosctl.output import console
 
@@ -17,7 +18,7 @@ type Work = Callable[[Session, str], Awaitable[None]]
 
 
 async def run_on_cluster(flags: Flags, name: str, work: Work) -> int:
-    """Do a command's work; 1 when one of the APIs fails, with the reason on the error output."""
+    """Do a command's work; the exit code of the API that fails, with the reason on the error output."""
     target = select_target(flags)
     node = need_one_node(target, name)
     try:
@@ -32,4 +33,4 @@ def report_failure(error: RpcError | KubernetesError, target: Target) -> int:
     """Say which API failed and why; the exit code."""
     text = describe(error, target) if isinstance(error, RpcError) else f"the Kubernetes API: {error}"
     console.note(f"error: {text}")
-    return 1
+    return find_exit(error)
