@@ -6,6 +6,7 @@ node fails is seen through to its end, and nothing new begins.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from talos.api.common.common_pb2 import ContainerdInstance, ContainerdNamespace, ContainerDriver
@@ -39,7 +40,8 @@ class StoppedError(Exception):
 class UpgradeOptions:
     """What to do with each node. ``old`` is the call of older nodes, which alone has some of the options.
 
-    ``gate`` returns why no further node may begin now, empty when one may.
+    ``gate`` returns why no further node may begin now, empty when one may. ``around_boot`` is entered before
+    a node is told to boot, and left once it is well again.
     """
 
     image: str
@@ -53,6 +55,7 @@ class UpgradeOptions:
     old: machine_pb2.UpgradeRequest | None = None
     timeout: float = TIMEOUT
     gate: Callable[[], str] = str
+    around_boot: Callable[[str], AbstractAsyncContextManager[object]] = nullcontext
 
 
 @dataclass(slots=True, kw_only=True)
@@ -136,7 +139,7 @@ class Fleet:
                     self.progress.move(row, step, "waits until another node is back")
                 async with self._unavailable:
                     await self._check_others(look, row)
-                    async with asyncio.timeout(options.timeout):
+                    async with options.around_boot(look.node), asyncio.timeout(options.timeout):
                         await self._boot(look, row)
         except StoppedError:
             return

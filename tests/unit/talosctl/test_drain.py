@@ -88,8 +88,8 @@ def make_drainer(api: Api, seconds: float = 0.0) -> Drainer:
     return Drainer(seconds, connect=connect)
 
 
-def drain(drainer: Drainer) -> bool:
-    return asyncio.run(drainer.drain(cast("Session", NamedNode()), NODE))
+def drain(drainer: Drainer) -> None:
+    asyncio.run(drainer.drain(cast("Session", NamedNode()), NODE))
 
 
 @pytest.mark.parametrize(
@@ -112,6 +112,17 @@ def test_a_node_that_is_not_drained_is_schedulable_again(
     assert capsys.readouterr().err == ""
 
 
+def test_a_node_that_is_not_drained_goes_down_unless_that_is_strict(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    api = Api()
+    drainer = make_drainer(api)
+    drainer.is_strict = False
+    drain(drainer)
+    assert api.changes == [True, False]
+    assert "it goes down all the same" in capsys.readouterr().err
+
+
 def test_an_interrupted_drain_leaves_the_node_schedulable() -> None:
     api = Api()
 
@@ -129,7 +140,7 @@ def test_an_interrupted_drain_leaves_the_node_schedulable() -> None:
 def test_a_node_without_wait_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     api = Api(is_empty=True)
     drainer = make_drainer(api)
-    assert drain(drainer)
+    drain(drainer)
     assert api.changes == [True]
     capsys.readouterr()
     drainer.show_cordoned()

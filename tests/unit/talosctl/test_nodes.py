@@ -1,5 +1,6 @@
 """Commands against a node with real TLS."""
 
+import ipaddress
 import json
 import os
 import sys
@@ -8,12 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from google.protobuf.empty_pb2 import Empty
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 from tests.unit.talosctl.fake import Client, FakeNode, Pki
 
+from talos.api.common import common_pb2 as common
 from talos.api.common.common_pb2 import Data
+from talos.api.cosi.resource_pb2 import Metadata, Resource, Spec
+from talos.api.cosi.state_pb2 import ListRequest, ListResponse
+from talos.api.definitions import enums_pb2 as enums
+from talos.api.definitions.cluster_pb2 import MemberSpec
+from talos.api.definitions.k8s_pb2 import NodeStatusSpec
 from talos.api.machine import machine_pb2 as machine
 from talos.talosctl.cli.exit import Exit
 
@@ -204,3 +212,93 @@ def test_packets_go_to_a_file(talosctl: Client, node: FakeNode, tmp_path: Path) 
     assert path.read_bytes() == b"\xd4\xc3\xb2\xa1packet"
     assert node.seen[0][2].interface == "eth1"
     assert "does not print packets" in talosctl("pcap", "-n", "10.0.0.2").err
+
+
+def make_member(hostname: str, address: str, role: enums.MachineType) -> ListResponse:
+    ip = common.NetIP(ip=ipaddress.ip_address(address).packed)
+    spec = MemberSpec(hostname=hostname, addresses=[ip], machine_type=role)
+    resource = Resource(metadata=Metadata(id=hostname), spec=Spec(proto_spec=spec.SerializeToString()))
+    return ListResponse(resource=resource)
+
+
+MEMBERS = [
+    make_member("worker-2", "10.0.0.5", enums.TYPE_WORKER),
+    make_member("worker-1", "10.0.0.4", enums.TYPE_WORKER),
+    make_member("cp-1", "10.0.0.2", enums.TYPE_CONTROL_PLANE),
+]
+
+
+@pytest.fixture
+def members(node: FakeNode) -> FakeNode:
+    """A cluster of three nodes; the first worker has a label."""
+
+    def list_(request: Any, metadata: Mapping[str, str]) -> list[ListResponse]:
+        if request.type == "Members.cluster.talos.dev":
+            return MEMBERS
+        labels = {"zone": "a"} if metadata["node"] == "10.0.0.4" else {}
+        spec = NodeStatusSpec(labels=labels).SerializeToString()
+        return [ListResponse(resource=Resource(spec=Spec(proto_spec=spec)))]
+
+    node.on("/cosi.resource.State/List", ListRequest, list_, stream=True)
+    node.on(MEMORY, Empty, memory_reply(100))
+    return node
+
+
+@pytest.mark.parametrize(
+    ("nodes", "addresses"),
+    [
+        ("@all", ["10.0.0.2", "10.0.0.4", "10.0.0.5"]),
+        ("@controlplane", ["10.0.0.2"]),
+        ("@workers,10.0.0.9,worker-1", ["10.0.0.4", "10.0.0.5", "10.0.0.9"]),
+        ("@label=zone", ["10.0.0.4"]),
+        ("@label=zone=a", ["10.0.0.4"]),
+        ("CP-1,elsewhere.example.org", ["10.0.0.2", "elsewhere.example.org"]),
+    ],
+)
+def test_groups_and_names_of_nodes(
+    talosctl: Client, members: FakeNode, nodes: str, addresses: list[str]
+) -> None:
+    result = talosctl("memory", "-n", nodes, "-o", "json")
+    assert result.code == 0, result.err
+    assert [row["node"] for row in json.loads(result.out)] == addresses
+
+
+@pytest.mark.parametrize(
+    ("nodes", "text"),
+    [
+        ("@label=zone=b", "@label=zone=b: has no node"),
+        ("@masters", "@masters: is no group of nodes (use @all, @controlplane, @workers, @label=KEY"),
+    ],
+)
+def test_groups_without_nodes(talosctl: Client, members: FakeNode, nodes: str, text: str) -> None:
+    result = talosctl("memory", "-n", nodes)
+    assert (result.code, text in result.err) == (1, True), result.err
+
+
+def test_a_group_needs_an_endpoint_that_answers(talosctl: Client, node: FakeNode) -> None:
+    node.on(
+        "/cosi.resource.State/List",
+        ListRequest,
+        GRPCError(Status.PERMISSION_DENIED, "not authorized"),
+        stream=True,
+    )
+    result = talosctl("memory", "-n", "@all")
+    assert result.code == Exit.REFUSED
+    assert "not authorized" in result.err
+
+
+def test_rows_as_documents(talosctl: Client, node: FakeNode) -> None:
+    node.on(MEMORY, Empty, memory_reply(100))
+    result = talosctl("memory", "-n", "10.0.0.2", "-o", "yaml")
+    assert yaml.safe_load(result.out) == [
+        {
+            "node": "10.0.0.2",
+            "total": "100",
+            "used": "96",
+            "free": "1",
+            "shared": "0",
+            "buffers": "1",
+            "cache": "2",
+            "available": "4",
+        }
+    ]

@@ -1,7 +1,10 @@
 """``talosctl upgrade`` of several nodes: what is printed, and the exit code."""
 
+import io
 import json
+import sys
 from collections.abc import Mapping, Sequence
+from typing import override
 
 import pytest
 import yaml
@@ -13,7 +16,9 @@ from talos.api.cosi.state_pb2 import ListRequest, ListResponse
 from talos.api.definitions.enums_pb2 import RuntimeMachineStage
 from talos.api.machine import image_pb2, lifecycle_pb2, machine_pb2
 from talos.fleet import calls
+from talos.fleet.progress import FleetProgress, NodeProgress, NodeStep
 from talos.resource import kinds
+from talos.talosctl.output.fleet import begin, following
 from talos.upgrade.state import IDLE, Upgrade, bless, format_state, revert, stage, start
 
 from .conftest import Client
@@ -131,3 +136,25 @@ def test_mistakes_change_nothing(talosctl: Client, workers: Workers, argv: Seque
     assert text in result.err
     assert "Traceback" not in result.err
     assert workers.pulls == []
+
+
+class Terminal(io.StringIO):
+    @override
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("no_color", [False, True])
+def test_colours_of_the_live_rows(monkeypatch: pytest.MonkeyPatch, no_color: bool) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+    row = NodeProgress(node="10.0.0.2", hostname="cp-1", is_control_plane=True, before="v1")
+    row.step = NodeStep.FAILED
+    with following(is_plain=False) as watcher:
+        begin(watcher, FleetProgress(image="", version="", rows=[row], watcher=watcher))
+    assert "cp-1" in screen.getvalue()
+    assert ("\x1b[31m" in screen.getvalue()) is not no_color

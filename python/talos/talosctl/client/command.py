@@ -13,16 +13,16 @@ from talos.client.target import Target
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Invocation
 from talos.talosctl.client.fanout import Outcome, ask_nodes, report_failures
-from talos.talosctl.client.select import select_target
+from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
-from talos.talosctl.output.table import format_table
+from talos.talosctl.output.rows import format_rows
 
 type Row = Sequence[str]
 type Ask[T] = Callable[[Session, str], Awaitable[T]]
 
 
-def run_async(main: Coroutine[Any, Any, int]) -> int:
-    """Run a command's coroutine to its exit code."""
+def run_async[T](main: Coroutine[Any, Any, T]) -> T:
+    """Run a command's coroutine to its end, mostly its exit code."""
     return asyncio.run(main)
 
 
@@ -69,30 +69,30 @@ def run_table[T](
     """Ask every node and print one table of all their rows."""
 
     async def main() -> int:
-        target = select_target(invocation.flags)
+        target = await find_target(invocation.flags)
         async with open_session(target) as session:
             outcomes = await ask_nodes(session, need_nodes(target), ask)
-            print_table(outcomes, header, rows)
+            print_table(outcomes, header, rows, invocation.flags.text("output"))
             return report_failures(session, outcomes)
 
     return run_async(main())
 
 
 def print_table[T](
-    outcomes: Sequence[Outcome[T]], header: Row, rows: Callable[[str, T], Iterable[Row]]
+    outcomes: Sequence[Outcome[T]], header: Row, rows: Callable[[str, T], Iterable[Row]], output: str
 ) -> None:
-    """The rows of all nodes that answered; nothing when none did."""
+    """The rows of all nodes that answered, in a format of the flag OUTPUT; nothing when none did."""
     answers = [(outcome.node, outcome.value) for outcome in outcomes if outcome.value is not None]
     if answers:
         body = [row for node, value in answers for row in rows(node, value)]
-        console.write(format_table([header, *body]))
+        console.write(format_rows(output, header, body))
 
 
 def run_each[T](invocation: Invocation, ask: Ask[T], show: Callable[[str, T], None]) -> int:
     """Ask every node and show each answer on its own."""
 
     async def main() -> int:
-        target = select_target(invocation.flags)
+        target = await find_target(invocation.flags)
         async with open_session(target) as session:
             outcomes = await ask_nodes(session, need_nodes(target), ask)
             for outcome in outcomes:
@@ -133,7 +133,7 @@ def run_streams(invocation: Invocation, read: Read) -> int:
         await print_lines(node, read(session, node))
 
     async def main() -> int:
-        target = select_target(invocation.flags)
+        target = await find_target(invocation.flags)
         async with open_session(target) as session:
             outcomes = await ask_nodes(session, need_nodes(target), copy)
             return report_failures(session, outcomes)

@@ -2,13 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from talos.api.rpc import Code, RpcError
 from talos.client.resources import get_resource
-from talos.client.session import Session
+from talos.client.session import Session, open_session
+from talos.client.target import Target
 from talos.kubernetes.client import KubernetesClient, KubernetesError, parse_kubeconfig
 from talos.kubernetes.drain import drain, set_unschedulable
 from talos.resource import ids
@@ -28,16 +30,46 @@ async def connect_as_admin(session: Session) -> KubernetesClient:
 
 @dataclass(slots=True)
 class Drainer:
-    """Drains nodes, within ``seconds`` each, and uncordons those that it has cordoned."""
+    """Drains nodes, within ``seconds`` each, and uncordons those that it has cordoned.
+
+    Unless it ``is_strict``, a node that could not be drained goes down all the same.
+    """
 
     seconds: float
+    is_strict: bool = True
     cordoned: dict[str, str] = field(default_factory=dict[str, str])
     """The name in Kubernetes of each node that was schedulable before."""
 
     connect: Callable[[Session], Awaitable[KubernetesClient]] = connect_as_admin
 
-    async def drain(self, session: Session, node: str) -> bool:
+    async def drain(self, session: Session, node: str) -> None:
         """Cordon a node and evict its pods; UserError when some of them stay: then it is as it was."""
+        try:
+            await self._drain(session, node)
+        except (RpcError, UserError) as error:
+            if self.is_strict:
+                raise
+            reason = error.message if isinstance(error, RpcError) else str(error)
+            console.note(f"{node}: WARNING: {reason}; it goes down all the same, and drains what is left")
+
+    @asynccontextmanager
+    async def around(self, session: Session, node: str, *, uncordons: bool) -> AsyncGenerator[None]:
+        """Drain a node, and perhaps uncordon it after what is done within has succeeded."""
+        await self.drain(session, node)
+        yield
+        if uncordons:
+            await self.uncordon(session, node)
+
+    @asynccontextmanager
+    async def around_boot(self, target: Target, node: str) -> AsyncGenerator[None]:
+        """The same over connections of its own: an endpoint that goes down may be the node itself."""
+        async with open_session(target) as session:
+            await self.drain(session, node)
+        yield
+        async with open_session(target) as session:
+            await self.uncordon(session, node)
+
+    async def _drain(self, session: Session, node: str) -> None:
         kind, own = ids.NODENAME
         resource = await get_resource(session, node, kind.namespace, kind.type, own)
         name = kind.spec.FromString(resource.spec.proto_spec).nodename
@@ -65,9 +97,10 @@ class Drainer:
             await self.uncordon(session, node)
             text = f"is not drained within {self.seconds:g} s: {'; '.join(left)}"
             raise UserError(
-                text, where=f"node {name}", hint="see its PodDisruptionBudgets, or leave out --drain"
+                text,
+                where=f"node {name}",
+                hint="see its PodDisruptionBudgets, or leave out --drain and --strict-drain",
             )
-        return True
 
     async def uncordon(self, session: Session, node: str) -> None:
         """Allow pods on a node again, as soon as an API server answers; UserError when none does."""

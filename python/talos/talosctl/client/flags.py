@@ -2,10 +2,18 @@
 
 from talos.talosctl.cli.flag import Flag, Type
 
+GROUPS = ("@all", "@controlplane", "@workers", "@label=")
 CLIENT_FLAGS = (
     Flag(name="talosconfig", help="the client configuration file; without it the usual places are searched"),
     Flag(name="context", help="the context of the client configuration to use instead of the current one"),
-    Flag(name="nodes", short="n", type=Type.STRINGS, help="the nodes to ask, instead of the context's"),
+    Flag(
+        name="nodes",
+        short="n",
+        type=Type.STRINGS,
+        suggestions=GROUPS,
+        help="the nodes to ask, instead of the context's: addresses, names, @all, @controlplane, @workers, "
+        "@label=KEY or @label=KEY=VALUE",
+    ),
     Flag(
         name="endpoints",
         short="e",
@@ -28,6 +36,15 @@ INSECURE = Flag(
     help="talk to a node in maintenance mode: without authentication",
 )
 INSECURE_FLAGS = (INSECURE, FINGERPRINT)
+
+OUTPUT = Flag(
+    name="output",
+    short="o",
+    choices=("table", "json", "yaml"),
+    default="table",
+    help="how to show the rows: table, json or yaml",
+)
+OUTPUT_WITHOUT_SHORT = Flag(name="output", choices=OUTPUT.choices, default=OUTPUT.default, help=OUTPUT.help)
 
 DRIVER = Flag(
     name="kubernetes",

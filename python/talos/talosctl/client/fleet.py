@@ -1,6 +1,8 @@
 """``talosctl upgrade`` of several nodes: what speaks against it, the order, what became of each."""
 
 import json
+from contextlib import nullcontext
+from functools import partial
 
 from talos.api.common.common_pb2 import ContainerdInstance
 from talos.api.machine.machine_pb2 import RebootRequest, UpgradeRequest
@@ -12,7 +14,8 @@ from talos.talosctl.cli.command import Invocation
 from talos.talosctl.cli.flag import Flags
 from talos.talosctl.client.command import need_nodes, run_async
 from talos.talosctl.client.fleet_calls import FreshCalls
-from talos.talosctl.client.select import select_target
+from talos.talosctl.client.power import make_drainer
+from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console, fleet
 from talos.talosctl.output.yaml_text import dump_yaml
 from talos.upgrade.release.manifest import find_version
@@ -26,19 +29,21 @@ def run_fleet(
 ) -> int:
     """Upgrade the nodes of the command line; the exit code is 0 when all of them run the release."""
     flags = invocation.flags
-    target = select_target(flags)
-    nodes, calls, image = need_nodes(target), FreshCalls(target), flags.text("image")
-    force = old is not None and old.force
-    options = UpgradeOptions(
-        image=image,
-        version=find_version(image),
-        containerd=containerd,
-        mode=mode,
-        old=old,
-        timeout=flags.seconds("timeout") or float("inf"),
-    )
+    image, force = flags.text("image"), old is not None and old.force
+    drainer = make_drainer(flags)
 
     async def main() -> int:
+        target = await find_target(flags)
+        nodes, calls = need_nodes(target), FreshCalls(target)
+        options = UpgradeOptions(
+            image=image,
+            version=find_version(image),
+            containerd=containerd,
+            mode=mode,
+            old=old,
+            timeout=flags.seconds("timeout") or float("inf"),
+            around_boot=partial(drainer.around_boot, target) if drainer else nullcontext,
+        )
         plan = await make_plan(calls, nodes, version=options.version, force=force)
         limits = make_limits(flags, plan)
         show_plan(plan)
@@ -51,6 +56,8 @@ def run_fleet(
                 if isinstance(watcher, fleet.Live):
                     watcher.stop()
                 show(upgrade.progress, flags.text("output"))
+                if drainer:
+                    drainer.show_cordoned()
         return 0 if upgrade.progress.has_succeeded else 1
 
     return run_async(main())

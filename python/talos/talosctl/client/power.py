@@ -2,15 +2,20 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
 from talos.client.session import Session, open_session
 from talos.talosctl.cli.command import Invocation
-from talos.talosctl.cli.flag import Flag, Type
+from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.command import need_nodes, run_async
 from talos.talosctl.client.fanout import ask_nodes, report_failures
-from talos.talosctl.client.select import select_target
+from talos.talosctl.client.select import find_target
 from talos.talosctl.client.track import Act, act_and_track
 from talos.talosctl.output import console
+
+if TYPE_CHECKING:
+    from talos.talosctl.client.drain import Drainer
 
 WAIT_FLAGS = (
     Flag(name="wait", type=Type.BOOL, default="true", help="wait until it is done and show the progress"),
@@ -29,12 +34,14 @@ def run_power(
     is_reboot: bool,
     prepare: Prepare | None = None,
     finish: Finish | None = None,
+    drainer: "Drainer | None" = None,
     before: str = "it was not told to begin",
 ) -> int:
     """Start the action on every node and, with --wait, see it through.
 
     ``prepare`` runs first on each node and returns whether the action shall follow; ``finish`` is what
-    --wait waits for at last. ``before`` is how an interrupt leaves a node whose action has not started.
+    --wait waits for at last. ``drainer`` drains each node before the action, and uncordons it at the end of
+    the wait. ``before`` is how an interrupt leaves a node whose action has not started.
     """
     flags, started = invocation.flags, set[str]()
 
@@ -45,19 +52,10 @@ def run_power(
     async def do(session: Session, node: str) -> None:
         if prepare is not None and not await prepare(session, node):
             return
-        if flags.is_set("wait"):
-            await act_and_track(
-                session,
-                node,
-                begin,
-                seconds=flags.seconds("timeout"),
-                is_reboot=is_reboot,
-                is_debug=flags.is_set("debug"),
-            )
-            if finish is not None:
-                await finish(session, node)
-        else:
-            await begin(session, node)
+        async with (
+            drainer.around(session, node, uncordons=flags.is_set("wait")) if drainer else nullcontext()
+        ):
+            await _see_through(session, node, begin, flags, is_reboot=is_reboot, finish=finish)
 
     async def do_unless_interrupted(session: Session, node: str) -> None:
         try:
@@ -67,9 +65,42 @@ def run_power(
             raise
 
     async def main() -> int:
-        target = select_target(flags)
-        async with open_session(target) as session:
-            outcomes = await ask_nodes(session, need_nodes(target), do_unless_interrupted)
-            return report_failures(session, outcomes)
+        target = await find_target(flags)
+        try:
+            async with open_session(target) as session:
+                outcomes = await ask_nodes(session, need_nodes(target), do_unless_interrupted)
+                return report_failures(session, outcomes)
+        finally:
+            if drainer is not None:
+                drainer.show_cordoned()
 
     return run_async(main())
+
+
+async def _see_through(
+    session: Session, node: str, begin: Act, flags: Flags, *, is_reboot: bool, finish: Finish | None
+) -> None:
+    if not flags.is_set("wait"):
+        await begin(session, node)
+        return
+    await act_and_track(
+        session,
+        node,
+        begin,
+        seconds=flags.seconds("timeout"),
+        is_reboot=is_reboot,
+        is_debug=flags.is_set("debug"),
+    )
+    if finish is not None:
+        await finish(session, node)
+
+
+def make_drainer(flags: Flags) -> "Drainer | None":
+    """What drains nodes from here before they reboot, None when the nodes' own five minutes are enough."""
+    is_strict = flags.is_set("strict-drain")
+    if not (flags.is_set("drain") and (is_strict or flags.is_given("drain-timeout"))):
+        return None
+    # Kubernetes' client is loaded only where it is used.
+    from talos.talosctl.client.drain import Drainer
+
+    return Drainer(flags.seconds("drain-timeout"), is_strict)

@@ -1,11 +1,33 @@
 """From the talosconfig and the flags to what a command talks to."""
 
+from ipaddress import ip_address
+
 from talos.client.endpoint import parse_endpoint
 from talos.client.target import Target
 from talos.config.talosconfig.model import Context, TalosConfig
 from talos.config.talosconfig.places import open_talosconfig
 from talos.system.errors import UserError
 from talos.talosctl.cli.flag import Flags
+
+
+async def find_target(flags: Flags) -> Target:
+    """What :func:`select_target` has, with groups of nodes and names of members resolved."""
+    target = select_target(flags)
+    if target.insecure or not any(is_name(node) for node in target.nodes):
+        return target
+    # Addresses, which are the rule, need none of it.
+    from talos.talosctl.client.nodes import resolve_nodes
+
+    return await resolve_nodes(target)
+
+
+def is_name(node: str) -> bool:
+    """Whether a node of the command line may have to be looked up: it is no address."""
+    try:
+        ip_address(node)
+    except ValueError:
+        return True
+    return False
 
 
 def select_target(flags: Flags) -> Target:

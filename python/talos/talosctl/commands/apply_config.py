@@ -11,7 +11,7 @@ from talos.talosctl.client.command import need_nodes, run_async
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, CONFIG_CHANGE_FLAGS, INSECURE_FLAGS
 from talos.talosctl.client.patches import parse_patches
-from talos.talosctl.client.select import select_target
+from talos.talosctl.client.select import find_target
 from talos.talosctl.output.files import read_file
 
 
@@ -30,7 +30,7 @@ def run_apply(invocation: Invocation) -> int:
         return await send_config(session, node, request)
 
     async def main() -> int:
-        target = select_target(flags)
+        target = await find_target(flags)
         async with open_session(target) as session:
             outcomes = await ask_nodes(session, need_nodes(target), ask)
             for outcome in outcomes:

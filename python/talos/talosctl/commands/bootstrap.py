@@ -18,7 +18,7 @@ from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import need_one_node, parts, run_async
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.select import select_target
+from talos.talosctl.client.select import find_target
 
 CHUNK = 32 * 1024
 
@@ -42,7 +42,7 @@ def run_bootstrap(invocation: Invocation) -> int:
         list(parts(reply, Bootstrap))
 
     async def main() -> int:
-        target = select_target(flags)
+        target = await find_target(flags)
         async with open_session(target) as session:
             outcomes = await ask_nodes(session, [need_one_node(target, "bootstrap")], ask)
             return report_failures(session, outcomes)

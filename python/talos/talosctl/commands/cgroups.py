@@ -24,7 +24,7 @@ from talos.talosctl.client.cgroups import Group, read_groups
 from talos.talosctl.client.command import Row, need_one_node, parts, run_async
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.select import select_target
+from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
 from talos.talosctl.output.columns import PRESETS, Value, read_schema
 from talos.talosctl.output.files import read_file
@@ -53,7 +53,7 @@ def run_cgroups(invocation: Invocation) -> int:
         console.write(format_table([header, *_rows(root, columns, processes, containers)]))
 
     async def main() -> int:
-        target = select_target(flags)
+        target = await find_target(flags)
         async with open_session(target) as session:
             outcomes = await ask_nodes(session, [need_one_node(target, "cgroups")], ask)
             return report_failures(session, outcomes)

@@ -13,11 +13,13 @@ from talos.system.sizes import format_pretty_size
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import run_async
+from talos.talosctl.client.flags import OUTPUT
 from talos.talosctl.commands.cluster_kubernetes import leave_kubernetes
 from talos.talosctl.commands.cluster_logs import choose_nodes
 from talos.talosctl.commands.cluster_options import check_local
 from talos.talosctl.commands.support import check_path, write_bundle
 from talos.talosctl.output import console
+from talos.talosctl.output.rows import format_rows
 from talos.talosctl.output.table import format_table
 
 
@@ -26,6 +28,22 @@ def run_show(invocation: Invocation) -> int:
     flags = invocation.flags
     check_local(flags)
     info = show_cluster(flags.text("name"), Path(flags.text("state")))
+    header = ("NAME", "TYPE", "IP", "CPU", "RAM", "DISK", "STATE")
+    rows = [
+        (
+            node.name,
+            node.role.value,
+            str(node.address),
+            f"{node.cpus:.2f}" if node.cpus else "-",
+            format_pretty_size(node.memory) if node.memory else "-",
+            format_pretty_size(node.disk),
+            node.state.value,
+        )
+        for node in info.nodes
+    ]
+    if flags.text("output") != "table":
+        console.write(format_rows(flags.text("output"), header, rows))
+        return 0
     console.write(
         format_table(
             [
@@ -40,27 +58,17 @@ def run_show(invocation: Invocation) -> int:
         )
     )
     console.write_line("\nNODES:\n")
-    rows = [("NAME", "TYPE", "IP", "CPU", "RAM", "DISK", "STATE")]
-    rows += [
-        (
-            node.name,
-            node.role.value,
-            str(node.address),
-            f"{node.cpus:.2f}" if node.cpus else "-",
-            format_pretty_size(node.memory) if node.memory else "-",
-            format_pretty_size(node.disk),
-            node.state.value,
-        )
-        for node in info.nodes
-    ]
-    console.write(format_table(rows))
+    console.write(format_table([header, *rows]))
     return 0
 
 
 SHOW = Command(
     name="show",
     summary="Show a cluster and its nodes",
-    flags=(Flag(name="provisioner", default="container", help="accepted: the cluster's own is shown"),),
+    flags=(
+        Flag(name="provisioner", default="container", help="accepted: the cluster's own is shown"),
+        OUTPUT,
+    ),
     run=run_show,
 )
 

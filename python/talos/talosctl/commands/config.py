@@ -12,9 +12,9 @@ from talos.config.talosconfig.text import parse_talosconfig
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation, Lazy
 from talos.talosctl.cli.flag import Flag, Flags, Type
-from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.client.flags import CLIENT_FLAGS, OUTPUT
 from talos.talosctl.output import console
-from talos.talosctl.output.table import format_table
+from talos.talosctl.output.rows import format_rows
 
 
 def _open(flags: Flags) -> tuple[TalosConfig, Path]:
@@ -59,11 +59,12 @@ def run_contexts(invocation: Invocation) -> int:
     """List the contexts, the current one marked."""
     config, _ = _open(invocation.flags)
     current = invocation.flags.text("context") or config.context
-    rows = [("CURRENT", "NAME", "ENDPOINTS", "NODES")]
+    rows: list[tuple[str, ...]] = []
     for name, context in sorted(config.contexts.items()):
         mark = "*" if name == current else ""
         rows.append((mark, name, ",".join(context.endpoints), ",".join(context.nodes)))
-    console.write(format_table(rows))
+    header = ("CURRENT", "NAME", "ENDPOINTS", "NODES")
+    console.write(format_rows(invocation.flags.text("output"), header, rows))
     return 0
 
 
@@ -166,7 +167,13 @@ COMMAND = Command(
             run=run_context,
             complete=complete_contexts,
         ),
-        Command(name="contexts", aliases=("get-contexts",), summary="List the contexts", run=run_contexts),
+        Command(
+            name="contexts",
+            aliases=("get-contexts",),
+            summary="List the contexts",
+            flags=(OUTPUT,),
+            run=run_contexts,
+        ),
         Command(
             name="endpoint",
             aliases=("endpoints",),

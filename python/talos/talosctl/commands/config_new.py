@@ -21,7 +21,7 @@ from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import need_one_node, parts
-from talos.talosctl.client.select import select_target
+from talos.talosctl.client.select import find_target
 
 
 def run_new(invocation: Invocation) -> int:
@@ -35,7 +35,7 @@ def run_new(invocation: Invocation) -> int:
     )
 
     async def ask() -> bytes:
-        target = select_target(flags)
+        target = await find_target(flags)
         # Any endpoint can issue it; a node is only named when one is wanted.
         node = need_one_node(target, "config new") if target.nodes else ""
         async with open_session(target) as session:

@@ -19,7 +19,7 @@ from talos.client.namespaces import container_place, pod_member
 from talos.client.session import Session
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.client.command import Row, ignore, parts, run_each, run_table
-from talos.talosctl.client.flags import CLIENT_FLAGS, DRIVER
+from talos.talosctl.client.flags import CLIENT_FLAGS, DRIVER, OUTPUT
 
 
 def run_containers(invocation: Invocation) -> int:
@@ -45,7 +45,7 @@ CONTAINERS = Command(
     name="containers",
     aliases=("c",),
     summary="List the containers of the system or of Kubernetes",
-    flags=(*CLIENT_FLAGS, DRIVER),
+    flags=(*CLIENT_FLAGS, DRIVER, OUTPUT),
     run=run_containers,
 )
 
@@ -71,7 +71,7 @@ def _stats_rows(node: str, stats: list[Stat]) -> Iterable[Row]:
 STATS = Command(
     name="stats",
     summary="Show what each container uses",
-    flags=(*CLIENT_FLAGS, DRIVER),
+    flags=(*CLIENT_FLAGS, DRIVER, OUTPUT),
     run=run_stats,
 )
 

@@ -11,7 +11,7 @@ from talos.talosctl.client.command import need_one_node, run_async
 from talos.talosctl.client.complete import complete_path
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.select import select_target
+from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
 
 STDOUT = "-"
@@ -41,7 +41,7 @@ def run_copy(invocation: Invocation) -> int:
                 raise left_out
 
     async def main() -> int:
-        target = select_target(invocation.flags)
+        target = await find_target(invocation.flags)
         async with open_session(target) as session:
             outcomes = await ask_nodes(session, [need_one_node(target, "copy")], copy)
             return report_failures(session, outcomes)

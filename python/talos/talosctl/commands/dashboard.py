@@ -5,9 +5,9 @@ import sys
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
-from talos.talosctl.client.command import need_nodes
+from talos.talosctl.client.command import need_nodes, run_async
 from talos.talosctl.client.flags import CLIENT_FLAGS, INSECURE_FLAGS
-from talos.talosctl.client.select import select_target
+from talos.talosctl.client.select import find_target
 
 MIN_INTERVAL = 0.5
 """Seconds; asking more often would measure the asking."""
@@ -15,7 +15,7 @@ MIN_INTERVAL = 0.5
 
 def run_dashboard(invocation: Invocation) -> int:
     """Show nodes in the terminal until the reader leaves."""
-    target = select_target(invocation.flags)
+    target = run_async(find_target(invocation.flags))
     nodes = need_nodes(target)
     interval = invocation.flags.seconds("update-interval")
     if interval < MIN_INTERVAL:

@@ -15,7 +15,7 @@ from talos.system.sizes import format_count, format_rounded_size
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import Row, run_table
-from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.client.flags import CLIENT_FLAGS, OUTPUT
 
 RUNTIME, MOUNT_STATUSES = "runtime", "MountStatuses.block.talos.dev"
 VOLUME_STATUSES = "VolumeStatuses.block.talos.dev"
@@ -114,6 +114,7 @@ COMMAND = Command(
     summary="Show how full the volumes are",
     flags=(
         *CLIENT_FLAGS,
+        OUTPUT,
         Flag(name="bytes", short="b", type=Type.BOOL, default="false", help="exact byte counts"),
         Flag(name="inodes", short="i", type=Type.BOOL, default="false", help="inodes instead of bytes"),
     ),

@@ -16,7 +16,7 @@ from talos.talosctl.client.change import fetch_config, make_apply_request, send_
 from talos.talosctl.client.command import need_nodes, run_async
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, CONFIG_CHANGE_FLAGS
-from talos.talosctl.client.select import select_target
+from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
 
 EDITORS = ("TALOS_EDITOR", "EDITOR")
@@ -45,7 +45,7 @@ def run_edit(invocation: Invocation) -> int:
         show_result(node, results, is_many=len(flags.texts("nodes")) > 1)
 
     async def main() -> int:
-        target = select_target(flags)
+        target = await find_target(flags)
         code = 0
         async with open_session(target) as session:
             for node in need_nodes(target):

@@ -23,8 +23,8 @@ from talos.talosctl.client.command import (
     run_table,
 )
 from talos.talosctl.client.fanout import ask_nodes, report_failures
-from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.select import select_target
+from talos.talosctl.client.flags import CLIENT_FLAGS, OUTPUT
+from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
 
 _SERVICE = "/machine.MachineService/"
@@ -164,7 +164,7 @@ def run_snapshot(invocation: Invocation) -> int:
         console.note(f'{node}: etcd snapshot saved to "{path}" ({size} bytes)')
 
     async def main() -> int:
-        target = select_target(invocation.flags)
+        target = await find_target(invocation.flags)
         async with open_session(target) as session:
             outcomes = await ask_nodes(session, [need_one_node(target, "etcd snapshot")], ask)
             return report_failures(session, outcomes)
@@ -240,11 +240,13 @@ COMMAND = Command(
                 Command(
                     name="list",
                     summary="List the alarms",
+                    flags=(OUTPUT,),
                     run=lambda invocation: run_table(invocation, ALARM_HEADER, _ask_alarms, _alarm_rows),
                 ),
                 Command(
                     name="disarm",
                     summary="Clear the alarms",
+                    flags=(OUTPUT,),
                     run=lambda invocation: run_table(invocation, ALARM_HEADER, _disarm, _alarm_rows),
                 ),
             ),
@@ -264,6 +266,7 @@ COMMAND = Command(
                     summary="Ask whether a version can be reached",
                     least=1,
                     most=1,
+                    flags=(OUTPUT,),
                     run=_run_downgrade(_validate, "downgrade validated"),
                 ),
                 Command(
@@ -272,11 +275,13 @@ COMMAND = Command(
                     summary="Begin the downgrade",
                     least=1,
                     most=1,
+                    flags=(OUTPUT,),
                     run=_run_downgrade(_enable, "downgrade enabled"),
                 ),
                 Command(
                     name="cancel",
                     summary="End the downgrade",
+                    flags=(OUTPUT,),
                     run=_run_downgrade(_cancel, "downgrade cancelled"),
                 ),
             ),
@@ -294,6 +299,7 @@ COMMAND = Command(
         Command(
             name="members",
             summary="List the members",
+            flags=(OUTPUT,),
             run=lambda invocation: run_table(invocation, MEMBER_HEADER, _ask_members, _member_rows),
         ),
         Command(
@@ -315,6 +321,7 @@ COMMAND = Command(
         Command(
             name="status",
             summary="Show each member's state",
+            flags=(OUTPUT,),
             run=lambda invocation: run_table(invocation, STATUS_HEADER, _ask_status, _status_rows),
         ),
     ),

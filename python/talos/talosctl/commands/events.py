@@ -12,9 +12,10 @@ from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import need_nodes, raise_error, run_async
 from talos.talosctl.client.fanout import ask_nodes, report_failures
-from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.select import select_target
+from talos.talosctl.client.flags import CLIENT_FLAGS, OUTPUT
+from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
+from talos.talosctl.output.rows import format_line
 from talos.talosctl.output.table import GrowingTable
 
 HEADER = ("NODE", "ID", "EVENT", "ACTOR", "SOURCE", "MESSAGE")
@@ -35,7 +36,7 @@ def run_events(invocation: Invocation) -> int:
         tail_id=after_id,
         with_actor_id=flags.text("actor-id"),
     )
-    table = GrowingTable(HEADER, WIDTHS)
+    table, output = GrowingTable(HEADER, WIDTHS), flags.text("output")
 
     async def follow(session: Session, node: str) -> None:
         async with session.stream(node, "/machine.MachineService/Events", request, Event) as events:
@@ -47,11 +48,12 @@ def run_events(invocation: Invocation) -> int:
             if not event.data.type_url:
                 continue  # the frame that opens every stream
             name, source, message = describe_event(event)
-            console.write(table.add([(node, event.id, name, event.actor_id, source, message)]))
+            row = (node, event.id, name, event.actor_id, source, message)
+            console.write(table.add([row]) if output == "table" else format_line(output, HEADER, row))
             console.flush()
 
     async def main() -> int:
-        target = select_target(flags)
+        target = await find_target(flags)
         async with open_session(target) as session:
             outcomes = await ask_nodes(session, need_nodes(target), follow)
             return report_failures(session, outcomes)
@@ -64,6 +66,7 @@ COMMAND = Command(
     summary="Show what happens on the node as it happens",
     flags=(
         *CLIENT_FLAGS,
+        OUTPUT,
         Flag(name="tail", type=Type.INT32, default="", help="begin with this many past events, -1 for all"),
         Flag(name="duration", type=Type.DURATION, help="begin with the events of this long ago"),
         Flag(name="since", help="begin after the event with this ID, or with the events of this long ago"),

@@ -13,7 +13,7 @@ from talos.talosctl.client.command import need_nodes, run_async
 from talos.talosctl.client.complete import complete_resources
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, INSECURE_FLAGS
-from talos.talosctl.client.select import select_target
+from talos.talosctl.client.select import find_target
 from talos.talosctl.commands.get_watch import run_watch
 from talos.talosctl.output import console
 from talos.talosctl.output.jsonpath import Template
@@ -38,7 +38,7 @@ def run_get(invocation: Invocation) -> int:
         return definition, await get_resources(session, node, namespace, definition.resource_type, tuple(ids))
 
     async def main() -> int:
-        target = select_target(flags)
+        target = await find_target(flags)
         async with open_session(target) as session:
             outcomes = await ask_nodes(session, need_nodes(target), ask)
             found = [(outcome.node, outcome.value) for outcome in outcomes if outcome.value]

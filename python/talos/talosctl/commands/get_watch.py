@@ -12,7 +12,7 @@ from talos.system.errors import UserError
 from talos.talosctl.cli.command import Invocation
 from talos.talosctl.client.command import need_nodes, run_async
 from talos.talosctl.client.fanout import ask_nodes, report_failures
-from talos.talosctl.client.select import select_target
+from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
 from talos.talosctl.output.resource import table_header, table_row
 from talos.talosctl.output.table import GrowingTable
@@ -74,7 +74,7 @@ def run_watch(invocation: Invocation, show: Callable[[str, Resource], str] | Non
                             initial.append(event)
 
     async def main() -> int:
-        target = select_target(flags)
+        target = await find_target(flags)
         async with open_session(target) as session:
             outcomes = await ask_nodes(session, need_nodes(target), follow)
             return report_failures(session, outcomes)

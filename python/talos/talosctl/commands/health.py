@@ -19,7 +19,7 @@ from talos.talosctl.client.failure import find_exit
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.health import SessionCalls, find_nodes
-from talos.talosctl.client.select import select_target
+from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
 
 
@@ -49,7 +49,7 @@ def run_health(invocation: Invocation) -> int:
                 console.note(message.message)
 
     async def main() -> int:
-        target = select_target(flags)
+        target = await find_target(flags)
         async with open_session(target) as session:
             outcomes = await ask_nodes(session, [need_one_node(target, "health")], ask)
             return report_failures(session, outcomes)
@@ -65,7 +65,7 @@ def run_client_checks(flags: Flags, control_plane: Sequence[str]) -> int:
         console.note(text)
 
     async def main() -> int:
-        target = select_target(flags)
+        target = await find_target(flags)
         node = need_one_node(target, "health")
         async with open_session(target) as session:
             try:

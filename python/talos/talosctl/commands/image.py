@@ -22,7 +22,7 @@ from talos.system.sizes import format_pretty_size
 from talos.talosctl.cli.command import Command, Invocation, Lazy
 from talos.talosctl.cli.flag import Flag, Flags
 from talos.talosctl.client.command import Row, ignore, run_each, run_table
-from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.client.flags import CLIENT_FLAGS, OUTPUT
 from talos.talosctl.client.health import SessionCalls
 from talos.talosctl.output import console
 from talos.talosctl.output.units import format_time
@@ -152,7 +152,13 @@ COMMAND = Command(
             "Serve a folder of images to nodes, as a registry",
             "talos.talosctl.commands.image_cache:SERVE",
         ),
-        Command(name="list", aliases=("l", "ls"), summary="List the images on the node", run=run_list),
+        Command(
+            name="list",
+            aliases=("l", "ls"),
+            summary="List the images on the node",
+            flags=(OUTPUT,),
+            run=run_list,
+        ),
         Command(
             name="pull",
             aliases=("p",),

@@ -10,7 +10,7 @@ from talos.talosctl.client.command import need_one_node, run_async
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.kubeconfig import fetch_kubeconfig, find_user_file, merge_into, save
-from talos.talosctl.client.select import select_target
+from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
 
 
@@ -18,7 +18,7 @@ def run_kubeconfig(invocation: Invocation) -> int:
     """Save the admin kubeconfig, or merge it into the user's."""
 
     async def main() -> int:
-        target = select_target(invocation.flags)
+        target = await find_target(invocation.flags)
         async with open_session(target) as session:
             outcomes = await ask_nodes(session, [need_one_node(target, "kubeconfig")], fetch_kubeconfig)
             if outcomes[0].value is not None:

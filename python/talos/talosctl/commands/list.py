@@ -12,8 +12,8 @@ from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import Row, need_nodes, print_table, raise_error, run_async
 from talos.talosctl.client.complete import complete_path
 from talos.talosctl.client.fanout import Outcome, ask_nodes, report_failures
-from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.select import select_target
+from talos.talosctl.client.flags import CLIENT_FLAGS, OUTPUT
+from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
 
 TYPES = {
@@ -55,13 +55,13 @@ def run_list(invocation: Invocation) -> int:
         return files, errors
 
     async def main() -> int:
-        target = select_target(flags)
+        target = await find_target(flags)
         async with open_session(target) as session:
             outcomes = await ask_nodes(session, need_nodes(target), ask)
         if is_long:
-            print_table(outcomes, _long_header(is_human=is_human), long_rows)
+            print_table(outcomes, _long_header(is_human=is_human), long_rows, flags.text("output"))
         else:
-            print_table(outcomes, ("NODE", "NAME"), _short_rows)
+            print_table(outcomes, ("NODE", "NAME"), _short_rows, flags.text("output"))
         code = report_failures(session, outcomes)
         errors = _report_errors(outcomes)
         return code or errors
@@ -142,6 +142,7 @@ COMMAND = Command(
     summary="List the files of a folder",
     flags=(
         *CLIENT_FLAGS,
+        OUTPUT,
         Flag(name="depth", short="d", type=Type.INT32, default="1", help="how many folders deep to look"),
         Flag(name="humanize", short="H", type=Type.BOOL, default="false", help="sizes with units"),
         Flag(name="long", short="l", type=Type.BOOL, default="false", help="also mode, owner, size and time"),

@@ -9,7 +9,7 @@ from talos.client.session import Session
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import Row, parts, run_each, run_table
-from talos.talosctl.client.flags import CLIENT_FLAGS, INSECURE_FLAGS
+from talos.talosctl.client.flags import CLIENT_FLAGS, INSECURE_FLAGS, OUTPUT
 from talos.talosctl.output import console
 
 HEADER = ("NODE", "TOTAL", "USED", "FREE", "SHARED", "BUFFERS", "CACHE", "AVAILABLE")
@@ -92,8 +92,10 @@ COMMAND = Command(
     summary="Show how much memory is in use",
     flags=(
         *CLIENT_FLAGS,
+        OUTPUT,
         *INSECURE_FLAGS,
         Flag(name="verbose", short="v", type=Type.BOOL, default="false", help="everything the kernel counts"),
     ),
+    exclusive=(("verbose", "output"),),
     run=run_memory,
 )

@@ -8,7 +8,7 @@ from talos.api.machine.machine_pb2 import Mounts, MountsResponse, MountStat
 from talos.client.session import Session
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.client.command import Row, parts, run_table
-from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.client.flags import CLIENT_FLAGS, OUTPUT
 
 HEADER = ("NODE", "FILESYSTEM", "SIZE(GB)", "USED(GB)", "AVAILABLE(GB)", "PERCENT USED", "MOUNTED ON")
 _GB = 1e9
@@ -36,6 +36,6 @@ COMMAND = Command(
     name="mounts",
     aliases=("mount",),
     summary="List what is mounted and how full it is",
-    flags=CLIENT_FLAGS,
+    flags=(*CLIENT_FLAGS, OUTPUT),
     run=run_mounts,
 )

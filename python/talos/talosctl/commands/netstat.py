@@ -19,8 +19,8 @@ from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.command import Row, need_nodes, parts, print_table, run_async
 from talos.talosctl.client.fanout import ask_nodes, report_failures
-from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.select import select_target
+from talos.talosctl.client.flags import CLIENT_FLAGS, OUTPUT_WITHOUT_SHORT
+from talos.talosctl.client.select import find_target
 
 type Pods = dict[str, str]
 """Namespaces of the network, and whose they are."""
@@ -63,14 +63,14 @@ def run_netstat(invocation: Invocation) -> int:
         return (_row(node, record, flags, answer.pods) for record in answer.records)
 
     async def main() -> int:
-        target = select_target(flags)
+        target = await find_target(flags)
         async with open_session(target) as session:
             outcomes = await ask_nodes(session, need_nodes(target), ask)
             code = report_failures(session, outcomes)
             if pod and not code and not any(outcome.value and outcome.value.pods for outcome in outcomes):
                 hint = "namespace/name, of a pod with a network of its own"
                 raise UserError("is on none of the nodes", where=f"pod {pod}", hint=hint)
-            print_table(outcomes, _header(flags), rows)
+            print_table(outcomes, _header(flags), rows, flags.text("output"))
             return code
 
     return run_async(main())
@@ -157,6 +157,7 @@ COMMAND = Command(
     summary="List network connections and sockets",
     flags=(
         *CLIENT_FLAGS,
+        OUTPUT_WITHOUT_SHORT,
         _switch("all", "a", "connected and listening sockets"),
         _switch("extend", "x", "also the owner and the inode"),
         _switch("ipv4", "4", "only IPv4"),

@@ -15,7 +15,7 @@ from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.command import need_one_node, raise_error, run_async
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.select import select_target
+from talos.talosctl.client.select import find_target
 
 SNAP_LENGTH = 65536
 """Bytes kept of each packet: all of them."""
@@ -44,7 +44,7 @@ def run_pcap(invocation: Invocation) -> int:
         async def ask(session: Session, node: str) -> None:
             await capture(session, node, file)
 
-        target = select_target(flags)
+        target = await find_target(flags)
         async with open_session(target) as session:
             outcomes = await ask_nodes(session, [need_one_node(target, "pcap")], ask)
             return report_failures(session, outcomes)

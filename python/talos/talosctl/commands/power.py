@@ -43,11 +43,7 @@ def run_reboot(invocation: Invocation) -> int:
     # Kubernetes' client is loaded only where it is used.
     from talos.talosctl.client.drain import Drainer
 
-    drainer = Drainer(flags.seconds("drain-timeout"))
-    try:
-        return run_power(invocation, act, is_reboot=True, prepare=drainer.drain, finish=drainer.uncordon)
-    finally:
-        drainer.show_cordoned()
+    return run_power(invocation, act, is_reboot=True, drainer=Drainer(flags.seconds("drain-timeout")))
 
 
 REBOOT = Command(

@@ -11,7 +11,7 @@ from talos.system.sizes import format_pretty_size
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag
 from talos.talosctl.client.command import Row, parts, run_table
-from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.client.flags import CLIENT_FLAGS, OUTPUT
 
 HEADER = ("NODE", "PID", "STATE", "THREADS", "CPU-TIME", "VIRTMEM", "RESMEM", "LABEL", "COMMAND")
 
@@ -71,6 +71,7 @@ COMMAND = Command(
     summary="List the running processes",
     flags=(
         *CLIENT_FLAGS,
+        OUTPUT,
         Flag(name="sort", short="s", default="rss", help="the column to sort by: rss or cpu"),
     ),
     run=run_processes,

@@ -8,7 +8,7 @@ from talos.talosctl.client.command import need_one_node, raise_error, run_async
 from talos.talosctl.client.complete import complete_path
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.select import select_target
+from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
 
 
@@ -24,7 +24,7 @@ def run_read(invocation: Invocation) -> int:
         console.flush_bytes()
 
     async def main() -> int:
-        target = select_target(invocation.flags)
+        target = await find_target(invocation.flags)
         async with open_session(target) as session:
             outcomes = await ask_nodes(session, [need_one_node(target, "read")], read)
             return report_failures(session, outcomes)

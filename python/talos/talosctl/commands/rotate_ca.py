@@ -16,7 +16,7 @@ from talos.talosctl.client.command import need_one_node, run_async
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.health import find_nodes
 from talos.talosctl.client.rotation import RotationOptions, make_new_authority, rotate_authority
-from talos.talosctl.client.select import select_target
+from talos.talosctl.client.select import find_target
 from talos.talosctl.kubernetes import rotation as kubernetes
 from talos.talosctl.kubernetes.command import report_failure
 from talos.talosctl.output import console
@@ -30,7 +30,7 @@ def run_rotate(invocation: Invocation) -> int:
     output, dry_run = Path(flags.text("output")), flags.is_set("dry-run")
 
     async def main() -> int:
-        target = select_target(flags)
+        target = await find_target(flags)
         try:
             nodes = await choose_nodes(flags, target)
             if flags.is_set("talos"):

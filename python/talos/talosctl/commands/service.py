@@ -23,10 +23,11 @@ from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.client.command import Row, parts, run_each, run_table
 from talos.talosctl.client.complete import complete_services
-from talos.talosctl.client.flags import CLIENT_FLAGS, INSECURE_FLAGS
+from talos.talosctl.client.flags import CLIENT_FLAGS, INSECURE_FLAGS, OUTPUT
 from talos.talosctl.output import console
+from talos.talosctl.output.rows import format_documents
 from talos.talosctl.output.table import format_table
-from talos.talosctl.output.units import format_age
+from talos.talosctl.output.units import format_age, format_time
 
 ACTIONS = ("status", "start", "stop", "restart")
 
@@ -88,9 +89,13 @@ def _run_status(invocation: Invocation, service: str) -> int:
             missing.append(node)
         return info or ServiceInfo()
 
+    output = invocation.flags.text("output")
+
     def show(node: str, info: ServiceInfo) -> None:
-        if info.id:
+        if info.id and output == "table":
             console.write(format_table(_status_rows(node, info)))
+        elif info.id:
+            console.write(format_documents(output, [_status_document(node, info)]))
 
     code = run_each(invocation, ask_or_note, show)
     for node in missing:
@@ -109,6 +114,20 @@ def _status_rows(node: str, info: ServiceInfo) -> Iterable[Row]:
     for event in reversed(info.events.events):
         yield (label, f"[{event.state}]: {event.msg} ({format_age(event.ts)} ago)")
         label = ""
+
+
+def _status_document(node: str, info: ServiceInfo) -> dict[str, object]:
+    return {
+        "node": node,
+        "id": info.id,
+        "state": info.state,
+        "health": _health(info),
+        "lastHealthMessage": info.health.last_message,
+        "events": [
+            {"time": format_time(event.ts), "state": event.state, "message": event.msg}
+            for event in reversed(info.events.events)
+        ],
+    }
 
 
 async def _act(session: Session, node: str, service: str, action: str) -> str:
@@ -141,7 +160,7 @@ COMMAND = Command(
     summary="Show and control the node's services",
     details="Without an argument lists all services. With an id shows its state, health and latest "
     "events; with an action as well starts, stops or restarts it.",
-    flags=(*CLIENT_FLAGS, *INSECURE_FLAGS),
+    flags=(*CLIENT_FLAGS, *INSECURE_FLAGS, OUTPUT),
     most=2,
     run=run_service,
     complete=complete,

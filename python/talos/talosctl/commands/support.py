@@ -18,7 +18,7 @@ from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import need_nodes, run_async
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, INSECURE_FLAGS
-from talos.talosctl.client.select import select_target
+from talos.talosctl.client.select import find_target
 from talos.talosctl.commands.support_items import collect, find_items
 from talos.talosctl.commands.support_kubernetes import read_objects
 from talos.talosctl.output import console
@@ -37,11 +37,14 @@ def run_support(invocation: Invocation) -> int:
     path = Path(flags.text("output") or (ENCRYPTED if encryption else PLAIN))
     check_path(path)
     is_verbose, workers = flags.is_set("verbose"), flags.number("num-workers")
-    target = select_target(flags)
-    nodes = need_nodes(target)
-    return run_async(
-        write_bundle(target, nodes, path, encryption=encryption, workers=workers, is_verbose=is_verbose)
-    )
+
+    async def main() -> int:
+        target = await find_target(flags)
+        return await write_bundle(
+            target, need_nodes(target), path, encryption=encryption, workers=workers, is_verbose=is_verbose
+        )
+
+    return run_async(main())
 
 
 def check_path(path: Path) -> None:

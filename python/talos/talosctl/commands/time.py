@@ -9,7 +9,7 @@ from talos.client.session import Session
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag
 from talos.talosctl.client.command import Row, parts, run_table
-from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.client.flags import CLIENT_FLAGS, OUTPUT
 from talos.talosctl.output.units import format_moment
 
 
@@ -37,6 +37,10 @@ COMMAND = Command(
     name="time",
     usage="[--check server]",
     summary="Compare the node's clock with a time server",
-    flags=(*CLIENT_FLAGS, Flag(name="check", help="the time server to ask instead of the node's own")),
+    flags=(
+        *CLIENT_FLAGS,
+        OUTPUT,
+        Flag(name="check", help="the time server to ask instead of the node's own"),
+    ),
     run=run_time,
 )

@@ -30,7 +30,7 @@ from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.command import parts
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.fleet_calls import FreshCalls
-from talos.talosctl.client.power import WAIT_FLAGS, run_power
+from talos.talosctl.client.power import WAIT_FLAGS, make_drainer, run_power
 from talos.talosctl.client.select import select_target
 from talos.talosctl.client_version import client_version
 from talos.talosctl.commands.image import pull, send_archive
@@ -101,7 +101,15 @@ def run_upgrade(invocation: Invocation) -> int:
     async def finish(session: Session, node: str) -> None:
         await _wait_for_verdict(session, node, before.get(node), seconds=flags.seconds("timeout"))
 
-    return run_power(invocation, act, is_reboot=True, prepare=install, finish=finish, before=BEFORE_REBOOT)
+    return run_power(
+        invocation,
+        act,
+        is_reboot=True,
+        prepare=install,
+        finish=finish,
+        drainer=make_drainer(flags),
+        before=BEFORE_REBOOT,
+    )
 
 
 def find_archive(image: str) -> Path | None:
@@ -129,7 +137,8 @@ def is_fleet(flags: Flags) -> bool:
         if asked:
             raise UserError("need a reboot that is waited for", where=", ".join(asked))
         return False
-    return bool(asked) or len(select_target(flags).nodes) > 1
+    nodes = select_target(flags).nodes
+    return bool(asked) or len(nodes) > 1 or any(node.startswith("@") for node in nodes)
 
 
 def _check(flags: Flags) -> tuple[ContainerdInstance, str]:
@@ -140,9 +149,11 @@ def _check(flags: Flags) -> tuple[ContainerdInstance, str]:
     if mode not in REBOOT_MODES:
         hint = "use default or powercycle"
         raise UserError(f'"{mode}" is no way to reboot', where="--reboot-mode", hint=hint)
-    if ignored := [f"--{name}" for name in ("drain", "drain-timeout") if flags.is_given(name)]:
+    if not flags.is_set("drain"):
+        if flags.is_set("strict-drain"):
+            raise UserError("is the opposite of --strict-drain", where="--drain=false", hint="leave out one")
         text = "the node itself moves its pods elsewhere, for up to five minutes"
-        console.note(f"WARNING: {', '.join(ignored)}: no effect, {text}")
+        console.note(f"WARNING: --drain=false: no effect, {text}")
     return NAMESPACES[namespace], mode
 
 
@@ -207,8 +218,24 @@ COMMAND = Command(
     flags=(
         *CLIENT_FLAGS,
         *WAIT_FLAGS,
-        Flag(name="drain", type=Type.BOOL, default="true", help="no effect: the node moves its pods itself"),
-        Flag(name="drain-timeout", type=Type.DURATION, default="5m0s", help="no effect: five minutes"),
+        Flag(
+            name="drain",
+            type=Type.BOOL,
+            default="true",
+            help="always: the node moves its pods elsewhere before it reboots, within five minutes",
+        ),
+        Flag(
+            name="drain-timeout",
+            type=Type.DURATION,
+            default="5m0s",
+            help="when given, drain the node from here first, for so long",
+        ),
+        Flag(
+            name="strict-drain",
+            type=Type.BOOL,
+            default="false",
+            help="don't reboot a node whose pods stay for longer than --drain-timeout, as budgets may demand",
+        ),
         Flag(
             name="force",
             type=Type.BOOL,

@@ -10,10 +10,10 @@ from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import Row, need_nodes, raise_error, run_async
 from talos.talosctl.client.complete import complete_path
 from talos.talosctl.client.fanout import Outcome, ask_nodes, report_failures
-from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.select import select_target
+from talos.talosctl.client.flags import CLIENT_FLAGS, OUTPUT
+from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
-from talos.talosctl.output.table import format_table
+from talos.talosctl.output.rows import format_rows
 
 
 def run_usage(invocation: Invocation) -> int:
@@ -36,13 +36,14 @@ def run_usage(invocation: Invocation) -> int:
         return frames
 
     async def main() -> int:
-        target = select_target(flags)
+        target = await find_target(flags)
         async with open_session(target) as session:
             outcomes = await ask_nodes(session, need_nodes(target), ask)
         is_many = len(outcomes) > 1
         rows = list(_rows(outcomes, is_many=is_many, is_human=flags.is_set("humanize")))
-        header = [("NODE", "SIZE", "NAME") if is_many else ("SIZE", "NAME")] if rows else []
-        console.write(format_table([*header, *rows]))
+        header = ("NODE", "SIZE", "NAME") if is_many else ("SIZE", "NAME")
+        if rows:
+            console.write(format_rows(flags.text("output"), header, rows))
         code = report_failures(session, outcomes)
         for outcome in outcomes:
             for info in outcome.value or ():
@@ -70,6 +71,7 @@ COMMAND = Command(
     summary="Show how much space files use",
     flags=(
         *CLIENT_FLAGS,
+        OUTPUT,
         Flag(name="all", short="a", type=Type.BOOL, default="false", help="each file, not only folders"),
         Flag(name="depth", short="d", type=Type.INT32, help="show folders this deep, 0 only the sums"),
         Flag(name="humanize", short="H", type=Type.BOOL, default="false", help="sizes with units"),

@@ -10,7 +10,7 @@ from talos.kubernetes.client import KubernetesError
 from talos.talosctl.cli.flag import Flags
 from talos.talosctl.client.command import need_one_node
 from talos.talosctl.client.failure import find_exit
-from talos.talosctl.client.select import select_target
+from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
 
 type Work = Callable[[Session, str], Awaitable[None]]
@@ -19,7 +19,7 @@ type Work = Callable[[Session, str], Awaitable[None]]
 
 async def run_on_cluster(flags: Flags, name: str, work: Work) -> int:
     """Do a command's work; the exit code of the API that fails, with the reason on the error output."""
-    target = select_target(flags)
+    target = await find_target(flags)
     node = need_one_node(target, name)
     try:
         async with open_session(target) as session:
