@@ -18,7 +18,7 @@ let
   roots = builtins.mapAttrs buildRoot.unpack inputs.debs;
   python = import ./python { inherit inputs buildRoot roots version rev; };
   go = import ./go { inherit inputs buildRoot roots; };
-  images = import ./images { inherit inputs buildRoot roots go upgrade-controller version; inherit (python) wheels; inherit (modules) base; };
+  images = import ./images { inherit inputs buildRoot roots go upgrade-controller version; inherit (python) talosctl wheels; inherit (modules) base; };
   kernel = import ../kernel { inherit buildRoot roots; };
   modules = import ../modules { inherit inputs buildRoot roots python kernel go version rev time keys signatures; };
   pxe = python.program "pxe" "talos.provision.pxe.main" [ "TALOS_PXE_ROOT=${roots.vm}" ] [ ];
@@ -74,6 +74,7 @@ rec {
     images = images.cluster;
     images-all = images.all;
     upgrade-controller-image = images.controller;
+    talosctl-image = images.client;
     images-previous = images.previous;
     kubectl = go.kubernetes.kubectl;
     inherit (go) cni coredns etcd flannel grpc-interop h2spec kubernetes;

@@ -51,6 +51,7 @@ let
     squashfs = "the system image, a squashfs";
     stamp = "version, commit and release keys of an image";
     talosctl = "the client of the machine API";
+    talosctl-image = "the container image of the client";
     talosctl-portable = "the client as one file for any x86_64 Linux";
     upgrade-controller = "keeps a cluster's nodes at the release of a channel";
     upgrade-controller-image = "the container image of the upgrade controller";

@@ -1,6 +1,6 @@
 # Container images as OCI archives under their public names, of one layer each. A mirror serves them to the nodes
 # of local clusters (talos.provision.mirror); nothing in a node knows where an image comes from.
-{ inputs, buildRoot, roots, go, wheels, base, upgrade-controller, version }:
+{ inputs, buildRoot, roots, go, wheels, base, upgrade-controller, talosctl, version }:
 let
   build = buildRoot.runIn roots.build;
 
@@ -129,24 +129,27 @@ rec {
     command = [ "gcc" "-specs" "/usr/lib/x86_64-linux-musl/musl-gcc.specs" "-static" "-Os" "-s" "-DVERSION=3.10.1" "-Wl,--build-id=none" "-o" (builtins.placeholder "out") pauseSource ];
   };
 
-  # Our own, for a cluster that keeps itself at the release of a channel: the nodes' interpreter and wheels.
-  controller = image {
-    name = "ghcr.io/siderolabs/upgrade-controller";
+  # Our own: programs of the workstation with the nodes' interpreter and wheels.
+  ours = name: program: module: image {
+    name = "ghcr.io/siderolabs/${name}";
     tag = version;
     files = {
       "/usr/lib/python3.13" = { tree = "${base}/usr/lib/python3.13"; };
       "/usr/lib/python3" = { tree = "${base}/usr/lib/python3"; };
-      "/usr/lib/talos" = { tree = "${upgrade-controller}/lib"; };
+      "/usr/lib/talos" = { tree = "${program}/lib"; };
     } // builtins.listToAttrs (map (name: { name = "/usr/lib/talos/${name}"; value = { tree = "${wheels.client}/site/${name}"; }; }) [ "h2" "hyperframe" ]) // {
-      "/usr/bin/upgrade-controller.py" = ./controller.py;
+      "/usr/bin/start.py" = ./start.py;
       "/usr/share/zoneinfo" = { tree = "${roots.image}/usr/share/zoneinfo"; };
       "/etc/ssl/certs/ca-certificates.crt" = "${base}/etc/ssl/certs/ca-certificates.crt";
       "/usr/lib/ssl/cert.pem" = { link = "/etc/ssl/certs/ca-certificates.crt"; };
     };
     debian = [ "usr/bin/python3.13" ];
-    entrypoint = [ "python3.13" "-ISB" "/usr/bin/upgrade-controller.py" ];
+    entrypoint = [ "python3.13" "-ISB" "/usr/bin/start.py" module ];
     user = "65532:65532";
   };
+  # For a cluster that keeps itself at the release of a channel, and for metrics of nodes.
+  controller = ours "upgrade-controller" upgrade-controller "talos.upgrade_controller.main";
+  client = ours "talosctl" talosctl "talos.talosctl.main";
 
   # What tests run in pods.
   busybox = image {

@@ -32,6 +32,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ("machineconfig", "mc", "Generate and patch configurations"),
     ("memory", "m,free", "Show how much memory is in use"),
     ("meta", "", "Write and delete keys of the META partition"),
+    ("metrics", "", "Show or serve the nodes' metrics for Prometheus"),
     ("mounts", "mount", "List what is mounted and how full it is"),
     ("netstat", "ss", "List network connections and sockets"),
     ("patch", "", "Change the node's configuration by a patch"),

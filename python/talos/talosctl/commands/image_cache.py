@@ -84,7 +84,7 @@ def run_serve(invocation: Invocation) -> int:
     from talos.provision.mirror.server import MirrorServer
 
     flags = invocation.flags
-    host, port = parse_address(flags.text("address"))
+    host, port = parse_address(flags.text("address"), "--address")
     tls = make_tls(flags.text("tls-cert-file"), flags.text("tls-key-file"))
     images = read_images(Path(flags.text("image-cache-path")))
     try:
@@ -108,11 +108,11 @@ def run_serve(invocation: Invocation) -> int:
     return 0
 
 
-def parse_address(text: str) -> tuple[str, int]:
+def parse_address(text: str, flag: str) -> tuple[str, int]:
     """Host and port; an empty host is every address of this machine."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or int(port) >= 1 << 16:
-        raise UserError(f'"{text}" is no address', where="--address", hint=f"such as {ADDRESS}")
+        raise UserError(f'"{text}" is no address', where=flag, hint=f"such as {ADDRESS}")
     return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - an empty host is asked for
 
 

@@ -1,4 +1,4 @@
-"""Start the upgrade controller in its image, whose standard library is a node's: partly in one file."""
+"""Start the program of a module, the first argument, with a node's standard library: partly in one file."""
 
 import os
 import sys
@@ -13,6 +13,6 @@ from talos.startup import bundle  # noqa: E402 - found by the path above
 
 bundle.install([f"{folder}/start.bundle" for folder in (STDLIB, WHEELS)])
 
-from talos.upgrade_controller.main import main  # noqa: E402
+import importlib  # noqa: E402 - its modules are in the bundle
 
-sys.exit(main())
+sys.exit(importlib.import_module(sys.argv.pop(1)).main())

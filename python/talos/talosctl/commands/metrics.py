@@ -1,0 +1,115 @@
+"""``talosctl metrics``: numbers of nodes in Prometheus' text format, printed once or served."""
+
+import asyncio
+from http import HTTPStatus
+
+from talos.client.session import open_session
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag, Flags
+from talos.talosctl.client.command import need_nodes, run_async
+from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.client.select import find_target
+from talos.talosctl.commands.image_cache import parse_address
+from talos.talosctl.metrics.collect import collect_node
+from talos.talosctl.metrics.families import CONTENT_TYPE, Sample, format_samples
+from talos.talosctl.output import console
+
+REQUEST_TIMEOUT = 10.0
+"""Seconds that a client of the server may be silent."""
+MAX_REQUEST = 8192
+"""Bytes of a request's head."""
+MAX_CONNECTIONS = 16
+
+
+def run_metrics(invocation: Invocation) -> int:
+    """Print the numbers of the nodes once, or serve them."""
+    flags = invocation.flags
+    if flags.text("listen"):
+        return run_async(_serve(flags))
+    console.write(run_async(collect(flags)))
+    return 0
+
+
+async def collect(flags: Flags) -> str:
+    """The text of all nodes. The client configuration is read anew, as a Secret changes; UserError."""
+    target = await find_target(flags)
+    async with open_session(target) as session:
+        found = await asyncio.gather(*(collect_node(session, node) for node in need_nodes(target)))
+    samples: list[Sample] = [sample for samples in found for sample in samples]
+    return format_samples(samples)
+
+
+async def start_server(flags: Flags, host: str, port: int) -> asyncio.Server:
+    """Answer ``GET /metrics``. The nodes are asked then and only then, for one client after another."""
+    turn, places = asyncio.Lock(), asyncio.Semaphore(MAX_CONNECTIONS)
+
+    async def make_reply(path: str) -> tuple[HTTPStatus, str]:
+        if path.partition("?")[0] != "/metrics":
+            return HTTPStatus.NOT_FOUND, "the metrics are at /metrics\n"
+        try:
+            async with turn:
+                return HTTPStatus.OK, await collect(flags)
+        except UserError as error:
+            console.note(f"error: {error}")
+            return HTTPStatus.SERVICE_UNAVAILABLE, f"{error}\n"
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT):
+                request = await reader.readuntil(b"\r\n\r\n")
+            method, path = (*request.split(b" ", 2), b"", b"")[:2]
+            status, text = HTTPStatus.METHOD_NOT_ALLOWED, "only GET\n"
+            if method == b"GET":
+                status, text = await make_reply(path.decode("ascii", "replace"))
+            writer.write(format_reply(status, text))
+            async with asyncio.timeout(REQUEST_TIMEOUT):
+                await writer.drain()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # a client that is silent, gone, or speaks something else
+        finally:
+            writer.close()
+
+    async def serve_if_free(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if places.locked():
+            writer.close()
+            return
+        async with places:
+            await serve(reader, writer)
+
+    return await asyncio.start_server(serve_if_free, host, port, limit=MAX_REQUEST)
+
+
+def format_reply(status: HTTPStatus, text: str) -> bytes:
+    """A whole reply of HTTP/1.1, after which the connection is closed."""
+    body = text.encode()
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {CONTENT_TYPE}\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+async def _serve(flags: Flags) -> int:
+    host, port = parse_address(flags.text("listen"), "--listen")
+    try:
+        server = await start_server(flags, host, port)
+    except OSError as error:
+        raise UserError(f"can't listen: {error.strerror}", where="--listen") from None
+    shown = f"[{host}]" if ":" in host else host
+    console.note(f"metrics at http://{shown}:{port}/metrics; Ctrl+C ends it")
+    async with server:
+        await server.serve_forever()
+    return 0
+
+
+COMMAND = Command(
+    name="metrics",
+    summary="Show or serve the nodes' metrics for Prometheus",
+    details="Prints the metrics of the nodes in Prometheus' text format. With --listen serves them at "
+    "/metrics: the nodes are asked at each scrape, and groups of nodes are resolved anew. The role "
+    "os:reader suffices.",
+    example="talosctl -n @all metrics --listen 0.0.0.0:9190",
+    flags=(*CLIENT_FLAGS, Flag(name="listen", help="serve the metrics at this address and port")),
+    run=run_metrics,
+)

@@ -1,0 +1,171 @@
+"""``talosctl metrics``: a node's numbers, and what is left when it does not answer for some of them."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Struct
+from grpclib.const import Status
+from grpclib.exceptions import GRPCError
+from tests.unit.talosctl.fake import Client, FakeNode
+
+from talos.api.cosi.resource_pb2 import Metadata, Resource, Spec
+from talos.api.cosi.state_pb2 import ListRequest, ListResponse
+from talos.api.definitions.block_pb2 import MountRequestSpec, MountStatusSpec
+from talos.api.definitions.enums_pb2 import RuntimeMachineStage
+from talos.api.definitions.runtime_pb2 import (
+    DiagnosticSpec,
+    MachineStatusSpec,
+    MachineStatusStatus,
+    MetaLoadedSpec,
+    UnmetCondition,
+)
+from talos.api.definitions.time_pb2 import AdjtimeStatusSpec, StatusSpec
+from talos.api.machine import machine_pb2 as machine
+from talos.api.machine.storage_pb2 import StorageServiceStatfsRequest, StorageServiceStatfsResponse
+from talos.talosctl.cli.flag import Flags
+from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.commands.metrics import MAX_REQUEST, start_server
+from talos.talosctl.metrics.families import Sample, format_samples
+
+SERVICE = "/machine.MachineService/"
+NODE = "10.0.0.2"
+
+
+def make_specs() -> Mapping[str, Message]:
+    upstream = Struct()
+    upstream.update({"healthy": False, "addr": "10.0.0.1:53"})
+    clock = AdjtimeStatusSpec()
+    clock.offset.FromMicroseconds(-250)
+    unmet = MachineStatusStatus(unmet_conditions=[UnmetCondition(name="time")])
+    stage = RuntimeMachineStage.MACHINE_STAGE_RUNNING
+    return {
+        "MachineStatuses.runtime.talos.dev": MachineStatusSpec(stage=stage, status=unmet),
+        "Diagnostics.runtime.talos.dev": DiagnosticSpec(message="no"),
+        "TimeStatuses.v1alpha1.talos.dev": StatusSpec(synced=True),
+        "AdjtimeStatuses.v1alpha1.talos.dev": clock,
+        "DNSUpstreams.net.talos.dev": upstream,
+        "MetaLoads.runtime.talos.dev": MetaLoadedSpec(done=True),
+        "MountStatuses.block.talos.dev": MountStatusSpec(
+            spec=MountRequestSpec(volume_id="EPHEMERAL"), source="/dev/vda6", target="/var"
+        ),
+    }
+
+
+@pytest.fixture
+def full_node(node: FakeNode) -> FakeNode:
+    specs = make_specs()
+
+    def list_(request: Any, _metadata: Mapping[str, str]) -> list[ListResponse]:
+        if request.type not in specs:
+            return []
+        spec = Spec(proto_spec=specs[request.type].SerializeToString())
+        return [ListResponse(resource=Resource(metadata=Metadata(id="a"), spec=spec))]
+
+    version = machine.VersionInfo(tag='v1.15.0 "odd"')
+    services = [
+        machine.ServiceInfo(id="apid", state="Running", health=machine.ServiceHealth(healthy=True)),
+        machine.ServiceInfo(id="etcd", state="Running", health=machine.ServiceHealth(unknown=True)),
+    ]
+    stat = machine.SystemStat(boot_time=1000, cpu_total=machine.CPUStat(user=1.5), context_switches=7)
+    etcd = machine.EtcdMemberStatus(member_id=5, leader=5, db_size=4096)
+    replies: Mapping[str, Message] = {
+        "Version": machine.VersionResponse(messages=[machine.Version(version=version)]),
+        "ServiceList": machine.ServiceListResponse(messages=[machine.ServiceList(services=services)]),
+        "SystemStat": machine.SystemStatResponse(messages=[stat]),
+        "LoadAvg": machine.LoadAvgResponse(messages=[machine.LoadAvg(load1=0.25)]),
+        "Memory": machine.MemoryResponse(
+            messages=[machine.Memory(meminfo=machine.MemInfo(memtotal=1024, memavailable=512))]
+        ),
+        "DiskStats": machine.DiskStatsResponse(
+            messages=[machine.DiskStats(devices=[machine.DiskStat(name="vda", read_sectors=2)])]
+        ),
+        "NetworkDeviceStats": machine.NetworkDeviceStatsResponse(
+            messages=[machine.NetworkDeviceStats(devices=[machine.NetDev(name="eth0", rx_bytes=9)])]
+        ),
+        "EtcdStatus": machine.EtcdStatusResponse(messages=[machine.EtcdStatus(member_status=etcd)]),
+    }
+    node.on("/cosi.resource.State/List", ListRequest, list_, stream=True)
+    for method, reply in replies.items():
+        node.on(SERVICE + method, Empty, reply)
+    statfs = StorageServiceStatfsResponse(size=6 << 30, available=5 << 30)
+    node.on("/machine.StorageService/Statfs", StorageServiceStatfsRequest, statfs)
+    return node
+
+
+def test_all_families_of_a_node(talosctl: Client, full_node: FakeNode) -> None:
+    result = talosctl("metrics", "-n", NODE)
+    assert result.code == 0, result.err
+    for line in (
+        'talos_up{node="10.0.0.2"} 1',
+        'talos_node_info{node="10.0.0.2",version="v1.15.0 \\"odd\\"",stage="running"} 1',
+        'talos_node_ready{node="10.0.0.2"} 0',
+        'talos_node_unmet_condition{node="10.0.0.2",condition="time"} 1',
+        'talos_boot_time_seconds{node="10.0.0.2"} 1000',
+        'talos_load{node="10.0.0.2",minutes="1"} 0.25',
+        'talos_cpu_seconds_total{node="10.0.0.2",mode="user"} 1.5',
+        'talos_memory_bytes{node="10.0.0.2",kind="available"} 524288',
+        'talos_disk_read_bytes_total{node="10.0.0.2",device="vda"} 1024',
+        'talos_network_receive_bytes_total{node="10.0.0.2",device="eth0"} 9',
+        'talos_volume_available_bytes{node="10.0.0.2",volume="EPHEMERAL"} 5368709120',
+        'talos_service_healthy{node="10.0.0.2",service="apid"} 1',
+        'talos_service_state{node="10.0.0.2",service="etcd",state="Running"} 1',
+        'talos_time_offset_seconds{node="10.0.0.2"} -0.00025000000000000001',
+        'talos_dns_upstream_healthy{node="10.0.0.2",address="10.0.0.1:53"} 0',
+        'talos_etcd_is_leader{node="10.0.0.2"} 1',
+        'talos_upgrade_phase{node="10.0.0.2",phase="idle",version=""} 1',
+    ):
+        assert f"{line}\n" in result.out
+    assert "talos_scrape_failed" not in result.out
+    assert 'service="etcd"} ' not in result.out.partition("talos_service_healthy")[2]
+
+
+def test_a_node_that_answers_in_part_or_not_at_all(talosctl: Client, full_node: FakeNode) -> None:
+    full_node.on(SERVICE + "Memory", Empty, GRPCError(Status.UNAVAILABLE, "no"))
+    result = talosctl("metrics", "-n", NODE)
+    assert result.code == 0
+    assert 'talos_scrape_failed{node="10.0.0.2",subject="memory"} 1\n' in result.out
+    assert 'talos_up{node="10.0.0.2"} 1\n' in result.out
+    full_node.routes.clear()
+    assert 'talos_up{node="10.0.0.2"} 0\n' in talosctl("metrics", "-n", NODE).out
+
+
+def test_a_server_asks_at_each_scrape(talosctl: Client, full_node: FakeNode) -> None:
+    flags = Flags(CLIENT_FLAGS)
+    for name, value in (("talosconfig", str(talosctl.path)), ("nodes", NODE)):
+        flags.set(next(flag for flag in CLIENT_FLAGS if flag.name == name), value)
+
+    async def get(port: int, request: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request)
+        reply = await reader.read()
+        writer.close()
+        return reply
+
+    async def main() -> None:
+        async with await start_server(flags, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            head, _, body = (await get(port, b"GET /metrics HTTP/1.1\r\n\r\n")).partition(b"\r\n\r\n")
+            assert head.startswith(
+                b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
+            )
+            assert f"Content-Length: {len(body)}".encode() in head
+            assert b'talos_up{node="10.0.0.2"} 1\n' in body
+            assert b" 404 " in await get(port, b"GET / HTTP/1.1\r\n\r\n")
+            assert b" 405 " in await get(port, b"POST /metrics HTTP/1.1\r\n\r\n")
+            assert await get(port, b"x" * (2 * MAX_REQUEST)) == b""
+            talosctl.path.unlink()
+            assert b" 503 " in await get(port, b"GET /metrics?a HTTP/1.1\r\n\r\n")
+
+    asyncio.run(main())
+
+
+def test_text_of_labels() -> None:
+    text = format_samples([Sample("talos_up", 1, {"node": 'a\\b"c\nd'})])
+    assert text.splitlines()[:2] == ["# HELP talos_up Whether the node answered.", "# TYPE talos_up gauge"]
+    assert text.endswith('talos_up{node="a\\\\b\\"c\\nd"} 1\n')
+    assert re.fullmatch(r"(# (HELP|TYPE) .+\n|[a-z_]+\{.*\} [\d.e+-]+\n)+", text)
