@@ -41,7 +41,7 @@ class UpgradeOptions:
     """What to do with each node. ``old`` is the call of older nodes, which alone has some of the options.
 
     ``gate`` returns why no further node may begin now, empty when one may. ``around_boot`` is entered before
-    a node is told to boot, and left once it is well again.
+    a node is asked to boot, and left once it is healthy again.
     """
 
     image: str

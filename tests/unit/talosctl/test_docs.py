@@ -1,7 +1,10 @@
 """The tables of docs/talosctl.md and docs/metrics.md are those of the code."""
 
+import csv
 import json
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,16 @@ from talos.talosctl.metrics.families import FAMILIES
 from talos.talosctl.tree import ROOT
 
 FOLDER = Path(__file__).parents[3] / "docs"
+RESOURCES = {"rd"} | {
+    name.lower()
+    for row in csv.DictReader((FOLDER.parent / "python/talos/api/resources.tsv").open(), delimiter="\t")
+    for name in (
+        row["type"],
+        row["display_type"],
+        *row["explicit_aliases"].split(","),
+        *row["computed_aliases"].split(","),
+    )
+}
 TEXT = (FOLDER / "talosctl.md").read_text(encoding="utf-8")
 
 
@@ -48,3 +61,41 @@ def test_the_manifest_has_a_command_line_that_exists() -> None:
     deployment = next(one for one in objects if one["kind"] == "Deployment")
     invocation = parse(ROOT, deployment["spec"]["template"]["spec"]["containers"][0]["args"])
     assert invocation.path == ("talosctl", "metrics")
+
+
+def read_command_lines() -> Iterator[tuple[str, str]]:
+    """Every command line of talosctl in a code block of a page, without its comment."""
+    for page in sorted((FOLDER.parent / "README.md", *FOLDER.rglob("*.md"))):
+        text = page.read_text(encoding="utf-8")
+        for block in re.findall(r"^(?:```(?:sh)?$.*?^```$|(?: {4}\S.*\n)+)", text, re.MULTILINE | re.DOTALL):
+            for line in re.findall(
+                r"^\s*(?:\$ )?(talosctl .*?)(?: +# .*| \|.*| >.*|;.*)?$", block, re.MULTILINE
+            ):
+                yield page.name, line
+
+
+@pytest.mark.parametrize(("page", "line"), list(read_command_lines()))
+def test_command_lines_exist(page: str, line: str) -> None:
+    # What a reader or a shell puts in.
+    _, *words = shlex.split(re.sub(r"\$\(.*?\)", "X", line))
+    invocation = parse(ROOT, words)
+    if invocation.path == ("talosctl", "get"):
+        assert invocation.args[0].lower() in RESOURCES, f"{page}: no such resource"
+
+
+def test_links_lead_somewhere() -> None:
+    for page in (FOLDER.parent / "README.md", *FOLDER.rglob("*.md")):
+        for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            path, _, anchor = link.partition("#")
+            if "://" in path or not (FOLDER.parent / "python").exists():
+                continue
+            target = (page.parent / path) if path else page
+            assert target.exists(), f"{page.name}: {link}"
+            if anchor and target.suffix == ".md":
+                assert anchor in make_anchors(target), f"{page.name}: {link}"
+
+
+def make_anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
