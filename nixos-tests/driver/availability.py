@@ -1,25 +1,16 @@
-"""How many machines are down at a time, looked at again and again while a test does something to them."""
+"""What is down at a time, looked at again and again while a test does something to it."""
 
 import threading
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from driver.client import knock
-from driver.failure import NotYet
-from driver.machine import Machine
-
-LOOK_TIMEOUT = 15.0
-"""Seconds for an API to answer, on emulated processors that others need, too."""
-LOOK_INTERVAL = 1.0
-"""Seconds between two looks: an emulated processor has work with each."""
-
 
 @dataclass(slots=True)
 class Looks:
-    """Which machines were down at each look, by name."""
+    """Who was down at each look, by name."""
 
     down: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
 
@@ -29,26 +20,30 @@ class Looks:
 
     def describe(self) -> str:
         """One line of figures."""
-        return f"{sum(map(bool, self.down))} of {len(self.down)} looks found a machine down"
+        found = sum(map(bool, self.down))
+        return f"{found} of {len(self.down)} looks found one down, at most {len(self.most())} at a time"
 
 
 @contextmanager
-def looking(machines: Sequence[Machine], interval: float = LOOK_INTERVAL) -> Generator[Looks]:
-    """Look for as long as the context is open: one is down whose API takes no connection."""
+def looking(checks: Mapping[str, Callable[[], None]], interval: float) -> Generator[Looks]:
+    """Look for as long as the context is open: who is down has a check that raises an AssertionError.
+
+    ``interval`` are the seconds between the beginnings of two looks, of which each asks all at once.
+    """
     looks, is_over = Looks(), threading.Event()
 
-    def find(machine: Machine) -> str:
+    def find(name: str) -> str:
         try:
-            knock(machine.client.port, machine.patience.seconds(LOOK_TIMEOUT))
-        except NotYet:
-            return machine.name
+            checks[name]()
+        except AssertionError:
+            return name
         return ""
 
     def look() -> None:
-        with ThreadPoolExecutor(len(machines)) as pool:
+        with ThreadPoolExecutor(len(checks)) as pool:
             while not is_over.is_set():
                 began = time.monotonic()
-                found = tuple(filter(None, pool.map(find, machines)))
+                found = tuple(filter(None, pool.map(find, checks)))
                 if not is_over.is_set():
                     looks.down.append(found)
                 is_over.wait(max(0.0, interval - (time.monotonic() - began)))

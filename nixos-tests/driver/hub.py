@@ -1,7 +1,8 @@
 """The network that a test's machines share: a QEMU without a machine whose hub they plug into.
 
 It works where there is loopback only, as in a build sandbox, and unlike with multicast
-a sender doesn't receive its own packets.
+a sender doesn't receive its own packets. Where the network leads to the test, a switch is between the
+machines and the hub, which has the way out alone.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from driver.process import end_process, start_process
 from driver.programs import Programs
 from driver.qmp import Qmp
+from driver.switch import Switch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,22 +51,29 @@ class Hub:
         """Start it, with one socket per machine."""
         self.sockets = {name: folder / f"{name}.lan" for name in names}
         self._programs, self._folder, self._forwards = programs, folder, forwards
+        self._switch: Switch | None = None
         self._start()
 
     def _start(self, options: Sequence[str] = ()) -> None:
         qmp = self._folder / "hub.qmp"
         qmp.unlink(missing_ok=True)
-        argv = hub_arguments(list(self.sockets.values()), qmp, self._forwards, options)
+        machines, outside = list(self.sockets.values()), self._folder / "outside.lan"
+        argv = hub_arguments([outside] if self._forwards else machines, qmp, self._forwards, options)
         self._process = start_process([*self._programs.qemu, *argv], log=self._folder / "hub.log")
         Qmp(qmp).close()  # it listens on everything by the time it answers here
+        if self._forwards:
+            self._switch = Switch(machines, outside)
 
     def restart(self, *options: str) -> None:
         """Start it anew with options of the user network, such as ``bootfile=...``; no machine is on."""
         self.close()
-        for path in self.sockets.values():
+        for path in (*self.sockets.values(), self._folder / "outside.lan"):
             path.unlink(missing_ok=True)
         self._start(options)
 
     def close(self) -> None:
         """End it."""
+        if self._switch is not None:
+            self._switch.close()
+            self._switch = None
         end_process(self._process)

@@ -365,7 +365,9 @@ class Machine:
             raise NotYet((result.stderr or result.stdout).strip())
         return result
 
-    def wait_until[T](self, what: str, check: Callable[[], T], seconds: float = 120) -> T:
+    def wait_until[T](
+        self, what: str, check: Callable[[], T], seconds: float = 120, *, pause: float = POLL_INTERVAL
+    ) -> T:
         """Repeat a check until it raises no AssertionError; a failed talosctl is one."""
 
         def attempt() -> T:
@@ -374,7 +376,7 @@ class Machine:
             except Failed as error:
                 raise NotYet(str(error)) from error
 
-        return self._wait(what, attempt, seconds)
+        return self._wait(what, attempt, seconds, pause)
 
     def wait_for_stage(self, stage: str, *, insecure: bool = False, seconds: float = 150) -> Document:
         """Wait for a stage of MachineStatus, such as ``running``."""

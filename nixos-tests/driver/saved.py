@@ -28,9 +28,10 @@ def save(world: World) -> None:
     world.saved = folder
 
 
-def take(world: World, asset: str) -> bool:
+def take(world: World, asset: str, *, machine: str = "") -> bool:
     """Begin with machines that were saved; False for a test without them, which installs its own.
 
+    All begin with the disks of one ``machine``, if that is named, else each with those of its own name.
     So does one on a host whose clock has another rate: its kernels would take that of the other host.
     """
     if asset not in world.assets.paths:
@@ -42,8 +43,8 @@ def take(world: World, asset: str) -> bool:
         return False
     for name in SHARED:
         _copy(folder / name, world.folder / name)
-    for name, machine in world.items():
-        machine.take(folder / name)
+    for name, own in world.items():
+        own.take(folder / (machine or name))
     return True
 
 

@@ -115,7 +115,9 @@ CHECKS = {
     "vm-upgrade-uefi": Job(name="", command=(), memory=2500, minutes=9),
     "vm-reset": Job(name="", command=(), memory=2500, minutes=6),
     "vm-power-cut-upgrade": Job(name="", command=(), memory=2500, minutes=4.4),
-    "vm-cluster": Job(name="", command=(), processors=2.0, memory=6000, minutes=12),
+    # Three machines, which wait for one another.
+    "vm-base-cluster": Job(name="", command=(), processors=2.0, memory=7000, minutes=6),
+    "vm-cluster": Job(name="", command=(), processors=2.0, memory=7000, minutes=10),
 }
 
 

@@ -1,0 +1,14 @@
+"""Three machines form a cluster and are switched off; the tests of clusters begin with their disks."""
+
+from driver.clusters import MEMBERS, explained, form_cluster, switch_off
+from driver.saved import save
+from driver.world import World
+
+ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "images", "discovery", "base-installed")
+NODES = MEMBERS
+
+
+def test(world: World) -> None:
+    with explained(world):
+        switch_off(form_cluster(world))
+    save(world)

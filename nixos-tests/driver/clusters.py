@@ -1,0 +1,299 @@
+"""Three control plane machines, the members of one etcd: formed once, and taken by tests as they were saved.
+
+They have nothing of Kubernetes: whether their cluster holds, etcd alone shows. One network leads from
+machine to machine and to the test, where their discovery server and their registry are.
+"""
+
+import json
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from driver.arguments import HOST, mac
+from driver.availability import looking
+from driver.client import at, knock
+from driver.clock import CLOCK
+from driver.configs import Cluster
+from driver.etcd import HTTP_PORT, Member, make_context
+from driver.failure import Failed
+from driver.fleet import Fleet
+from driver.machine import Machine
+from driver.releases import Releases
+from driver.saved import take
+from driver.scenarios import DISK, INSTALLED, UPGRADED, fix_kernel, install_new
+from driver.workload import read_everywhere, running_clients
+from driver.world import World
+
+FORMED = "base-cluster"
+"""The asset with three machines of one cluster."""
+ADDRESSES = {"one": "10.0.2.9", "two": "10.0.2.10", "three": "10.0.2.11"}
+SUBNET = "10.0.2.8/30"
+"""Below the addresses that QEMU's network gives by DHCP: a machine has one of those until it has read its
+config, and its etcd may begin in that moment."""
+MEMBERS = {
+    name: replace(UPGRADED, boot="bios", hands_over_kernel=False, address=address, ports=(HTTP_PORT,))
+    for name, address in ADDRESSES.items()
+}
+"""The machines of a test of a cluster: they start from their disks."""
+FORM_TIMEOUT = 600  # seconds
+"""From power on until a cluster of three is formed, and from there until it is healthy after a change."""
+CALL_TIMEOUT = 15.0
+"""Seconds for a call, on emulated processors that others need, too."""
+HEALTH_INTERVAL = 3.0
+"""Seconds between two questions whether a machine is healthy."""
+LOOK_INTERVAL = 4.0
+"""Seconds between two looks at the machines: an emulated processor has work with each."""
+CALL_INTERVALS = (1.5, 3.0)
+"""Seconds between two calls of a client of etcd, at least and at most."""
+MAX_GAP = 60.0
+"""Seconds without an acknowledged write: an election, and a client's way to another member."""
+SEED = 3
+"""Of the order in which clients write and read."""
+
+KUBERNETES = (
+    "KubeAPIServerCAConfig", "KubeAPIServerConfig", "KubeAggregatorCAConfig", "KubeAuditPolicyConfig",
+    "KubeAuthenticationConfig", "KubeClusterConfig", "KubeControllerManagerConfig", "KubeCoreDNSConfig",
+    "KubeEtcdEncryptionConfig", "KubeFlannelCNIConfig", "KubeNetworkConfig", "KubeNodeConfig",
+    "KubePrismConfig", "KubeProxyConfig", "KubeSchedulerConfig", "KubeServiceAccountConfig", "KubeletConfig",
+)  # fmt: skip
+"""Documents of a generated config that are left out."""
+NETWORK = """\
+apiVersion: v1alpha1
+kind: HostnameConfig
+hostname: NAME
+auto: "off"
+---
+apiVersion: v1alpha1
+kind: LinkAliasConfig
+name: lan
+selector: {match: 'mac(link.permanent_addr) == "MAC"'}
+---
+apiVersion: v1alpha1
+kind: LinkConfig
+name: lan
+addresses: [{address: ADDRESS/24}]
+routes: [{gateway: GATEWAY}]
+---
+apiVersion: v1alpha1
+kind: TimeSyncConfig
+enabled: false
+"""
+DISCOVERY = """\
+apiVersion: v1alpha1
+kind: DiscoveryServiceConfig
+name: default
+endpoint: URL
+"""
+SLOW_MEMBERS = {"heartbeat-interval": "500", "election-timeout": "5000"}
+"""Milliseconds; with a tenth and one second an emulated processor that waits for its host loses elections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """A cluster that runs, and what a test does with it."""
+
+    world: World
+    cluster: Cluster
+    releases: Releases
+
+    @property
+    def machines(self) -> list[Machine]:
+        """All of them, in the order of their names' numbers."""
+        return [self.world[name] for name in ADDRESSES]
+
+    @property
+    def fleet(self) -> Fleet:
+        """All of them for one command."""
+        return Fleet(self.machines, self.world.folder / "fleet")
+
+    def open_keys(self) -> dict[str, Member]:
+        """A client of each member."""
+        context = make_context(self.cluster.secrets, self.world.folder)
+        timeout = self.world.patience.seconds(CALL_TIMEOUT)
+        return {machine.name: Member(machine.ports[HTTP_PORT], context, timeout) for machine in self.machines}
+
+    def make_config(self, name: str) -> Path:
+        """A machine's config: a name and an address of its own, etcd, nothing of Kubernetes."""
+        removals = "---\n".join(
+            f"apiVersion: v1alpha1\nkind: {kind}\n$patch: delete\n" for kind in KUBERNETES
+        )
+        etcd = json.dumps({"cluster": {"etcd": {"advertisedSubnets": [SUBNET], "extraArgs": SLOW_MEMBERS}}})
+        patches = (*fix_kernel(self.world[name]), removals, etcd, make_network(name))
+        return self.cluster.config(*patches, *self.make_service_patches(), disk=DISK)
+
+    def make_service_patches(self) -> tuple[str, str]:
+        """Where this test's discovery server and registry are: each test has them at other ports."""
+        return DISCOVERY.replace("URL", self.world.discovery), self.releases.patch
+
+    @contextmanager
+    def observed(self) -> Generator[None]:
+        """Clients of every member, and looks at every API, for as long as the context is open.
+
+        Then no acknowledged write may be lost, nor writes have paused for long, nor two machines been down.
+        """
+        timeout = self.world.patience.seconds(CALL_TIMEOUT)
+        checks = {machine.name: partial(knock, machine.client.port, timeout) for machine in self.machines}
+        with (
+            running_clients(self.open_keys(), SEED, CALL_INTERVALS, CLOCK.now) as seen,
+            looking(checks, LOOK_INTERVAL) as looks,
+        ):
+            yield
+            self.wait_until_healthy()
+        read_everywhere(self.open_keys(), seen)
+        self.world.show(f"etcd: {seen.describe()}")
+        self.world.show(f"APIs: {looks.describe()}")
+        problems = seen.find_problems()
+        assert not problems, "\n".join(problems[:20])
+        assert len(looks.most()) <= 1, f"down at a time: {', '.join(looks.most())}"
+        limit = self.world.patience.seconds(MAX_GAP)
+        assert seen.longest_gap < limit, f"etcd took no write for {seen.longest_gap:.1f} s"
+
+    def bootstrap(self) -> None:
+        """Have the first machine begin etcd, once all have their configs, and wait until all three vote."""
+        for machine in self.machines:
+            machine.wait_for_port(FORM_TIMEOUT)
+        first = self.machines[0]
+
+        def begin() -> None:
+            result = first.client.run("bootstrap", check=False)
+            assert result.code == 0 or "AlreadyExists" in result.stderr, result.stderr
+
+        first.wait_until("etcd begins", begin, FORM_TIMEOUT)
+        self.wait_until_healthy()
+
+    def wait_until_healthy(self) -> None:
+        """Wait until every machine finds all three voting, and its own member healthy."""
+        for machine in self.machines:
+            machine.wait_until(
+                f"{machine.name} is a member of three",
+                partial(check_member, machine),
+                FORM_TIMEOUT,
+                pause=HEALTH_INTERVAL,
+            )
+
+
+def check_member(machine: Machine) -> None:
+    """Assert that a machine's etcd is healthy and has these three members, all of them voting."""
+    [service] = machine.get("services", "etcd") or [{}]
+    assert at(service, "spec.healthy"), f"etcd of {machine.name} is not healthy: {service}"
+    rows = [line.split() for line in machine.client.run("etcd", "members").stdout.splitlines()[1:]]
+    found = {(name, row[-1]) for row in rows for name in row if name in ADDRESSES}
+    assert found == {(name, "false") for name in ADDRESSES}, f"the members are {rows}"
+
+
+def find_mac(name: str) -> str:
+    """The address of a machine's card."""
+    return mac(1 + list(ADDRESSES).index(name))
+
+
+def make_network(name: str) -> str:
+    """The documents of one machine: its name, and its address on the one network."""
+    words = {"NAME": name, "MAC": find_mac(name), "ADDRESS": ADDRESSES[name], "GATEWAY": HOST}
+    text = NETWORK
+    for word, value in words.items():
+        text = text.replace(word, value)
+    return text
+
+
+def _install(world: World) -> None:
+    """Each machine begins with the same installed disk: a saved one, else that of the first machine."""
+    if take(world, INSTALLED, machine="node"):
+        return
+    first, *others = world.values()
+    address = make_address_argument(first.name)
+    first.node = replace(first.node, boot="pvh", hands_over_kernel=True, arguments=(address,))
+    install_new(first, world.cluster(), world.releases())
+    first.save(world.folder / "installed")
+    for machine in others:
+        machine.take(world.folder / "installed")
+
+
+def make_address_argument(name: str) -> str:
+    """The kernel argument with a machine's address, as long as it has no config."""
+    return f"ip={ADDRESSES[name]}::{HOST}:255.255.255.0"
+
+
+def make_members(world: World) -> Members:
+    """The machines, which are off, accept the cluster's client, and the registry has etcd's image."""
+    members = Members(world, world.cluster(), world.releases())
+    members.releases.offer_archives(world.assets.path("images"))
+    for machine in members.machines:
+        machine.client.talosconfig = members.cluster.talosconfig
+    return members
+
+
+def form_cluster(world: World) -> Members:
+    """Make a cluster of three machines that begin with copies of one installed disk.
+
+    They keep the system of it. What would make them one and the same machine is erased, and each gets
+    a config of its own.
+    """
+    _install(world)
+    members = make_members(world)
+    initramfs = members.releases.initramfs()
+    for machine in members.machines:
+        url = world.web.serve(f"/{machine.name}.yaml", members.make_config(machine.name).read_text())
+        machine.initramfs = initramfs
+        arguments = (
+            f"talos.config={url}",
+            make_address_argument(machine.name),
+            "talos.experimental.wipe=system:STATE,EPHEMERAL",
+        )
+        machine.start(node=replace(machine.node, boot="pvh", hands_over_kernel=False, arguments=arguments))
+    members.bootstrap()
+    return members
+
+
+def switch_off(members: Members) -> None:
+    """Shut all machines down, each of which writes what it has to its disk."""
+    for machine in members.machines:
+        machine.talosctl("shutdown", "--force", "--wait=false")
+    for machine in members.machines:
+        machine.wait_for_off(FORM_TIMEOUT)
+
+
+def start_cluster(world: World) -> Members:
+    """The saved cluster, if the test's assets name it, else a new one; it is healthy."""
+    if not take(world, FORMED):
+        switch_off(form_cluster(world))
+    members = make_members(world)
+    for machine in members.machines:
+        machine.start(node=MEMBERS[machine.name])
+    patches = members.make_service_patches()
+    for machine in members.machines:
+        machine.wait_for_api(seconds=FORM_TIMEOUT)
+        words = [word for patch in patches for word in ("--patch", patch)]
+        machine.talosctl("patch", "machineconfig", "--mode", "no-reboot", *words)
+    members.wait_until_healthy()
+    return members
+
+
+@contextmanager
+def explained(world: World) -> Generator[None]:
+    """Print what each machine knows, should the test fail."""
+    try:
+        yield
+    except Exception:
+        for machine in world.values():
+            world.show(describe(machine))
+        raise
+
+
+def describe(machine: Machine) -> str:
+    """A machine's state, and what it knows of its cluster and of its upgrade."""
+    parts = [machine.diagnose()]
+    commands = (
+        ("etcd", "members"),
+        ("etcd", "status"),
+        ("get", "members"),
+        ("get", "diagnostics", "-o", "yaml"),
+        ("get", "metakeys", "-o", "yaml"),
+        ("logs", "etcd", "--tail", "15"),
+    )
+    with suppress(Failed):
+        for command in commands if machine.is_on else ():
+            result = machine.client.run(*command, check=False, seconds=CALL_TIMEOUT)
+            parts.append(f"--- {machine.name}: {' '.join(command)}\n{result.stdout}{result.stderr}".rstrip())
+    return "\n".join(parts)
