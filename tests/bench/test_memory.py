@@ -13,8 +13,10 @@ import pytest
 from tests.bench.machine import Measured, run_nodes
 from tests.bench.report import MEBIBYTE, Budget, Table
 
+from talos.process.daemons import BY_NAME
+
 BUDGET = Budget(limit=110, unit="MiB")
-OURS = ("machined", "zygote", "apid", "routerd", "trustd", "networkd", "timed", "clusterd", "dnsd", "udevd")
+OURS = {"machined", "zygote", *BY_NAME}
 PARTS = ("Pss", "Pss_Anon", "Pss_File", "Rss")
 SETTLE_DELAY = 5.0  # seconds
 """In which what was needed for the start only is given back."""
