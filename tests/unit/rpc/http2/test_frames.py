@@ -6,7 +6,7 @@ What ends the connection, what is bounded, and that the server goes on.
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,17 @@ from talos.rpc.http2.frames import (
     PREFACE,
     PRIORITY,
     Bounds,
+    FlowControlError,
+    FrameSizeError,
     Kind,
+    ProtocolError,
     Setting,
     make_frame,
     make_reset,
     make_window_update,
+    parse_settings,
+    strip_padding,
+    strip_priority,
 )
 from talos.rpc.http2.headers import encode_headers
 from talos.rpc.http2.server import LocalServer
@@ -55,6 +61,41 @@ MAX_SECONDS = 20.0
 
 def setting(name: int, value: int) -> bytes:
     return make_frame(Kind.SETTINGS, 0, 0, name.to_bytes(2) + value.to_bytes(4))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        (Setting.INITIAL_WINDOW_SIZE, MAX_WINDOW, None),
+        (Setting.INITIAL_WINDOW_SIZE, MAX_WINDOW + 1, FlowControlError),
+        (Setting.MAX_FRAME_SIZE, (1 << 14) - 1, ProtocolError),
+        (Setting.MAX_FRAME_SIZE, 1 << 14, None),
+        (Setting.MAX_FRAME_SIZE, (1 << 24) - 1, None),
+        (Setting.MAX_FRAME_SIZE, 1 << 24, ProtocolError),
+        (Setting.ENABLE_PUSH, 1, None),
+        (Setting.ENABLE_PUSH, 2, ProtocolError),
+        (0x99, 0xFFFFFFFF, None),
+    ],
+)
+def test_settings_are_taken_up_to_their_bounds(name: int, value: int, error: type[Exception] | None) -> None:
+    payload = name.to_bytes(2) + value.to_bytes(4)
+    with pytest.raises(error) if error else nullcontext():
+        assert parse_settings(payload) == [(name, value)]
+
+
+def test_padding_and_priority_are_taken_off_to_the_last_byte() -> None:
+    assert strip_padding(0, b"\2ab") == b"\2ab"
+    assert [strip_padding(PADDED, payload) for payload in (b"\1ab", b"\2ab", b"\0")] == [b"a", b"", b""]
+    for payload in (b"", b"\1", b"\3ab"):
+        with pytest.raises(ProtocolError, match="more padding than frame"):
+            strip_padding(PADDED, payload)
+    alone = (3).to_bytes(4) + b"\0"
+    assert strip_priority(PRIORITY, 1, alone) == b""
+    assert strip_priority(PRIORITY | PADDED, 1, b"\1" + alone + b"ab") == b"a"
+    with pytest.raises(FrameSizeError, match="too short for their priority"):
+        strip_priority(PRIORITY, 1, alone[:-1])
+    with pytest.raises(ProtocolError, match="depends on itself"):  # the first bit says that it is exclusive
+        strip_priority(PRIORITY, 3, b"\x80" + alone[1:])
 
 
 class World:
