@@ -24,6 +24,11 @@ let
   pxe = python.program "pxe" "talos.provision.pxe.main" [ "TALOS_PXE_ROOT=${roots.vm}" ] [ ];
   release = name: python.program name "talos.upgrade.release.main" [ ] [ ];
   discovery = python.program "discovery" "talos.discovery.main" [ ] [ ];
+  # Of the client's own rows of commands and flags.
+  man-pages = buildRoot.runIn roots.build {
+    name = "talosctl-man-pages";
+    command = [ "${python.program "man-pages" "talos.talosctl.man_pages" [ ] [ ]}/bin/man-pages" "${builtins.placeholder "out"}/share/man/man1" ];
+  };
   upgrade-controller = python.program "upgrade-controller" "talos.upgrade_controller.main" [ ] [ ];
   image = modules.image { };
   built = import ./checks { inherit buildRoot roots python go; } // { kernel-hardening = kernel.hardening; portable = portable.check; } // vms.checks;
@@ -75,6 +80,7 @@ rec {
     images-all = images.all;
     upgrade-controller-image = images.controller;
     talosctl-image = images.client;
+    talosctl-man-pages = man-pages;
     images-previous = images.previous;
     kubectl = go.kubernetes.kubectl;
     inherit (go) cni coredns etcd flannel grpc-interop h2spec kubernetes;

@@ -52,6 +52,7 @@ let
     stamp = "version, commit and release keys of an image";
     talosctl = "the client of the machine API";
     talosctl-image = "the container image of the client";
+    talosctl-man-pages = "the client's manual pages, one a command";
     talosctl-portable = "the client as one file for any x86_64 Linux";
     upgrade-controller = "keeps a cluster's nodes at the release of a channel";
     upgrade-controller-image = "the container image of the upgrade controller";
