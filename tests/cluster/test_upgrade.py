@@ -12,7 +12,7 @@ from pathlib import Path
 import grpc
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.harness.availability import ETCD_GAP, counting_away, writing_to_etcd
+from tests.harness.availability import ETCD_GAP, looking_at, writing_to_etcd
 from tests.harness.cluster import Cluster, check_services, eventually, running_cluster
 from tests.harness.credentials import API_PORT, authority_of, credentials_of
 from tests.harness.elf import make_end
@@ -195,7 +195,7 @@ def test_what_is_refused_leaves_the_node_as_it_is(
 def test_the_control_plane_is_upgraded_node_by_node(cluster: Cluster, releases: Releases) -> None:
     nodes = list_nodes(cluster, Role.CONTROL_PLANE)
     image = releases.make("v1.15.1")
-    with writing_to_etcd(cluster, nodes) as gaps, counting_away(nodes) as away:
+    with writing_to_etcd(cluster, nodes) as gaps, looking_at(nodes) as looks:
         for node, call in zip(nodes, ("lifecycle", "legacy", "staged"), strict=True):
             match call:
                 case "lifecycle":
@@ -209,7 +209,7 @@ def test_the_control_plane_is_upgraded_node_by_node(cluster: Cluster, releases: 
             eventually(f"{node.name} runs it", lambda at=node: check_blessed(cluster, at, "v1.15.1 in B"))
             eventually("its services are well", lambda at=node: check_services(cluster, str(at.address)))
     assert max(gaps) < ETCD_GAP, f"etcd took no write for {max(gaps):.1f} s"
-    assert max(away) == 1, f"{max(away)} nodes were away at a time"
+    assert len(looks.most()) == 1, f"down at a time: {looks.most()}"
     _, *others = list_nodes(cluster, Role.CONTROL_PLANE)  # they have other processes by now
     # The last one gives it back a moment after its release is the default.
     take_upgrade_lock(cluster, others[0])

@@ -8,8 +8,10 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
+from driver.availability import Looks, looking
 from tests.harness.cluster import Cluster
 from tests.harness.credentials import API_PORT
 from tests.harness.etcd import open_keys
@@ -21,6 +23,12 @@ from talos.provision.cluster import NodeInfo
 KUBE_PRISM = "https://127.0.0.1:7445"
 POLL_INTERVAL = 0.2
 """Seconds between the end of a question and the next one."""
+LOOK_INTERVAL = 0.05
+"""Seconds between two looks at the APIs of all nodes."""
+LOOK_TIMEOUT = 1.0
+"""Seconds for an API to take a connection."""
+WRITE_INTERVAL, WRITE_TIMEOUT = 0.05, 2.0
+"""Seconds between two writes to a member of etcd, and for one."""
 ETCD_GAP = 10.0
 """Seconds without a write that succeeds: an election, and a client's way to another member."""
 
@@ -84,50 +92,31 @@ def _watch(access: ClusterAccess, node: NodeInfo | None, seen: Watched, stop: th
 
 
 @contextmanager
-def counting_away(
-    nodes: Sequence[NodeInfo], *, timeout: float = 1.0, pause: float = 0.05
-) -> Generator[list[int]]:
-    """Count again and again how many nodes take no connection to their API within ``timeout`` seconds."""
-    counts, is_over = list[int](), threading.Event()
+def looking_at(nodes: Sequence[NodeInfo]) -> Generator[Looks]:
+    """Look for as long as the context is open: a node is down whose API takes no connection."""
 
-    def is_away(node: NodeInfo) -> bool:
+    def connect(node: NodeInfo) -> None:
         try:
-            socket.create_connection((str(node.address), API_PORT), timeout).close()
-        except OSError:
-            return True
-        return False
+            socket.create_connection((str(node.address), API_PORT), LOOK_TIMEOUT).close()
+        except OSError as error:
+            raise AssertionError(f"{node.name} takes no connection: {error}") from None
 
-    def look() -> None:
-        while not is_over.is_set():
-            counts.append(sum(map(is_away, nodes)))
-            is_over.wait(pause)
-
-    with ThreadPoolExecutor(1) as pool:
-        looking = pool.submit(look)
-        try:
-            yield counts
-        finally:
-            is_over.set()
-            looking.result()
+    with looking({node.name: partial(connect, node) for node in nodes}, LOOK_INTERVAL) as looks:
+        yield looks
 
 
 @contextmanager
-def writing_to_etcd(
-    cluster: Cluster, nodes: Sequence[NodeInfo], *, timeout: float = 2.0, pause: float = 0.05
-) -> Generator[list[float]]:
-    """Write to every member of etcd all the time; the seconds between two writes that succeeded, wherever.
-
-    ``timeout`` is that of one write, ``pause`` what lies between two, in seconds.
-    """
+def writing_to_etcd(cluster: Cluster, nodes: Sequence[NodeInfo]) -> Generator[list[float]]:
+    """Write to every member of etcd all the time; the seconds between two writes that succeeded, wherever."""
     gaps, is_over, lock, last = [0.0], threading.Event(), threading.Lock(), time.monotonic()
 
     def write(node: NodeInfo) -> None:
         nonlocal last
         number = 0
-        while not is_over.wait(pause):
+        while not is_over.wait(WRITE_INTERVAL):
             # A new connection only after a failure: a handshake is the most expensive part of a write.
-            with suppress(AssertionError), open_keys(cluster, node, timeout=timeout) as keys:
-                while not is_over.wait(pause):
+            with suppress(AssertionError), open_keys(cluster, node, timeout=WRITE_TIMEOUT) as keys:
+                while not is_over.wait(WRITE_INTERVAL):
                     number += 1
                     keys.put(f"upgrade/{node.name}", str(number))
                     with lock:
