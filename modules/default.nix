@@ -23,12 +23,12 @@ rec {
     files = ./rootfs/files;
     debian = roots.image;
     wheels = python.wheels.image;
-    cni = go.cni;
+    compiled = [ go.cni go.containerd.containerd go.containerd.containerd-shim-runc-v2 go.runc ];
   };
 
   # What a system is made of, for `talosctl get sbom` and scanners: the base, and what is beside it on a machine. Kernel
   # and boot loader are named by the locks, so that an image for nodes that are containers needs neither of them here.
-  bill = {
+  bill = rec {
     command = [ "python3.13" "${./sbom}/make.py" ];
     inherit base version;
     product = "Talos";
@@ -36,8 +36,8 @@ rec {
     lock = ../pkgs/locks/debian.json;
     go_lock = ../pkgs/locks/go.json;
     wheels = inputs.wheels.image;
-    sets = [ "cni" ];
-    modules = modulesOf [ "cni" ];
+    sets = [ "cni" "containerd" "runc" ];
+    modules = modulesOf sets;
     parts = [
       "linux=linux-source-6.12=GPL-2.0-only"
       "grub=grub-pc-bin=GPL-3.0-or-later"

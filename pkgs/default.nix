@@ -83,7 +83,7 @@ rec {
     talosctl-man-pages = man-pages;
     images-previous = images.previous;
     kubectl = go.kubernetes.kubectl;
-    inherit (go) cni coredns etcd flannel grpc-interop h2spec kubernetes;
+    inherit (go) cni containerd coredns etcd flannel grpc-interop h2spec kubernetes runc;
     root-vm = roots.vm;
     root-peers = roots.peers;
     kernel-config = kernel.config;

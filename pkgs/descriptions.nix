@@ -11,6 +11,7 @@ let
     amd-ucode = "a system extension: microcode for AMD's processors";
     api = "the Python modules of the API's .proto files";
     cni = "the CNI plugin that is no package of Debian's";
+    containerd = "containerd and its shim, compiled from locked modules";
     coredns = "CoreDNS, compiled from locked modules";
     default = "the system image, a squashfs";
     discovery = "the discovery server of a cluster's members";
@@ -44,6 +45,7 @@ let
     root-vm = "QEMU and firmware";
     rootfs = "the system image as a tree";
     run-vm = "boots a machine from the ISO";
+    runc = "runc, compiled from locked modules with a C compiler";
     sbom = "the system's bill of materials, SPDX";
     sbom-images = "the bill of materials of Kubernetes' images, with licences";
     sign = "signs a release";

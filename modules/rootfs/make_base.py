@@ -38,11 +38,14 @@ def make_skeleton(out: Path, contents: dict[str, Any]) -> None:
         (out / name).symlink_to(target)
 
 
-def copy_programs(out: Path, debian: Path, contents: dict[str, Any]) -> None:
+def copy_programs(out: Path, debian: Path, compiled: list[Path], contents: dict[str, Any]) -> None:
     """Copy what the contents name, and the loader under the name that programs ask for."""
-    for name in contents["programs"]:
+    sources = {name: debian / name for name in contents["programs"]}
+    built = {path.name: path for folder in compiled for path in (folder / "bin").iterdir()}
+    sources |= {name: built[Path(name).name] for name in contents["compiled"]}
+    for name, source in sources.items():
         (out / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(debian / name, out / name)
+        shutil.copy(source, out / name)
     for name in contents["folders"]:
         copy_tree(debian / name, out / name)
     shutil.copy(debian / LIBRARIES / "ld-linux-x86-64.so.2", out / "usr/lib64/ld-linux-x86-64.so.2")
@@ -127,15 +130,14 @@ def make_loader_cache(out: Path) -> None:
 
 
 def main() -> None:
-    """Assemble $out from $debian, $wheels, $cni and $files."""
+    """Assemble $out from $debian, $wheels, $compiled and $files."""
     out, debian = Path(os.environ["out"]), Path(os.environ["debian"])
     contents = tomllib.loads(Path(os.environ["contents"]).read_text())
     make_skeleton(out, contents)
-    copy_programs(out, debian, contents)
+    copy_programs(out, debian, [Path(path) for path in os.environ["compiled"].split()], contents)
     copy_python(out, debian, Path(os.environ["wheels"]), contents)
     copy_libraries(out, debian, contents)
     make_certificates(out, debian)
-    shutil.copy(Path(os.environ["cni"]) / "bin/flannel", out / "usr/lib/cni/flannel")
     copy_tree(Path(os.environ["files"]), out)
     check_absent(out)
     make_loader_cache(out)

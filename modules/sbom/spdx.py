@@ -8,8 +8,9 @@ from urllib.parse import quote
 
 CREATED = "1970-01-01T00:00:00Z"
 CPES = {
-    "containerd": "linuxfoundation:containerd",
+    "github.com/containerd/containerd/v2": "linuxfoundation:containerd",
     "github.com/coredns/coredns": "coredns.io:coredns",
+    "github.com/opencontainers/runc": "linuxfoundation:runc",
     "go.etcd.io/etcd/server/v3": "etcd:etcd",
     "grub": "gnu:grub2",
     "iptables": "netfilter:iptables",
@@ -26,7 +27,6 @@ CPES = {
     "protobuf": "google:protobuf-python",
     "python3.13-minimal": "python:python",
     "python3-cryptography": "cryptography.io:cryptography",
-    "runc": "linuxfoundation:runc",
     "stdlib": "golang:go",
     "zlib1g": "zlib:zlib",
 }

@@ -10,7 +10,7 @@ from deb import read_source
 
 ROOTS = ("image", "kernel-source", "grub", "qemu-guest-agent", "microcode", "bootstrap")
 """Roots of which something is in what nodes run. The others only build or test it."""
-SETS = ("cni", "coredns", "etcd", "flannel", "kubernetes")
+SETS = ("cni", "containerd", "coredns", "etcd", "flannel", "kubernetes", "runc")
 WHEELS = ("image", "client")
 GO_TOOLCHAIN = re.compile(r"golang[.]org/toolchain@v0[.]0[.]1-go([0-9.]+)[.]")
 BINARY_REBUILD = re.compile(r"[+]b\d+$")

@@ -207,7 +207,7 @@ def find_needed(client: Path, wanted: Mapping[str, Any], folder: Path) -> list[G
     needed = WORK / "needed"
     shutil.rmtree(needed, ignore_errors=True)
     offline = {"GOPROXY": f"file://{WORK}/cache/cache/download", "GOSUMDB": "off"}
-    target = {"GOOS": "linux", "GOARCH": "amd64", "CGO_ENABLED": "0"}
+    target = {"GOOS": "linux", "GOARCH": "amd64", "CGO_ENABLED": "1" if wanted.get("cgo") else "0"}
     command = [
         client,
         "list",

@@ -3,6 +3,7 @@
 let
   asked = (builtins.fromTOML (builtins.readFile ../roots.toml)).go;
   build = buildRoot.runIn roots.build;
+  buildC = buildRoot.runIn roots.cgo;
 
   toolchain = build {
     name = "go-${asked.toolchain}";
@@ -10,9 +11,13 @@ let
     archive = (builtins.head inputs.modules.toolchain).zip;
   };
 
-  set = name: wanted: build {
+  # With C, the same steps by a text of their own, so that they are no input of the sets without it.
+  script = ./build.py;
+  scriptC = builtins.toFile "build.py" (builtins.replaceStrings [ ''"CGO_ENABLED": "0"'' ] [ ''"CGO_ENABLED": "1"'' ] (builtins.readFile script));
+
+  set = name: wanted: let cgo = wanted.cgo or false; in (if cgo then buildC else build) {
     name = "go-${name}";
-    command = [ "python3.13" ./build.py ];
+    command = [ "python3.13" (if cgo then scriptC else script) ];
     outputs = builtins.attrNames wanted.programs;
     inherit toolchain;
     folder = ../locks/go + "/${name}";

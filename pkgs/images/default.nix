@@ -113,7 +113,7 @@ rec {
   # Upstream's source, from the module that has it; one static program.
   pause = image {
     name = "registry.k8s.io/pause";
-    tag = "3.10.1";
+    tag = "3.10.2";
     files = { "/pause" = pauseProgram; };
     entrypoint = [ "/pause" ];
     user = "65535:65535";
@@ -126,7 +126,7 @@ rec {
   };
   pauseProgram = buildRoot.runIn roots.cc {
     name = "pause";
-    command = [ "gcc" "-specs" "/usr/lib/x86_64-linux-musl/musl-gcc.specs" "-static" "-Os" "-s" "-DVERSION=3.10.1" "-Wl,--build-id=none" "-o" (builtins.placeholder "out") pauseSource ];
+    command = [ "gcc" "-specs" "/usr/lib/x86_64-linux-musl/musl-gcc.specs" "-static" "-Os" "-s" "-DVERSION=3.10.2" "-Wl,--build-id=none" "-o" (builtins.placeholder "out") pauseSource ];
   };
 
   # Our own: programs of the workstation with the nodes' interpreter and wheels.

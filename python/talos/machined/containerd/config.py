@@ -1,48 +1,88 @@
 """The configuration of the instance for Kubernetes, and what it reads about registries.
 
-https://github.com/containerd/containerd/blob/release/1.7/docs/cri/config.md and docs/hosts.md there
+https://github.com/containerd/containerd/blob/release/2.4/docs/cri/config.md and docs/hosts.md there
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from talos.api.definitions.cri_pb2 import RegistriesConfigSpec, RegistryTLSConfig
 from talos.machined.containerd.client import CRI_ROOT, CRI_SOCKET
 from talos.machined.containerd.registry.hosts import ANY, find_endpoints
 from talos.machined.containerd.toml import format_toml
+from talos.system.errors import UserError
 
 CONFIG = "/etc/cri/containerd.toml"
+VERSION = 3
+"""Of the format of what is written here. containerd reads a file by its own ``version``."""
+VERSIONS = range(1, 5)
+"""Of the formats that it reads."""
 PARTS = "/etc/cri/conf.d"
 MERGED = f"{PARTS}/cri.toml"
-"""The settings of plugins: containerd replaces a plugin's whole section by that of an imported file."""
+"""The settings of plugins."""
 STATUS = "cri/conf.d/cri.toml"
 """The id under which that file is announced; containerd's service waits for it."""
 BASE_SPEC = f"{PARTS}/base-spec.json"
 HOSTS = f"{PARTS}/hosts"
 """Where containerd looks for a registry's mirrors at each pull: a folder for each registry."""
-SANDBOX_IMAGE = "registry.k8s.io/pause:3.10.1"
-_CRI = "io.containerd.grpc.v1.cri"
+SANDBOX_IMAGE = "registry.k8s.io/pause:3.10.2"
+NRI_SOCKET = "/run/nri/nri.sock"
+"""Where plugins of the node resource interface connect: containerd's own choice is below /var/run."""
+NRI_PLUGINS = "/usr/local/lib/nri/plugins"
+"""Those that containerd starts itself. Extensions bring them: its own choice, /opt, is writable."""
+_IMAGES, _RUNTIME = "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime"
+_NRI = "io.containerd.nri.v1.nri"
+_OLD_CRI = "io.containerd.grpc.v1.cri"
+UNUSED = (
+    "io.containerd.internal.v1.tracing",
+    "io.containerd.snapshotter.v1.blockfile",
+    "io.containerd.snapshotter.v1.erofs",
+    "io.containerd.tracing.processor.v1.otlp",
+)
+"""Plugins that neither instance uses."""
+KUBERNETES = (
+    _IMAGES,
+    _NRI,
+    _OLD_CRI,
+    _RUNTIME,
+    "io.containerd.podsandbox.controller.v1.podsandbox",
+    "io.containerd.sandbox.controller.v1.shim",
+)
+"""Plugins of Kubernetes' part."""
 _CAPABILITIES = ["pull", "resolve"]
+
+
+def make_path(version: object) -> str:
+    """The file of the user's settings in another version's format: containerd applies them last."""
+    return f"{PARTS}/cri-{version}.toml"
+
+
+def find_version(part: Mapping[str, Any]) -> int:
+    """The version of the format that a piece of configuration is in; UserError.
+
+    One without a version is in that of containerd 1, which is 2, where it has settings for that one's plugin.
+    """
+    plugins = part.get("plugins")
+    names = set(cast("Mapping[str, Any]", plugins)) if isinstance(plugins, Mapping) else set[str]()
+    is_old = _OLD_CRI in names and not names & {_IMAGES, _RUNTIME}
+    version = part.get("version", 2 if is_old else VERSION)
+    if type(version) is not int or version not in VERSIONS:
+        raise UserError(
+            f"its version is {version!r}", hint=f"this containerd reads {VERSIONS[0]} to {VERSIONS[-1]}"
+        )
+    return version
 
 
 def make_config() -> str:
     """What does not change while a machine runs."""
     return format_toml(
         {
-            "version": 2,
+            "version": VERSION,
             "root": CRI_ROOT,
             "state": "/run/containerd",
-            "imports": [MERGED],
-            "disabled_plugins": [
-                "io.containerd.nri.v1.nri",
-                "io.containerd.tracing.processor.v1.otlp",
-                "io.containerd.internal.v1.tracing",
-                "io.containerd.snapshotter.v1.aufs",
-                "io.containerd.snapshotter.v1.btrfs",
-                "io.containerd.snapshotter.v1.devmapper",
-                "io.containerd.snapshotter.v1.zfs",
-            ],
+            "imports": [MERGED, make_path("*")],
+            "disabled_plugins": [*UNUSED],
             "grpc": {"address": CRI_SOCKET},
             "debug": {"level": "info", "format": "json"},
         }
@@ -58,21 +98,22 @@ def make_base(*, restrict_oom_score: bool, has_base_spec: bool) -> dict[str, Any
     if has_base_spec:
         runc["base_runtime_spec"] = BASE_SPEC
     return {
-        "version": 2,
+        "version": VERSION,
         "plugins": {
             "io.containerd.internal.v1.opt": {"path": f"{CRI_ROOT}/opt"},
-            _CRI: {
-                "sandbox_image": SANDBOX_IMAGE,
+            _IMAGES: {
+                "discard_unpacked_layers": True,
+                "use_local_image_pull": True,
+                "pinned_images": {"sandbox": SANDBOX_IMAGE},
+                "registry": {"config_path": HOSTS},
+            },
+            _RUNTIME: {
                 "enable_unprivileged_ports": True,
                 "enable_unprivileged_icmp": True,
                 "restrict_oom_score_adj": restrict_oom_score,
-                "containerd": {
-                    "default_runtime_name": "runc",
-                    "discard_unpacked_layers": True,
-                    "runtimes": {"runc": runc},
-                },
-                "registry": {"config_path": HOSTS},
+                "containerd": {"default_runtime_name": "runc", "runtimes": {"runc": runc}},
             },
+            _NRI: {"socket_path": NRI_SOCKET, "plugin_path": NRI_PLUGINS},
         },
     }
 
@@ -94,7 +135,7 @@ def make_credentials(registries: RegistriesConfigSpec) -> dict[str, Any]:
         }
         for host, auth in sorted(registries.registry_auths.items())
     }
-    return {"plugins": {_CRI: {"registry": {"configs": configs}}}} if configs else {}
+    return {"plugins": {_IMAGES: {"registry": {"configs": configs}}}} if configs else {}
 
 
 def make_hosts(registries: RegistriesConfigSpec) -> Mapping[str, str]:

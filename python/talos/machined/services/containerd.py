@@ -3,6 +3,8 @@
 from pathlib import Path
 
 from talos.machined.containerd.client import SYSTEM_ROOT, SYSTEM_SOCKET
+from talos.machined.containerd.config import KUBERNETES, UNUSED, VERSION
+from talos.machined.containerd.toml import format_toml
 from talos.machined.services.health import HealthCheck, ServingProbe
 from talos.machined.services.spec import Directory, Execute, ServiceContext, ServiceSpec
 from talos.process.daemons import RUN
@@ -27,26 +29,16 @@ def write_file(path: str, text: str) -> None:
 
 def make_config() -> str:
     """Containerd for the system's own containers, in namespace ``system``; without Kubernetes' part."""
-    return f"""version = 2
-root = "{SYSTEM_ROOT}"
-state = "{RUN}/containerd"
-disabled_plugins = [
-  "io.containerd.grpc.v1.cri",
-  "io.containerd.nri.v1.nri",
-  "io.containerd.tracing.processor.v1.otlp",
-  "io.containerd.internal.v1.tracing",
-  "io.containerd.snapshotter.v1.aufs",
-  "io.containerd.snapshotter.v1.btrfs",
-  "io.containerd.snapshotter.v1.devmapper",
-  "io.containerd.snapshotter.v1.zfs",
-]
-
-[grpc]
-address = "{SYSTEM_SOCKET}"
-
-[debug]
-format = "json"
-"""
+    return format_toml(
+        {
+            "version": VERSION,
+            "root": SYSTEM_ROOT,
+            "state": f"{RUN}/containerd",
+            "disabled_plugins": [*UNUSED, *KUBERNETES],
+            "grpc": {"address": SYSTEM_SOCKET},
+            "debug": {"format": "json"},
+        }
+    )
 
 
 CONTAINERD = ServiceSpec(

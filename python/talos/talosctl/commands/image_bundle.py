@@ -10,7 +10,7 @@ from talos.talosctl.client_version import client_version
 from talos.talosctl.output import console
 
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?)")
-PAUSE_IMAGE = "registry.k8s.io/pause:3.10.1"
+PAUSE_IMAGE = "registry.k8s.io/pause:3.10.2"
 """What containerd starts a pod with."""
 
 

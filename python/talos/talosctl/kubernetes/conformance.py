@@ -24,7 +24,7 @@ from talos.talosctl.kubernetes.runner_log import LogReader
 
 NAMESPACE, ACCOUNT, POD = "conformance", "conformance-serviceaccount", "e2e-conformance-test"
 RUNNER, HOLDER, VOLUME = "conformance-container", "output-container", "output-volume"
-PAUSE_IMAGE = "registry.k8s.io/pause:3.10.1"
+PAUSE_IMAGE = "registry.k8s.io/pause:3.10.2"
 """What nodes have anyway; it does nothing until it is ended."""
 LABEL = {"app.kubernetes.io/managed-by": "talosctl"}
 """Of the namespace: one that another user has made is not touched."""

@@ -19,9 +19,13 @@ from talos.machined.containerd.config import (
     HOSTS,
     MERGED,
     STATUS,
+    VERSION,
+    VERSIONS,
+    find_version,
     make_base,
     make_credentials,
     make_hosts,
+    make_path,
 )
 from talos.machined.containerd.toml import format_toml, merge, parse_toml
 from talos.machined.controllers.cri.runtime_spec import make_default_spec
@@ -72,7 +76,10 @@ class CRIConfigFilesController(Reconciler):
         parts = await runtime.list(kinds.CUSTOMIZATION_CONFIG)
         settings = self._make_settings(registries.spec, parts, has_base_spec=bool(base_spec))
         self._write_hosts(self._make_hosts(registries.spec))
-        changed = self._write(BASE_SPEC, base_spec) | self._write(MERGED, settings)
+        changed = self._write(BASE_SPEC, base_spec)
+        for version in VERSIONS:
+            path = MERGED if version == VERSION else make_path(version)
+            changed |= self._write(path, settings.get(version, ""))
         if changed:
             if self._version:
                 await self._restart()
@@ -85,21 +92,22 @@ class CRIConfigFilesController(Reconciler):
         parts: Sequence[Resource[CustomizationConfigSpec]],
         *,
         has_base_spec: bool,
-    ) -> str:
-        table: Mapping[str, Any] = make_base(
-            restrict_oom_score=self._restrict_oom_score, has_base_spec=has_base_spec
-        )
-        table = merge(table, make_credentials(registries))
+    ) -> Mapping[int, str]:
+        """Files, by the version of their format."""
+        base = make_base(restrict_oom_score=self._restrict_oom_score, has_base_spec=has_base_spec)
+        tables: dict[int, Mapping[str, Any]] = {VERSION: merge(base, make_credentials(registries))}
         for part in sorted(parts, key=lambda part: part.id):
             try:
-                table = merge(table, parse_toml(part.spec.content))
+                table = parse_toml(part.spec.content)
+                version = find_version(table)
+                tables[version] = merge(tables.get(version, {"version": version}), table)
             except UserError as error:
                 self._log.once(
                     "a piece of containerd's configuration is left out",
                     document=f"CRICustomizationConfig {part.id}",
                     reason=str(error),
                 )
-        return format_toml(table)
+        return {version: format_toml(table) for version, table in tables.items()}
 
     def _make_hosts(self, registries: RegistriesConfigSpec) -> Mapping[str, str]:
         try:

@@ -6,11 +6,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 
 from talos.api.resource.config_pb2 import MachineConfigSpec
-from talos.machined.containerd.config import make_folder_name
-from talos.machined.containerd.toml import format_toml, merge
+from talos.machined.containerd.config import find_version, make_folder_name
+from talos.machined.containerd.toml import format_toml, merge, parse_toml
 from talos.machined.controllers.cri.config_files import CRIConfigFilesController
 from talos.machined.controllers.cri.customization import CustomizationConfigController
 from talos.machined.controllers.cri.registries import RegistriesConfigController
@@ -18,6 +19,7 @@ from talos.resource import ids, kinds
 from talos.resource.changes import put, wait_for
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
+from talos.system.errors import UserError
 from talos.system.logging import Log
 
 PEM = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
@@ -40,8 +42,15 @@ apiVersion: v1alpha1
 kind: CRICustomizationConfig
 name: mine
 content: |
-  [plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "mine.example/pause:1"
+  [plugins."io.containerd.cri.v1.images"]
+  pinned_images.sandbox = "mine.example/pause:1"
+---
+apiVersion: v1alpha1
+kind: CRICustomizationConfig
+name: old
+content: |
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.crun]
+  runtime_type = "io.containerd.runc.v2"
 ---
 apiVersion: v1alpha1
 kind: CRICustomizationConfig
@@ -52,7 +61,7 @@ apiVersion: v1alpha1
 kind: CRIBaseRuntimeSpecConfig
 overrides: {process: {rlimits: [{type: RLIMIT_NOFILE, soft: 1024, hard: 1024}]}}
 """
-CRI = "io.containerd.grpc.v1.cri"
+IMAGES, RUNTIME = "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime"
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -86,9 +95,9 @@ async def test_files_follow_the_config(tmp_path: Path) -> None:
         ]
         nursery.start_soon(run_controllers, state, controllers)
         await settled("own.example")
-        settings = read_toml(parts / "cri.toml")["plugins"][CRI]
-        assert settings["restrict_oom_score_adj"]
-        assert settings["registry"] == {
+        settings = read_toml(parts / "cri.toml")["plugins"]
+        assert settings[RUNTIME]["restrict_oom_score_adj"]
+        assert settings[IMAGES]["registry"] == {
             "config_path": "/etc/cri/conf.d/hosts",
             "configs": {"own.example:5000": {"auth": {"username": "u", "password": 'p"\\'}}},
         }
@@ -111,19 +120,41 @@ async def test_files_follow_the_config(tmp_path: Path) -> None:
 
         await configure(f"version: v1alpha1\nmachine: {{}}\n{CUSTOM}")
         await settled("mine.example", "base-spec.json")
-        settings = read_toml(parts / "cri.toml")["plugins"][CRI]
-        assert settings["sandbox_image"] == "mine.example/pause:1"
-        assert settings["registry"] == {"config_path": "/etc/cri/conf.d/hosts"}
-        assert (
-            settings["containerd"]["runtimes"]["runc"]["base_runtime_spec"]
-            == "/etc/cri/conf.d/base-spec.json"
-        )
+        settings = read_toml(parts / "cri.toml")["plugins"]
+        assert settings[IMAGES]["pinned_images"]["sandbox"] == "mine.example/pause:1"
+        assert settings[IMAGES]["registry"] == {"config_path": "/etc/cri/conf.d/hosts"}
+        runc = settings[RUNTIME]["containerd"]["runtimes"]["runc"]
+        assert runc["base_runtime_spec"] == "/etc/cri/conf.d/base-spec.json"
+        old = read_toml(parts / "cri-2.toml")
+        assert old["version"] == 2
+        assert "crun" in old["plugins"]["io.containerd.grpc.v1.cri"]["containerd"]["runtimes"]
         spec = json.loads((parts / "base-spec.json").read_text(encoding="utf-8"))
         assert spec["process"]["rlimits"] == [{"type": "RLIMIT_NOFILE", "soft": 1024, "hard": 1024}]
         assert spec["process"]["cwd"] == "/"
         assert list((parts / "hosts").iterdir()) == []
         assert set(restarts) == {"cri"}
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("", 3),
+        ("version = 4", 4),
+        ('[plugins."io.containerd.grpc.v1.cri"]', 2),
+        ('version = 3\n[plugins."io.containerd.grpc.v1.cri"]', 3),
+        ('[plugins."io.containerd.grpc.v1.cri"]\n[plugins."io.containerd.cri.v1.runtime"]', 3),
+        ("plugins = 1", 3),
+    ],
+)
+def test_a_piece_is_in_the_format_of_its_version(text: str, version: int) -> None:
+    assert find_version(parse_toml(text)) == version
+
+
+@pytest.mark.parametrize("version", ["5", "0", "true", '"3"', "3.0", "[]"])
+def test_an_unknown_version_is_refused(version: str) -> None:
+    with pytest.raises(UserError, match="its version is"):
+        find_version(parse_toml(f"version = {version}"))
 
 
 def test_folders_of_registries() -> None:
