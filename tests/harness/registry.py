@@ -137,6 +137,9 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.send_content(kind, digest, data)
 
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
     def may_pass(self) -> bool:
         """Whether a request is answered with content; if not, it has been answered."""
         return True
@@ -154,7 +157,8 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in (headers or {}).items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(data)
+        if self.command != "HEAD":
+            self.wfile.write(data)
 
     @override
     def log_message(self, format: str, *args: Any) -> None:

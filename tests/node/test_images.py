@@ -1,15 +1,16 @@
 """Images on a node: from a registry that its config names, into each of containerd's namespaces."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import override
+from typing import cast, override
 
 import grpc
 import pytest
 from tests.harness.cluster import Cluster, eventually
 from tests.harness.credentials import API_PORT, authority_of, credentials_of
 from tests.harness.registry import Handler, Registry, Store, make_archive, running_registry
+from tests.node.test_pods import encode
 
 from talos.api.common.common_pb2 import ContainerdInstance, ContainerdNamespace, ContainerDriver, Data
 from talos.api.machine.image_pb2 import ImageServiceImportRequest, ImageServiceImportResponse
@@ -166,8 +167,21 @@ def test_a_layer_that_outgrows_the_disk_is_refused(cluster: Cluster, registry: R
             assert measure_free(ephemeral) > LEFT - SLACK
 
         eventually("the space is given back", is_given_back)
+        # The program that unpacks has ended, and with it the archive: containerd has no other words for that.
+        assert "unexpected EOF" in pull_as_kubelet(cluster, "images.example/team/bomb:1")
+        eventually("the space is given back", is_given_back)
     finally:
         filler.unlink()
+
+
+def pull_as_kubelet(cluster: Cluster, name: str) -> str:
+    """Have containerd itself pull an image, and return the error of that."""
+    socket = f"unix:{cluster.root()}/run/containerd/containerd.sock"
+    with grpc.insecure_channel(socket, options=[("grpc.default_authority", "localhost")]) as channel:
+        pull = cast("Callable[..., bytes]", channel.unary_unary("/runtime.v1.ImageService/PullImage"))
+        with pytest.raises(grpc.RpcError) as caught:
+            pull(encode({1: encode({1: name})}), timeout=120)
+    return str(caught.value)
 
 
 def measure_free(path: Path) -> int:

@@ -26,9 +26,9 @@ def test_resources_of_a_control_plane_node(cluster: Cluster, row: dict[str, str]
 
 
 def test_the_bill_of_materials_has_its_short_name(cluster: Cluster) -> None:
-    (item,) = cluster.resource("sbom", "containerd")
+    (item,) = cluster.resource("sbom", "github.com/containerd/containerd/v2")
     spec = cast("dict[str, object]", item["spec"])
-    assert str(spec["purls"]).startswith("['pkg:deb/debian/containerd@")
+    assert str(spec["purls"]).startswith("['pkg:golang/github.com/containerd/containerd/v2@v2.")
     assert "Apache-2.0" in str(spec["license"])
     (kernel,) = cluster.resource("sbom", "linux")
     assert "cpe:2.3:o:linux:linux_kernel:6.12." in str(kernel["spec"])

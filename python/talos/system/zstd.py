@@ -1,6 +1,7 @@
 """Unpacking zstd, by the library that the image has anyway. Function names are those of ``zstd.h``."""
 
 import ctypes
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 LIBRARY = "libzstd.so.1"
@@ -41,23 +42,32 @@ def unpack_zstd(data: bytes, *, limit: int) -> bytes:
 
     ZstdError: when it can't be unpacked.
     """
+    unpacked = bytearray()
+    for piece in unpack_zstd_stream([data]):
+        unpacked += piece
+        if len(unpacked) > limit:
+            raise ZstdError(f"more than {limit} bytes unpacked")
+    return bytes(unpacked)
+
+
+def unpack_zstd_stream(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same in pieces of at most 128 KiB, without a limit."""
     library = _library()
     stream = library.ZSTD_createDStream()
-    source = _InBuffer(data, len(data), 0)
     room = ctypes.create_string_buffer(_STEP)
-    unpacked = bytearray()
     try:
         rest = 1
-        while source.pos < len(data) or rest:
-            target = _OutBuffer(ctypes.addressof(room), _STEP, 0)
-            rest = library.ZSTD_decompressStream(stream, ctypes.byref(target), ctypes.byref(source))
-            if library.ZSTD_isError(rest):
-                raise ZstdError(library.ZSTD_getErrorName(rest).decode().lower())
-            unpacked += room.raw[: target.pos]
-            if len(unpacked) > limit:
-                raise ZstdError(f"more than {limit} bytes unpacked")
-            if rest and source.pos == len(data) and not target.pos:
-                raise ZstdError("the end is missing")
+        for chunk in chunks:
+            source = _InBuffer(chunk, len(chunk), 0)
+            target = _OutBuffer(ctypes.addressof(room), _STEP, _STEP)
+            # A full buffer may not have been all that there was.
+            while source.pos < len(chunk) or (rest and target.pos == _STEP):
+                target.pos = 0
+                rest = library.ZSTD_decompressStream(stream, ctypes.byref(target), ctypes.byref(source))
+                if library.ZSTD_isError(rest):
+                    raise ZstdError(library.ZSTD_getErrorName(rest).decode().lower())
+                yield ctypes.string_at(room, target.pos)
+        if rest:
+            raise ZstdError("the end is missing")
     finally:
         library.ZSTD_freeDStream(stream)
-    return bytes(unpacked)

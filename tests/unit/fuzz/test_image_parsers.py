@@ -1,12 +1,16 @@
 """What registries and archives send is either understood or refused in one line, and soon."""
 
+import gzip
 import json
+from itertools import islice
 from typing import Any
 
 import pytest
 from tests.harness.registry import Store, make_archive
+from tests.unit.system.zstd import pack
 
 from talos.machined.containerd.archive import find_named, parse_header
+from talos.machined.containerd.layer import ERRORS, unpack_layer
 from talos.machined.containerd.manifest import find_form, parse_config, parse_index, parse_manifest
 from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.registry.auth import parse_challenge, parse_token
@@ -65,6 +69,11 @@ PARSERS = {
         parse=lambda data: find_target("https://a.example/v2/x", _text(data)),
         seeds=[b"https://b.example:443/c?d=e", b"/v2/y", b"//b.example"],
         refusals=(RegistryError,),
+    ),
+    "layer": Parser(
+        parse=lambda data: sum(map(len, islice(unpack_layer([data]), 8))),
+        seeds=[gzip.compress(b"abc" * 99), pack(b"abc" * 99)],
+        refusals=ERRORS,
     ),
     "TOML": Parser(
         parse=_rewrite, seeds=[b'a = 1\n["b.c"]\nd = [1.5, "x\\n", true]\n[b.e]\nf = {g = "h"}\n']

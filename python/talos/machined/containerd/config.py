@@ -34,6 +34,23 @@ NRI_PLUGINS = "/usr/local/lib/nri/plugins"
 _IMAGES, _RUNTIME = "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime"
 _NRI = "io.containerd.nri.v1.nri"
 _OLD_CRI = "io.containerd.grpc.v1.cri"
+_UNPACK = "/usr/sbin/unpack-layer"
+"""machined/containerd/layer.py"""
+_ARCHIVE = "application/vnd.oci.image.layer.v1.tar"
+_LAYERS = (
+    _ARCHIVE,
+    f"{_ARCHIVE}+gzip",
+    f"{_ARCHIVE}+zstd",
+    "application/vnd.oci.image.layer.nondistributable.v1.tar",
+    "application/vnd.oci.image.layer.nondistributable.v1.tar+gzip",
+    "application/vnd.oci.image.layer.nondistributable.v1.tar+zstd",
+    "application/vnd.docker.image.rootfs.diff.tar",
+    "application/vnd.docker.image.rootfs.diff.tar.gzip",
+    "application/vnd.docker.image.rootfs.diff.tar.zstd",
+    "application/vnd.docker.image.rootfs.foreign.diff.tar",
+    "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip",
+    "application/vnd.docker.image.rootfs.foreign.diff.tar.zstd",
+)
 UNUSED = (
     "io.containerd.internal.v1.tracing",
     "io.containerd.snapshotter.v1.blockfile",
@@ -74,6 +91,12 @@ def find_version(part: Mapping[str, Any]) -> int:
     return version
 
 
+def make_processors(root: str) -> dict[str, Any]:
+    """Have each layer unpacked by our program, bounded by the room on the disk of containerd's root."""
+    unpack = {"accepts": [*_LAYERS], "returns": _ARCHIVE, "path": _UNPACK, "args": [root]}
+    return {"stream_processors": {"unpack": unpack}}
+
+
 def make_config() -> str:
     """What does not change while a machine runs."""
     return format_toml(
@@ -85,6 +108,7 @@ def make_config() -> str:
             "disabled_plugins": [*UNUSED],
             "grpc": {"address": CRI_SOCKET},
             "debug": {"level": "info", "format": "json"},
+            **make_processors(CRI_ROOT),
         }
     )
 

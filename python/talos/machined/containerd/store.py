@@ -11,6 +11,7 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.containerd import content_pb2, diff_pb2, images_pb2, mount_pb2, snapshots_pb2
 from talos.api.containerd.descriptor_pb2 import Descriptor
 from talos.api.rpc import Code, RpcError
+from talos.machined.containerd.bounds import MIN_UNPACK_RATE, RESERVE, UNPACK_TIMEOUT
 from talos.machined.containerd.client import SNAPSHOTTER, TIMEOUT, Containerd
 from talos.machined.containerd.manifest import (
     MAX_MANIFEST,
@@ -23,15 +24,10 @@ from talos.machined.containerd.manifest import (
 )
 from talos.system.errors import UserError
 
-RESERVE = 64 * 1024 * 1024
-"""Bytes of the disk that no image may take."""
 LOOK_INTERVAL = 0.1
 """Seconds between two looks at the disk while a layer is unpacked: nothing has its size before."""
-UNPACK_TIMEOUT = 300.0  # seconds
-MIN_UNPACK_RATE = 256 * 1024
-"""A layer has to be unpacked within 300 s and a second for each so many bytes of it."""
 _UPPER = "upperdir="
-_NO_SPACE = "no space left on device"
+_NO_SPACE, _ENDED = "no space left on device", "unexpected EOF"
 SNAPSHOT_LABEL = f"containerd.io/gc.ref.snapshot.{SNAPSHOTTER}"
 """On a config: the snapshot of its layers, which the collector of garbage then spares."""
 
@@ -195,13 +191,21 @@ async def _apply(
         nursery.cancel_scope.cancel()
     if applied:
         return applied[0]
-    if failures and _NO_SPACE not in failures[0].message:
+    if failures and not _is_full(failures[0], folder):
         raise failures[0]
     raise UserError(
         f"layer {layer.digest}, {layer.size} bytes, takes more when unpacked than {folder} has room for",
         where=where,
         hint="remove images, use a larger disk, or don't trust the image",
     )
+
+
+def _is_full(error: RpcError, folder: str) -> bool:
+    """Whether the disk had no more room: the program that unpacks looks at it, too, and may have ended first.
+
+    What the file system had set aside for the file that was being written is free again by now.
+    """
+    return _NO_SPACE in error.message or (_ENDED in error.message and measure_room(folder) < RESERVE)
 
 
 def _find_folder(mounts: Iterable[mount_pb2.Mount]) -> str:
