@@ -23,6 +23,7 @@ from tests.harness.releases import FIRST, Releases
 
 from talos.provision.cluster import MIRROR_PORT, NodeInfo
 from talos.system.process import CommandResult, run_command
+from talos.talosctl.cli.exit import Exit
 from talos.upgrade.release.archive import REPOSITORY
 from talos.upgrade.release.signature import format_public
 from talos.upgrade_controller.window import DAYS
@@ -212,5 +213,5 @@ def test_its_certificate_does_nothing_else(cluster: Cluster, releases: Releases,
         ("upgrade", "--legacy", "--image", f"{REPOSITORY}:v1.15.1", "--wait=false"),
     ):
         result = cluster.talosctl("--talosconfig", str(talosconfig), *node, *argv, check=False)
-        assert result.returncode == 1, argv
+        assert result.returncode == Exit.REFUSED, argv
         assert "your certificate has os:upgrade" in result.stderr, (argv, result.stderr)

@@ -13,6 +13,8 @@ from tests.harness.kubernetes import Kubernetes
 from tests.kubernetes.objects import IMAGE
 from tests.kubernetes.test_manifests import change
 
+from talos.talosctl.cli.exit import Exit
+
 ACCESS = {
     "apiVersion": "v1alpha1",
     "kind": "KubeTalosAPIAccessConfig",
@@ -67,7 +69,7 @@ def test_an_account_gets_a_talosconfig_with_its_roles(access: Kubernetes) -> Non
     argv = ("--talosconfig", str(file), "-e", node, "-n", node)
     assert "Tag:" in access.cluster.talosctl("version", *argv).stdout
     refused = access.cluster.talosctl("reboot", *argv, check=False)
-    assert refused.returncode == 1
+    assert refused.returncode == Exit.REFUSED
     assert "not authorized" in refused.stderr
 
     # A pod reaches the API by a name that is in the node's certificate.
