@@ -168,7 +168,7 @@ def test_what_is_refused_leaves_the_node_as_it_is(
     cluster: Cluster, releases: Releases, tmp_path: Path
 ) -> None:
     node, squashfs = list_nodes(cluster, Role.WORKER)[0], tmp_path / "squashfs"
-    squashfs.write_bytes(b"hsqs" * 100)
+    squashfs.write_bytes(b"hsqs" * 1024)
     before = read_slots(cluster, node)
     foreign = Ed25519PrivateKey.generate()
     for version, reason, image in (
@@ -263,7 +263,7 @@ def test_a_system_that_does_not_start_or_dies_is_reverted(
     node = list_nodes(cluster, Role.WORKER)[0]
     config = ask(cluster, node, "read", CONFIG)
     squashfs = tmp_path / "squashfs"
-    squashfs.write_bytes(b"hsqs" * 100_000)
+    squashfs.write_bytes(b"hsqs" * 102_400)
     result = upgrade(cluster, node, releases.make("v1.15.3", squashfs=squashfs))
     assert result.returncode, "talosctl takes a reverted upgrade for a success"
     assert "did not start: its system image can't be started" in result.stderr, result.stderr
@@ -301,7 +301,7 @@ def test_the_extensions_of_a_release_are_layers_below_its_system(
         assert ask(cluster, node, "read", f"/usr/local/share/{name}/text") == name
     assert ask(cluster, node, "read", "/etc/hostname") == own
 
-    squashfs.write_bytes(b"hsqs" * 100)
+    squashfs.write_bytes(b"hsqs" * 1024)
     result = upgrade(cluster, node, releases.make("v1.15.7", squashfs=squashfs))
     assert "lacks what this machine uses: extension.first, extension.second" in result.stderr, result.stderr
     altered = find_slots(cluster, node).path / "B/extensions/001.second.sqsh"
