@@ -44,7 +44,8 @@ def read_effects(kubernetes: Kubernetes) -> Iterator[tuple[str, Any]]:
                 yield f"{pod['metadata']['labels']['k8s-app']} {argument}", name_values(value)
     answer = kubernetes.kubectl("get", "--raw", f"/api/v1/nodes/{info.name}/proxy/configz")
     for key, value in json.loads(answer.stdout)["kubeletconfig"].items():
-        yield f"kubelet {key}", name_values(json.dumps(value, sort_keys=True))
+        if key != "staticPodURL":  # a port of the moment
+            yield f"kubelet {key}", name_values(json.dumps(value, sort_keys=True))
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,5 @@ def test_an_older_layout_makes_the_same_cluster(kubernetes: Kubernetes, version:
     current = dict(read_effects(kubernetes))
     assert "kube-apiserver --secure-port" in older
     differing = {key for key in older.keys() | current.keys() if older.get(key) != current.get(key)}
-    assert differing <= {key for key, since in DIFFERENCES.items() if layout < since}, {
-        key: (older.get(key), current.get(key)) for key in differing
-    }
+    unnamed = differing - {key for key, since in DIFFERENCES.items() if layout < since}
+    assert not unnamed, {key: (older.get(key), current.get(key)) for key in sorted(unnamed)}
