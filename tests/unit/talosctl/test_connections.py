@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from talos.pki.keys import KeyType
 from talos.talosctl.cli.exit import Exit
 
 VERSION = "/machine.MachineService/Version"
+ACKNOWLEDGED = 10.0  # seconds
+"""For the kernel to acknowledge what was sent on the loopback interface, at most."""
 
 
 def closed_port() -> int:
@@ -119,10 +122,14 @@ def test_the_kernel_probes_a_node_that_is_silent(client: Client, node: FakeNode)
     timers: list[str] = []
 
     def answer(_request: Message, _metadata: object) -> machine.VersionResponse:
-        remote = f"0100007F:{node.port:04X}"
-        rows = (row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:])
-        # proc_net_tcp.rst: the timer that runs, 02 for keepalive, and the jiffies that are left of it.
-        timers.extend(row[5] for row in rows if row[2] == remote and row[3] == "01")
+        remote, deadline = f"0100007F:{node.port:04X}", time.monotonic() + ACKNOWLEDGED
+        while True:
+            rows = (row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:])
+            # proc_net_tcp.rst: the timer that runs, 01 until all is acknowledged, 02 for keepalive, and the
+            # jiffies that are left of it.
+            timers[:] = [row[5] for row in rows if row[2] == remote and row[3] == "01"]
+            if not any(timer.startswith("01") for timer in timers) or time.monotonic() > deadline:
+                break
         return machine.VersionResponse(messages=[machine.Version()])
 
     node.on(VERSION, Empty, answer)
