@@ -25,7 +25,7 @@ def merge(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
             name, version = package["SPDXID"], package.get("versionInfo", "")
             if name in products:
                 continue
-            if found.get(name, package).get("versionInfo", "") != version:
+            if name in found and found[name].get("versionInfo", "") != version:
                 name += "-" + re.sub("[^A-Za-z0-9.-]", "-", version)
             found.setdefault(name, {**package, "SPDXID": name})
     return list(found.values())
