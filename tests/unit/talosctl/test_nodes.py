@@ -161,7 +161,7 @@ def test_permission_denied_names_the_roles(client: Client, node: FakeNode, pki: 
 
 def test_unknown_method_is_unimplemented(talosctl: Client) -> None:
     result = talosctl("rollback", "-n", "10.0.0.2")
-    assert result.code == 1
+    assert result.code == Exit.REFUSED
     assert "(Unimplemented)" in result.err
 
 

@@ -20,6 +20,7 @@ from talos.api.cosi import state_pb2 as state
 from talos.api.inspect import inspect_pb2 as inspect
 from talos.api.machine import machine_pb2 as machine
 from talos.resource.kinds import META_KEY
+from talos.talosctl.cli.exit import Exit
 from talos.upgrade.state import STATE_TAG
 
 MACHINE = "/machine.MachineService/"
@@ -156,6 +157,6 @@ def test_a_place_that_can_not_be_written_is_named_before_nodes_are_asked(talosct
 def test_no_archive_when_no_node_answers(talosctl: Client, tmp_path: Path) -> None:
     path = tmp_path / "s.zip"
     result = talosctl("support", "-O", str(path))
-    assert result.code == 1
+    assert result.code == Exit.REFUSED
     assert "Unimplemented" in result.err
     assert not path.exists()
