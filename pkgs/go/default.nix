@@ -13,7 +13,9 @@ let
 
   # With C, the same steps by a text of their own, so that they are no input of the sets without it.
   script = ./build.py;
-  scriptC = builtins.toFile "build.py" (builtins.replaceStrings [ ''"CGO_ENABLED": "0"'' ] [ ''"CGO_ENABLED": "1"'' ] (builtins.readFile script));
+  text = builtins.readFile script;
+  textC = builtins.replaceStrings [ ''"CGO_ENABLED": "0"'' ] [ ''"CGO_ENABLED": "1"'' ] text;
+  scriptC = assert textC != text; builtins.toFile "build.py" textC;
 
   set = name: wanted: let cgo = wanted.cgo or false; in (if cgo then buildC else build) {
     name = "go-${name}";
