@@ -31,6 +31,12 @@ def test_every_command_of_the_readme_works(cluster: Cluster) -> None:
         assert cluster.talosctl(*argv).stdout.strip(), argv
 
 
+def test_a_node_answers_for_every_subject_of_the_metrics(cluster: Cluster) -> None:
+    lines = cluster.talosctl("-n", "@all", "metrics").stdout.splitlines()
+    assert not [line for line in lines if line.startswith("talos_scrape_failed")]
+    assert f'talos_up{{node="{cluster.addresses[0]}"}} 1' in lines
+
+
 def test_the_nodes_version(cluster: Cluster) -> None:
     version = Path(__file__).parents[2].joinpath("VERSION").read_text(encoding="utf-8").strip()
     text = cluster.talosctl("version").stdout

@@ -34,11 +34,11 @@ from talos.talosctl.metrics.families import Sample, format_samples
 
 SERVICE = "/machine.MachineService/"
 NODE = "10.0.0.2"
+TEXTS = {"DNSUpstreams.net.talos.dev": "healthy: false\naddr: 10.0.0.1:53\n"}
+"""Of kinds without a message."""
 
 
 def make_specs() -> Mapping[str, Message]:
-    upstream = Struct()
-    upstream.update({"healthy": False, "addr": "10.0.0.1:53"})
     clock = AdjtimeStatusSpec()
     clock.offset.FromMicroseconds(-250)
     unmet = MachineStatusStatus(unmet_conditions=[UnmetCondition(name="time")])
@@ -48,7 +48,7 @@ def make_specs() -> Mapping[str, Message]:
         "Diagnostics.runtime.talos.dev": DiagnosticSpec(message="no"),
         "TimeStatuses.v1alpha1.talos.dev": StatusSpec(synced=True),
         "AdjtimeStatuses.v1alpha1.talos.dev": clock,
-        "DNSUpstreams.net.talos.dev": upstream,
+        "DNSUpstreams.net.talos.dev": Struct(),
         "MetaLoads.runtime.talos.dev": MetaLoadedSpec(done=True),
         "MountStatuses.block.talos.dev": MountStatusSpec(
             spec=MountRequestSpec(volume_id="EPHEMERAL"), source="/dev/vda6", target="/var"
@@ -63,7 +63,7 @@ def full_node(node: FakeNode) -> FakeNode:
     def list_(request: Any, _metadata: Mapping[str, str]) -> list[ListResponse]:
         if request.type not in specs:
             return []
-        spec = Spec(proto_spec=specs[request.type].SerializeToString())
+        spec = Spec(proto_spec=specs[request.type].SerializeToString(), yaml_spec=TEXTS.get(request.type, ""))
         return [ListResponse(resource=Resource(metadata=Metadata(id="a"), spec=spec))]
 
     version = machine.VersionInfo(tag='v1.15.0 "odd"')

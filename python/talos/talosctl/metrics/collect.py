@@ -5,7 +5,8 @@ The role os:reader suffices.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, cast
 
 from google.protobuf.empty_pb2 import Empty
 
@@ -18,6 +19,7 @@ from talos.fleet.calls import read_upgrade
 from talos.resource import kinds
 from talos.talosctl.client.health import SessionCalls
 from talos.talosctl.metrics.families import Sample
+from talos.talosctl.output.yaml_text import parse_yaml
 
 SCRAPE_TIMEOUT = 8.0
 """Seconds for a node, below the ten that Prometheus waits by default."""
@@ -177,10 +179,13 @@ async def _ask_time(calls: SessionCalls, node: str) -> Numbers:
 
 
 async def _ask_dns(calls: SessionCalls, node: str) -> Numbers:
-    return [
-        ("talos_dns_upstream_healthy", bool(upstream["healthy"]), {"address": str(upstream["addr"])})
-        for upstream in await calls.specs(node, kinds.DNS_UPSTREAM)
-    ]
+    numbers: list[Number] = []
+    for resource in await calls.resources(node, kinds.DNS_UPSTREAM):
+        # The kind has no message.
+        upstream = cast("Mapping[str, Any]", parse_yaml(resource.spec.yaml_spec))
+        address = str(upstream["addr"])
+        numbers.append(("talos_dns_upstream_healthy", bool(upstream["healthy"]), {"address": address}))
+    return numbers
 
 
 async def _ask_discovery(calls: SessionCalls, node: str) -> Numbers:
