@@ -45,7 +45,7 @@ VM_TESTS := $(filter-out $(SLOW_VM_TESTS),$(basename $(notdir $(wildcard nixos-t
 .DEFAULT_GOAL := help
 .PHONY: vm-tests vm-test run-vm vm-inputs netboot-tests
 .PHONY: images-previous kubernetes-upgrade-tests
-.PHONY: cves dist hashes reach extended help release upgrade-controller peers grants tools fetch locks mirror build images all-images kubernetes-tests size kernel assets kernel-hardening api cluster machines destroy test check lint types conformance unit coverage root-unit node cluster-tests soak bench reproducible clean
+.PHONY: cves dist hashes reach extended help release upgrade-controller peers grants references tools fetch locks mirror build images all-images kubernetes-tests size kernel assets kernel-hardening api cluster machines destroy test check lint types conformance unit coverage root-unit node cluster-tests soak bench reproducible clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 28
@@ -126,6 +126,9 @@ kernel-hardening: tools ## Score the kernel with kernel-hardening-checker; every
 grants: ## Write the table of what daemons may read and write in the State, from their controllers
 	@PYTHONPATH=python $(DEV) tests/lint/grants.py
 
+references: ## Write docs/reference: config, commands, resources and metrics, from the code
+	@PYTHONPATH=python $(DEV) tests/lint/references.py
+
 reach: build images api devenv peers ## Write the tables of docs/security.md of what an attacker in a daemon reaches, as root
 	UPDATE_REACH=1 $(PYTEST) tests/node/test_reach.py
 
@@ -183,8 +186,8 @@ check: fetch ## Linters, types and the unit tests of what was changed since the 
 test-inputs: tools
 	@$(PYTHON) pkgs/fetch fetch judges kubernetes machines peers
 
-lint: fetch ## ruff, its formatter, the import floors, the table of grants, names in texts, the words, every daemon from its own package
-	nix build $(CHECK).closures $(CHECK).lint $(CHECK).format $(CHECK).floors $(CHECK).grants $(CHECK).names $(CHECK).words $(CHECK).daemons --no-link --print-build-logs
+lint: fetch ## ruff, its formatter, the import floors, the table of grants, the references, names in texts, the words, every daemon from its own package
+	nix build $(CHECK).closures $(CHECK).lint $(CHECK).format $(CHECK).floors $(CHECK).grants $(CHECK).references $(CHECK).names $(CHECK).words $(CHECK).daemons --no-link --print-build-logs
 
 types: fetch ## basedpyright in strict mode
 	nix build $(CHECK).types --no-link --print-build-logs

@@ -122,6 +122,7 @@ def make_check_jobs(base: str = "") -> list[Job]:
         job("format", "ruff", "format", "--check"),
         job("floors", PYTHON, "-B", "tests/lint/floors.py"),
         job("grants", PYTHON, "-B", "tests/lint/grants.py", "--check"),
+        job("references", PYTHON, "-B", "tests/lint/references.py", "--check"),
         job("names", PYTHON, "-B", "tests/lint/names.py"),
         job("words", PYTHON, "-B", "tests/lint/words.py"),
         *(

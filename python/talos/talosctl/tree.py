@@ -22,7 +22,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ("events", "", "Show what happens on the node as it happens"),
     ("gen", "", "Generate secrets, configurations, keys and certificates"),
     ("get", "g", "Show resources: what the node is meant to be and what it is"),
-    ("health", "", "Check whether the cluster is well"),
+    ("health", "", "Check whether the cluster is healthy"),
     ("image", "images", "Look at and manage container images"),
     ("inject", "", "Add what pods need to use the nodes' API"),
     ("inspect", "", "Look at how the node works inside"),

@@ -83,7 +83,7 @@ class Policy(Section):
     allow_unhealthy: bool = setting("begin although nodes are not healthy", default=False)
     paused: bool = setting("begin no further node", default=False)
     parallel: int = setting("workers at once", default=1, bounds=(1, UINT16[1]))
-    max_unavailable: str = setting("workers that may be away at once, or a share of them", default="")
+    max_unavailable: str = setting("workers that may be down at once, or a share of them", default="")
     interval: Duration = setting("between two looks at the channel", default=Duration("5m0s"))
     timeout: Duration = setting("for a node to install, and to be well again", default=Duration("30m0s"))
 

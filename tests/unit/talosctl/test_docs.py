@@ -1,4 +1,4 @@
-"""The tables of docs/talosctl.md and docs/metrics.md are those of the code."""
+"""What docs/ says of codes, metrics, commands and files is so."""
 
 import csv
 import json
@@ -29,12 +29,6 @@ TEXT = (FOLDER / "talosctl.md").read_text(encoding="utf-8")
 def test_exit_codes() -> None:
     rows = re.findall(r"^\| ([\d, ]+) \|", TEXT, re.MULTILINE)
     assert [int(code) for row in rows for code in row.split(",")] == list(Exit)
-
-
-def test_metrics() -> None:
-    text = (FOLDER / "metrics.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(talos_\w+)` \| (\w+) \| (.*) \|$", text, re.MULTILINE)
-    assert {name: (kind, meaning) for name, kind, meaning in rows} == FAMILIES
 
 
 @pytest.mark.parametrize("name", ["dashboard.json", "rules.yaml"])

@@ -92,7 +92,7 @@ def run_client_checks(flags: Flags, control_plane: Sequence[str]) -> int:
 
 COMMAND = Command(
     name="health",
-    summary="Check whether the cluster is well",
+    summary="Check whether the cluster is healthy",
     flags=(
         *CLIENT_FLAGS,
         Flag(name="control-plane-nodes", type=Type.STRINGS, help="the control plane nodes to expect"),
@@ -109,7 +109,7 @@ COMMAND = Command(
             name="wait-timeout",
             type=Type.DURATION,
             default="20m0s",
-            help="how long to wait for the cluster to be well",
+            help="how long to wait for the cluster to be healthy",
         ),
         Flag(name="worker-nodes", type=Type.STRINGS, help="the worker nodes to expect"),
     ),

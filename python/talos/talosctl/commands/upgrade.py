@@ -253,7 +253,7 @@ COMMAND = Command(
         Flag(
             name="max-unavailable",
             default="",
-            help="of several nodes: how many workers may be away at once, or a share such as 25%",
+            help="of several nodes: how many workers may be down at once, or a share such as 25%",
         ),
         Flag(name="namespace", default="system", help="where to keep the image: system or cri"),
         Flag(name="no-reboot", type=Type.BOOL, default="false", help="install only, do not boot it yet"),
