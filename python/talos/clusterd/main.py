@@ -7,6 +7,11 @@ from talos.clusterd.controllers.discovery_service import DiscoveryServiceControl
 from talos.clusterd.controllers.etcd_certificates import EtcdCertificatesController
 from talos.clusterd.controllers.etcd_config import EtcdConfigController, EtcdSpecController
 from talos.clusterd.controllers.etcd_member import EtcdMemberController
+from talos.clusterd.controllers.kubespan import (
+    KubeSpanConfigController,
+    KubeSpanEndpointController,
+    KubeSpanPeerSpecController,
+)
 from talos.clusterd.controllers.local_affiliate import LocalAffiliateController
 from talos.clusterd.controllers.members import AffiliateMergeController, EndpointController, MemberController
 from talos.clusterd.controllers.nodename import NodenameController
@@ -35,6 +40,9 @@ def make_controllers(
         AffiliateMergeController(),
         MemberController(log),
         EndpointController(),
+        KubeSpanConfigController(),
+        KubeSpanPeerSpecController(log),
+        KubeSpanEndpointController(),
         EtcdConfigController(),
         EtcdSpecController(),
         EtcdCertificatesController(),

@@ -16,6 +16,7 @@ from talos.networkd.controllers.ethernet_status import (
 )
 from talos.networkd.controllers.firewall import NfTablesChainConfigController, NfTablesChainController
 from talos.networkd.controllers.kernel_status import make_kernel_status_controllers
+from talos.networkd.controllers.kubespan import KubeSpanManagerController
 from talos.networkd.controllers.link_alias import LinkAliasConfigController, LinkAliasSpecController
 from talos.networkd.controllers.link_spec import LinkSpecController
 from talos.networkd.controllers.link_status import LinkStatusController
@@ -74,6 +75,7 @@ def make_controllers(
         LinkAliasSpecController(links, log),
         NfTablesChainConfigController(),
         NfTablesChainController(links, log),
+        KubeSpanManagerController(links),
         LinkStatusController(links, log),
         *make_kernel_status_controllers(links, log),
         EthernetConfigController(),

@@ -77,7 +77,7 @@ def make_wireguard_status(state: WireguardState) -> WireguardSpec:
     for peer in sorted(state.peers, key=lambda peer: peer.public_key):
         spec.peers.add(
             public_key=peer.public_key,
-            endpoint=_format_endpoint(peer.endpoint) if peer.endpoint else "",
+            endpoint=format_endpoint(peer.endpoint) if peer.endpoint else "",
             persistent_keepalive_interval=Duration(seconds=peer.keepalive),
             allowed_ips=[make_prefix(network) for network in sorted(peer.networks, key=_sort_key)],
         )
@@ -130,7 +130,8 @@ def _read_peer(peer: PeerSpec) -> WireguardPeer:
     )
 
 
-def _format_endpoint(endpoint: tuple[Address, int]) -> str:
+def format_endpoint(endpoint: tuple[Address, int]) -> str:
+    """As :func:`parse_endpoint` reads it."""
     host, port = endpoint
     return f"[{host}]:{port}" if host.version == 6 else f"{host}:{port}"
 

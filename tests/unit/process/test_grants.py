@@ -35,6 +35,8 @@ SENSITIVE = {
         kinds.DISCOVERY_CONFIG.type,
         kinds.ETCD_ROOT_SECRET.type,
         kinds.ETCD_SECRET.type,
+        kinds.KUBE_SPAN_CONFIG.type,
+        kinds.KUBE_SPAN_IDENTITY.type,
     },
     "kubed": {
         kinds.API_SERVER_CONFIG.type,
@@ -61,6 +63,8 @@ SENSITIVE = {
     "networkd": {
         # Proxies, with their passwords.
         kinds.ENVIRONMENT.type,
+        kinds.KUBE_SPAN_CONFIG.type,
+        kinds.KUBE_SPAN_IDENTITY.type,
         kinds.LINK_SPEC.type,
         kinds.MACHINE_CONFIG.type,
         kinds.OPERATOR_SPEC.type,

@@ -1,13 +1,16 @@
 """DiscoveryServiceController: publishes this node through the discovery services, and reads the others."""
 
+import ipaddress
 import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import trio
 
+from talos.api.addresses import make_host_prefix
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.cluster_pb2 import AffiliateSpec, ConfigSpec, ServiceEndpoint
+from talos.api.definitions.network_pb2 import AddressStatusSpec
 from talos.api.rpc import Code, RpcError, Transport
 from talos.clusterd.controllers.members import RAW_NAMESPACE
 from talos.clusterd.discovery.cipher import PayloadCipher
@@ -37,12 +40,19 @@ ROOTS = trio.Path("/etc/ssl/certs/ca-certificates.crt")
 SOURCE = "service/"
 """Before the ids of what is written."""
 
+CLUSTER_NAMESPACE = "cluster"
+PUBLIC_ADDRESS = "service"
+"""The AddressStatus with the address that a server sees this node under."""
+
 LEAVE_TIMEOUT = 2.0
 """Seconds in which a node that is being reset leaves its cluster."""
 
 
 class DiscoveryServiceController(Controller):
-    """DiscoveryConfig, Identity, MachineStatus, own Affiliate → Affiliate of the source ``service``."""
+    """DiscoveryConfig, Identity, MachineStatus, own Affiliate → Affiliate of the source ``service``.
+
+    It also publishes KubeSpanEndpoints, and writes under which address the node is seen.
+    """
 
     name = "cluster.DiscoveryServiceController"
     inputs = (
@@ -50,8 +60,12 @@ class DiscoveryServiceController(Controller):
         Input(*ids.IDENTITY),
         Input(*ids.MACHINE_STATUS),
         Input(kinds.AFFILIATE),
+        Input(kinds.KUBE_SPAN_ENDPOINT),
     )
-    outputs = (Output(kinds.AFFILIATE, shared=True, namespace=RAW_NAMESPACE),)
+    outputs = (
+        Output(kinds.AFFILIATE, shared=True, namespace=RAW_NAMESPACE),
+        Output(kinds.ADDRESS_STATUS, shared=True, namespace=CLUSTER_NAMESPACE),
+    )
 
     def __init__(self, bridge: Bridge, log: Log) -> None:
         self._bridge = bridge
@@ -148,12 +162,14 @@ class DiscoveryServiceController(Controller):
         identity = await runtime.get_or_none(*ids.IDENTITY)
         status = await runtime.get_or_none(*ids.MACHINE_STATUS)
         local = identity and await runtime.get_or_none(kinds.AFFILIATE, identity.spec.node_id)
+        seen = [one.spec for one in await runtime.list(kinds.KUBE_SPAN_ENDPOINT)]
+        others = {one.affiliate_id: one.endpoint for one in seen}
         is_leaving = status is not None and status.spec.stage == enums.MACHINE_STAGE_RESETTING
         for client in clients:
             if is_leaving:
                 client.leave()
             elif local is not None:
-                client.publish(local.spec)
+                client.publish(local.spec, others)
 
     async def _leave_if_reset(self, runtime: ControllerRuntime, clients: list[DiscoveryClient]) -> None:
         """Withdraw this node when it is being reset; the status may arrive just after the end."""
@@ -181,9 +197,13 @@ class DiscoveryServiceController(Controller):
                 else:
                     found[node_id] = AffiliateSpec()
                     found[node_id].CopyFrom(spec)
-        async with runtime.track_outputs():
+        async with runtime.track_outputs(kinds.AFFILIATE):
             for node_id, spec in found.items():
                 await runtime.put(kinds.AFFILIATE, f"{SOURCE}{node_id}", spec, namespace=RAW_NAMESPACE)
+        public = next((client.public_address for client in clients if client.public_address), b"")
+        if public:
+            address = AddressStatusSpec(address=make_host_prefix(ipaddress.ip_address(public)))
+            await runtime.put(kinds.ADDRESS_STATUS, PUBLIC_ADDRESS, address, namespace=CLUSTER_NAMESPACE)
 
 
 async def _read_written(runtime: ControllerRuntime) -> dict[str, AffiliateSpec]:

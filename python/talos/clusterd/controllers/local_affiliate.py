@@ -1,10 +1,14 @@
 """LocalAffiliateController: what this node publishes about itself to the others of its cluster."""
 
+from ipaddress import ip_address
+
 from talos.api.common.common_pb2 import NetIP
 from talos.api.definitions import enums_pb2 as enums
-from talos.api.definitions.cluster_pb2 import AffiliateSpec
+from talos.api.definitions.cluster_pb2 import AffiliateSpec, KubeSpanAffiliateSpec
 from talos.api.machine_types import is_control_plane
 from talos.api.resource import config_pb2
+from talos.clusterd.controllers.discovery_service import CLUSTER_NAMESPACE, PUBLIC_ADDRESS
+from talos.clusterd.kubespan import make_affiliate
 from talos.config.active import read_config
 from talos.config.effective import machine as effective
 from talos.process.names import make_fqdn
@@ -21,7 +25,10 @@ _TYPES = {
 
 
 class LocalAffiliateController(Reconciler):
-    """Identity, HostnameStatus, Nodename, NodeAddress, MachineType → Affiliate, while discovery is on."""
+    """Identity, HostnameStatus, Nodename, NodeAddress, MachineType → Affiliate, while discovery is on.
+
+    With KubeSpan on it has the node's part of that, too.
+    """
 
     name = "cluster.LocalAffiliateController"
     inputs = (
@@ -32,6 +39,11 @@ class LocalAffiliateController(Reconciler):
         Input(*ids.NODE_ADDRESS_ROUTED_NO_K8S),
         Input(*ids.MACHINE_TYPE),
         Input(*ids.MACHINE_CONFIG),
+        Input(*ids.KUBE_SPAN_CONFIG),
+        Input(*ids.KUBE_SPAN_IDENTITY),
+        Input(*ids.NODE_ADDRESS_CURRENT_NO_K8S),
+        Input(kinds.ADDRESS_STATUS, PUBLIC_ADDRESS, namespace=CLUSTER_NAMESPACE),
+        Input(kinds.NODE_STATUS),
     )
     outputs = (Output(kinds.AFFILIATE, shared=True),)
 
@@ -70,4 +82,23 @@ class LocalAffiliateController(Reconciler):
         )
         if is_control_plane(own_type):
             spec.control_plane.api_server_port = effective.api_server_port(config)
+        kubespan = await self._make_kubespan(runtime, spec.nodename)
+        if kubespan is not None:
+            spec.kube_span.CopyFrom(kubespan)
         return spec
+
+    async def _make_kubespan(self, runtime: ControllerRuntime, name: str) -> KubeSpanAffiliateSpec | None:
+        config = await runtime.get_or_none(*ids.KUBE_SPAN_CONFIG)
+        identity = await runtime.get_or_none(*ids.KUBE_SPAN_IDENTITY)
+        if config is None or identity is None or not config.spec.enabled:
+            return None
+        current = await runtime.get_or_none(*ids.NODE_ADDRESS_CURRENT_NO_K8S)
+        public = await runtime.get_or_none(kinds.ADDRESS_STATUS, PUBLIC_ADDRESS, namespace=CLUSTER_NAMESPACE)
+        node = await runtime.get_or_none(kinds.NODE_STATUS, name)
+        return make_affiliate(
+            config.spec,
+            identity.spec,
+            [ip_address(prefix.ip) for prefix in (current.spec.addresses if current else ())],
+            [ip_address(public.spec.address.ip)] if public else [],
+            node.spec.pod_cid_rs if node else (),
+        )

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 import trio
 from google.protobuf.duration_pb2 import Duration
 
+from talos.api.common.common_pb2 import NetIPPort
 from talos.api.definitions.cluster_pb2 import AffiliateSpec
+from talos.api.discovery.affiliate_pb2 import Endpoint
 from talos.api.discovery.cluster_pb2 import (
     AffiliateDeleteRequest,
     AffiliateDeleteResponse,
@@ -23,7 +25,7 @@ from talos.api.discovery.cluster_pb2 import (
 from talos.api.rpc import RpcError, Transport
 from talos.clusterd.discovery.cipher import PayloadCipher
 from talos.clusterd.discovery.known import KnownAffiliates
-from talos.clusterd.discovery.payload import make_payload
+from talos.clusterd.discovery.payload import is_address, make_payload
 from talos.system.logging import Log
 from talos.system.wakeup import Wakeup
 
@@ -71,7 +73,7 @@ class ClientSettings:
 
 
 class DiscoveryClient:
-    """``notify`` is called when :attr:`affiliates` has changed.
+    """``notify`` is called when :attr:`affiliates` or :attr:`public_address` has changed.
 
     They begin with ``before``, by id, and are the server's from :attr:`has_answered` on.
     """
@@ -94,18 +96,31 @@ class DiscoveryClient:
         self._local = AffiliateSpec()
         self._data = b""
         self._endpoints: Sequence[bytes] = ()
+        self._others: Mapping[str, bytes] = {}
+        """By their ids: where this node has seen others."""
+        self._reported: dict[str, tuple[bytes, float]] = {}
+        """What of these was sent, and until when it need not be sent again."""
         self._is_leaving = False
         self._changed = Wakeup()
         self._redirects = 0
         self.has_answered = False
+        self.public_address = b""
+        """Under which the server sees this node; empty while unknown."""
 
     @property
     def affiliates(self) -> Mapping[str, AffiliateSpec]:
         """The other nodes, by id."""
         return self._known.affiliates
 
-    def publish(self, local: AffiliateSpec) -> None:
-        """Publish this node from now on."""
+    def publish(self, local: AffiliateSpec, others: Mapping[str, NetIPPort] | None = None) -> None:
+        """Publish this node from now on, and endpoints of ``others`` by their ids, where it has seen them."""
+        sealed = {
+            node_id: self._cipher.seal_endpoint(Endpoint(ip=one.ip, port=one.port))
+            for node_id, one in (others or {}).items()
+        }
+        if sealed != self._others:
+            self._others = sealed
+            self._changed.set()
         if local == self._local and not self._is_leaving:
             return
         self._local, self._is_leaving = local, False
@@ -152,6 +167,9 @@ class DiscoveryClient:
         """Greet the server; where it sends us, empty when we stay."""
         request = HelloRequest(cluster_id=self._settings.cluster_id, client_version=self._settings.version)
         reply = await transport.unary(SERVICE + "Hello", request, HelloResponse, timeout=HELLO_TIMEOUT)
+        if is_address(reply.client_ip) and reply.client_ip != self.public_address:
+            self.public_address = reply.client_ip
+            self._notify()
         target = reply.redirect.endpoint
         if not target:
             return ""
@@ -186,10 +204,12 @@ class DiscoveryClient:
     async def _refresh(self, transport: Transport) -> None:
         """Publish this node now, when it changes, and so often that it does not expire."""
         self._changed.set()
+        self._reported.clear()
         while True:
             with trio.move_on_after(TTL / 2):
                 await self._changed.wait()
             await self._publish(transport)
+            await self._report(transport)
             # A node whose addresses come and go does not call all the time.
             await trio.sleep(PUBLISH_INTERVAL)
 
@@ -211,6 +231,26 @@ class DiscoveryClient:
             await transport.unary(
                 SERVICE + "AffiliateUpdate", update, AffiliateUpdateResponse, timeout=REFRESH_TIMEOUT
             )
+
+    async def _report(self, transport: Transport) -> None:
+        """Send where others were seen, which the server adds to what they publish themselves."""
+        if self._is_leaving:
+            return
+        for node_id, endpoint in self._others.items():
+            sent, until = self._reported.get(node_id, (b"", 0.0))
+            if sent == endpoint and trio.current_time() < until:
+                continue
+            update = AffiliateUpdateRequest(
+                cluster_id=self._settings.cluster_id,
+                affiliate_id=node_id,
+                affiliate_endpoints=[endpoint],
+                ttl=Duration(seconds=int(TTL)),
+            )
+            await transport.unary(
+                SERVICE + "AffiliateUpdate", update, AffiliateUpdateResponse, timeout=REFRESH_TIMEOUT
+            )
+            # Less than what is left of the TTL when the next refresh may come.
+            self._reported[node_id] = endpoint, trio.current_time() + TTL / 4
 
     async def _drop_stale(self) -> None:
         await trio.sleep(STALE)

@@ -57,6 +57,8 @@ def make_payload(spec: AffiliateSpec) -> tuple[wire.Affiliate, list[wire.Endpoin
     payload.kubespan.address = kubespan.address.ip
     for prefix in kubespan.additional_addresses:
         payload.kubespan.additional_addresses.add(ip=prefix.ip, bits=prefix.prefix_length)
+    for prefix in kubespan.exclude_advertised_networks:
+        payload.kubespan.exclude_advertised_addresses.add(ip=prefix.ip, bits=prefix.prefix_length)
     return payload, [wire.Endpoint(ip=one.ip, port=one.port) for one in kubespan.endpoints]
 
 
@@ -77,11 +79,12 @@ def parse_payload(payload: wire.Affiliate, endpoints: Iterable[wire.Endpoint]) -
         kubespan = spec.kube_span
         kubespan.public_key = _match(_TEXT, payload.kubespan.public_key)
         kubespan.address.CopyFrom(NetIP(ip=next(_addresses([payload.kubespan.address]), b"")))
-        for prefix in payload.kubespan.additional_addresses[:MAX_ADDRESSES]:
-            if _is_address(prefix.ip) and prefix.bits <= 8 * len(prefix.ip):
-                kubespan.additional_addresses.append(NetIPPrefix(ip=prefix.ip, prefix_length=prefix.bits))
+        kubespan.additional_addresses.extend(
+            prefix for prefix in _prefixes(payload.kubespan.additional_addresses) if is_address(prefix.ip)
+        )
+        kubespan.exclude_advertised_networks.extend(_prefixes(payload.kubespan.exclude_advertised_addresses))
         for one in [*endpoints][:MAX_ADDRESSES]:
-            if _is_address(one.ip) and 0 < one.port < 1 << 16:
+            if is_address(one.ip) and 0 < one.port < 1 << 16:
                 kubespan.endpoints.append(NetIPPort(ip=one.ip, port=one.port))
     return spec
 
@@ -99,6 +102,7 @@ def merge_affiliate(into: AffiliateSpec, other: AffiliateSpec) -> None:
     elif into.kube_span.public_key and into.kube_span.public_key == other.kube_span.public_key:
         _add(into.kube_span.additional_addresses, other.kube_span.additional_addresses)
         _add(into.kube_span.endpoints, other.kube_span.endpoints)
+        _add(into.kube_span.exclude_advertised_networks, other.kube_span.exclude_advertised_networks)
 
 
 def _add[M: (NetIP, NetIPPort, NetIPPrefix)](into: MutableSequence[M], others: Iterable[M]) -> None:
@@ -108,10 +112,17 @@ def _add[M: (NetIP, NetIPPort, NetIPPrefix)](into: MutableSequence[M], others: I
 
 
 def _addresses(packed: Sequence[bytes]) -> Iterator[bytes]:
-    return iter([one for one in packed if _is_address(one)][:MAX_ADDRESSES])
+    return iter([one for one in packed if is_address(one)][:MAX_ADDRESSES])
 
 
-def _is_address(packed: bytes) -> bool:
+def _prefixes(prefixes: Sequence[wire.IPPrefix]) -> Iterator[NetIPPrefix]:
+    for prefix in prefixes[:MAX_ADDRESSES]:
+        if len(prefix.ip) in {4, 16} and prefix.bits <= 8 * len(prefix.ip):
+            yield NetIPPrefix(ip=prefix.ip, prefix_length=prefix.bits)
+
+
+def is_address(packed: bytes) -> bool:
+    """Whether another node can have this address."""
     if len(packed) not in {4, 16}:
         return False
     address = ipaddress.ip_address(packed)

@@ -143,12 +143,12 @@ def _check_kubespan(machine: MachineConfig, at: Note) -> Iterator[Note]:
     filters = kubespan.filters
     if filters is None:
         return
-    for key, texts in (
-        ("endpoints", filters.endpoints),
-        ("excludeAdvertisedNetworks", filters.exclude_advertised_networks),
+    for key, texts, negation in (
+        ("endpoints", filters.endpoints, "!"),
+        ("excludeAdvertisedNetworks", filters.exclude_advertised_networks, ""),
     ):
         for index, text in enumerate(texts or ()):
-            if not is_subnet_or_address(text.removeprefix("!")):
+            if not is_subnet_or_address(text.removeprefix(negation)):
                 yield at.below(f"filters.{key}[{index}]").find(f'"{text}" is no prefix')
 
 

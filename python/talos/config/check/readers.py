@@ -18,7 +18,6 @@ UNREAD_KINDS = frozenset({
     "ExistingVolumeConfig",
     "ExternalVolumeConfig", "FilesystemScrubConfig", "FilesystemTrimConfig", "HCloudVIPConfig",
     "ImageCacheConfig", "ImageVerificationConfig", "KernelModuleConfig",
-    "KubeSpanConfig", "KubeSpanEndpointsConfig",
     "LVMLogicalVolumeConfig",
     "LVMVolumeGroupConfig",
     "RAIDArrayConfig", "RawVolumeConfig",

@@ -31,6 +31,7 @@ from talos.config.documents.v1alpha1 import control_plane as old
 from talos.config.documents.v1alpha1.cluster import ClusterConfig
 from talos.config.documents.v1alpha1.kubelet import ExtraMount
 from talos.config.documents.v1alpha1.machine import MachineConfig
+from talos.config.effective.kubespan import kubespan
 from talos.config.model import Config
 from talos.config.values import NOTHING, Args, Unstructured
 
@@ -140,14 +141,21 @@ def flannel(config: Config) -> Flannel | None:
         return Flannel(
             backend_type=document.backend_type or contract.FLANNEL_BACKEND,
             backend_port=document.backend_port or contract.FLANNEL_PORT,
-            backend_mtu=document.backend_mtu or 0,
+            backend_mtu=document.backend_mtu or _mesh_mtu(config),
             backend_extra_config=document.backend_extra_config or NOTHING,
             extra_args=document.extra_args or (),
             resources=_resources(document.resources),
         )
     if config.find(KubeNetworkConfig) or (cni and cni.name not in {None, "", "flannel"}):
         return None
-    return Flannel(extra_args=(cni.flannel.extra_args if cni and cni.flannel else None) or ())
+    extra_args = (cni.flannel.extra_args if cni and cni.flannel else None) or ()
+    return Flannel(backend_mtu=_mesh_mtu(config), extra_args=extra_args)
+
+
+def _mesh_mtu(config: Config) -> int:
+    """Pods' packets that KubeSpan carries must fit into it; 0 without it."""
+    mesh = kubespan(config)
+    return mesh.mtu if mesh.enabled else 0
 
 
 def kubelet(config: Config) -> Kubelet:

@@ -34,6 +34,7 @@ from talos.machined.controllers.k8s.static_pod_files import (
     StaticPodSecretsController,
 )
 from talos.machined.controllers.k8s.user_pods import UserPodController
+from talos.machined.controllers.kubespan.identity import KubeSpanIdentityController
 from talos.machined.controllers.network.address_event import AddressEventController
 from talos.machined.controllers.network.config import (
     HostDNSConfigController,
@@ -224,4 +225,5 @@ def make_volume_controllers(context: ControllerContext) -> list[Controller]:
         MetaController(context.meta, context.log, str(context.slots.meta) if context.slots else ""),
         NodeIdentityController(context.identity, context.show_identity, context.log),
         PersistenceController(context.log),
+        KubeSpanIdentityController(context.log),
     ]

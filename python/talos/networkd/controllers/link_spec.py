@@ -48,7 +48,7 @@ class LinkSpecController(KernelReconciler):
         self._unicast: frozenset[str] = frozenset()
         """Links whose multicast the config switches off."""
         self._endpoints: dict[tuple[str, str], str] = {}
-        """The endpoint that was last set of each peer of WireGuard: from there on it may roam."""
+        """The endpoint that was last wanted of each peer of WireGuard: from there on it may roam."""
         self._unknown: dict[str, str] = {}
         """Links of this round whose kind the kernel lacks, each with its kind."""
 
@@ -202,12 +202,13 @@ class LinkSpecController(KernelReconciler):
             return
         known = {key: text for (name, key), text in self._endpoints.items() if name == spec.name}
         change = find_wireguard_change(spec.wireguard, present, known)
-        if change and await self.attempt(
-            f"link {spec.name}, keys and peers", self.links.set_wireguard(spec.name, change)
-        ):
+        if change:
+            what = f"link {spec.name}, keys and peers"
+            if not await self.attempt(what, self.links.set_wireguard(spec.name, change)):
+                return
             self.log.info(f"link {spec.name}: {change.describe()}")
-            for peer in spec.wireguard.peers:
-                self._endpoints[spec.name, peer.public_key] = peer.endpoint
+        for peer in spec.wireguard.peers:
+            self._endpoints[spec.name, peer.public_key] = peer.endpoint
 
 
 _JOINTS = frozenset({"bond", "bridge", "vrf"})

@@ -3,16 +3,25 @@
 import ipaddress
 from urllib.parse import unquote
 
-_SIDEROLINK = 0x03
-"""In the eighth byte of a generated unique local address is its purpose; this is SideroLink's."""
+_KUBESPAN, _SIDEROLINK = 0x02, 0x03
+"""In the eighth byte of a generated unique local address is its purpose."""
 
 
 def is_siderolink(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     """Whether an address is SideroLink's: one of the point-to-point link to a manager."""
+    return _has_purpose(address, _SIDEROLINK)
+
+
+def is_kubespan(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Whether an address is KubeSpan's: one of a node in the encrypted network between nodes."""
+    return _has_purpose(address, _KUBESPAN)
+
+
+def _has_purpose(address: ipaddress.IPv4Address | ipaddress.IPv6Address, purpose: int) -> bool:
     return (
         isinstance(address, ipaddress.IPv6Address)
         and address.packed[0] == 0xFD
-        and address.packed[7] == _SIDEROLINK
+        and address.packed[7] == purpose
     )
 
 

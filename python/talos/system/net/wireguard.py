@@ -4,8 +4,8 @@ import socket
 import struct
 import sys
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from talos.system.net.netlink import (
@@ -25,10 +25,12 @@ _FAMILY = "wireguard"
 _GET_DEVICE, _SET_DEVICE = 0, 1
 _IFNAME, _PRIVATE_KEY, _PUBLIC_KEY, _LISTEN_PORT, _MARK, _PEERS = 2, 3, 4, 6, 7, 8
 _PEER_PUBLIC_KEY, _PEER_PRESHARED_KEY, _PEER_FLAGS, _PEER_ENDPOINT = 1, 2, 3, 4
-_PEER_KEEPALIVE, _PEER_NETWORKS = 5, 9
+_PEER_KEEPALIVE, _PEER_HANDSHAKE, _PEER_RECEIVED, _PEER_SENT, _PEER_NETWORKS = 5, 6, 7, 8, 9
 _NETWORK_FAMILY, _NETWORK_ADDRESS, _NETWORK_LENGTH = 1, 2, 3
 _REMOVE_ME, _REPLACE_NETWORKS = 1, 2
 _KEY_BYTES, _SOCKADDR_BYTES = 32, 16
+_TIME = struct.Struct("=qq")
+"""A ``struct __kernel_timespec``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,15 @@ class WireguardPeer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WireguardTraffic:
+    """What has passed between the ends: bytes, and the last handshake in seconds since the epoch, or 0."""
+
+    last_handshake: float = 0.0
+    received: int = 0
+    sent: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WireguardState:
     """A WireGuard link's own settings, and its peers by public key."""
 
@@ -51,6 +62,8 @@ class WireguardState:
     listen_port: int = 0
     mark: int = 0
     peers: tuple[WireguardPeer, ...] = ()
+    traffic: Mapping[str, WireguardTraffic] = field(default_factory=dict[str, WireguardTraffic])
+    """By public key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +97,16 @@ def read_wireguard(name: str) -> WireguardState:
         answers = netlink.ask(netlink.find_family(_FAMILY), request, flags=NLM_F_DUMP)
     messages = [parse_attributes(strip_generic(answer)) for answer in answers]
     peers: dict[str, WireguardPeer] = {}
+    traffic: dict[str, WireguardTraffic] = {}
     for message in messages:
         for _, item in iterate_attributes(message.get(_PEERS, b"")):
-            peer = _parse_peer(parse_attributes(item))
+            attributes = parse_attributes(item)
+            peer = _parse_peer(attributes)
             # A peer with many networks is continued in the next message.
             known = peers.get(peer.public_key)
-            if known is not None:
+            if known is None:
+                traffic[peer.public_key] = _parse_traffic(attributes)
+            else:
                 peer = replace(known, networks=known.networks | peer.networks)
             peers[peer.public_key] = peer
     first = messages[0] if messages else {}
@@ -99,6 +116,7 @@ def read_wireguard(name: str) -> WireguardState:
         listen_port=int.from_bytes(first.get(_LISTEN_PORT, b""), sys.byteorder),
         mark=int.from_bytes(first.get(_MARK, b""), sys.byteorder),
         peers=tuple(peers.values()),
+        traffic=traffic,
     )
 
 
@@ -169,6 +187,15 @@ def _parse_peer(item: dict[int, bytes]) -> WireguardPeer:
         endpoint=_parse_endpoint(item.get(_PEER_ENDPOINT, b"")),
         keepalive=int.from_bytes(item.get(_PEER_KEEPALIVE, b""), sys.byteorder),
         networks=frozenset(found),
+    )
+
+
+def _parse_traffic(item: dict[int, bytes]) -> WireguardTraffic:
+    seconds, nanoseconds = _TIME.unpack(item.get(_PEER_HANDSHAKE, bytes(_TIME.size)))
+    return WireguardTraffic(
+        last_handshake=seconds + nanoseconds / 1e9,
+        received=int.from_bytes(item.get(_PEER_RECEIVED, b""), sys.byteorder),
+        sent=int.from_bytes(item.get(_PEER_SENT, b""), sys.byteorder),
     )
 
 

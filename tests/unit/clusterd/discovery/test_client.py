@@ -12,7 +12,7 @@ import grpc
 import grpc.aio
 import trio
 
-from talos.api.common.common_pb2 import NetIP
+from talos.api.common.common_pb2 import NetIP, NetIPPort
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.cluster_pb2 import AffiliateSpec
 from talos.api.discovery.affiliate_pb2 import Affiliate as Payload
@@ -198,6 +198,31 @@ def test_nodes_find_each_other_and_see_who_leaves() -> None:
             await one.sees("changed")
             two.client.leave()
             await one.sees()
+
+    run(test)
+
+
+def test_where_a_node_was_seen_is_added_to_what_it_publishes() -> None:
+    seen = NetIPPort(ip=b"\xc0\x00\x02\x07", port=4500)
+    local = make_local("two")
+    local.kube_span.public_key = "key"
+    local.kube_span.address.ip = b"\xc0\x00\x02\x02"
+    local.kube_span.endpoints.add(ip=b"\xc0\x00\x02\x02", port=51820)
+
+    async def test(daemon: Daemon) -> None:
+        async with (
+            running_server(daemon) as endpoint,
+            running_node(daemon, "one", endpoint) as one,
+            running_node(daemon, "two", endpoint) as two,
+            running_node(daemon, "three", endpoint) as three,
+        ):
+            two.client.publish(local)
+            await one.sees("two", "three")
+            three.client.publish(make_local("three"), {"id-two": seen})
+            with trio.fail_after(20):
+                while seen not in one.client.affiliates["id-two"].kube_span.endpoints:
+                    await one.changed.wait()
+            assert one.client.affiliates["id-two"].kube_span.endpoints[0] == local.kube_span.endpoints[0]
 
     run(test)
 

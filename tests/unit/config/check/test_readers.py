@@ -191,14 +191,14 @@ def test_a_setting_listed_as_unread_has_no_reader(kind: str) -> None:
 
 def test_what_has_no_effect_is_named_in_one_line() -> None:
     config = load(
-        "machine: {install: {grubUseUKICmdline: true}, network: {kubespan: {enabled: true}}}\n"
-        "---\napiVersion: v1alpha1\nkind: KubeSpanConfig\n"
+        "machine: {install: {grubUseUKICmdline: true}, kernel: {modules: [{name: a}]}}\n"
+        "---\napiVersion: v1alpha1\nkind: KernelModuleConfig\nname: b\n"
         "---\napiVersion: v1alpha1\nkind: HostnameConfig\nhostname: a\n"
     )
     (note,) = find_unread(config)
     assert note.message == (
         "no effect yet on nodes of this version: "
-        "machine.install.grubUseUKICmdline, machine.network.kubespan, KubeSpanConfig"
+        "machine.install.grubUseUKICmdline, machine.kernel, KernelModuleConfig"
     )
 
 
