@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from talos.extensions.manifest import (
-    LAYERS,
     MANIFEST,
     MAX_EXTENSIONS,
     Extension,
@@ -26,13 +25,10 @@ from talos.system.block.verity import find_tree, make_tree
 from talos.system.errors import UserError
 from talos.system.files import hash_file
 from talos.system.process import run_command
+from talos.upgrade.release.initramfs import DIGESTS, LAYERS, ROOT_HASHES
 
 ROOTFS = "rootfs"
 SYSTEM = "the system"
-ROOT_HASHES = "roothashes"
-"""What the early init has the kernel compare the layers with: of their hash trees, which lie beside them."""
-DIGESTS = "sha256sums"
-"""What nodes that are containers compare the layers with, as sha256sum writes it."""
 ALLOWED = ("usr/local", "usr/lib/firmware")
 """Where extensions may have files; upstream's other places have no reader here."""
 LINKS = {"lib": "usr/lib"}

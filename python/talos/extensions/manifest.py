@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import yaml
 
 from talos.extensions.fields import Fields
+from talos.upgrade.release.initramfs import LAYERS
 
 MANIFEST = "manifest.yaml"
-LAYERS = "extensions.yaml"
-"""The layers of an image in their order, as upstream's images have it."""
 SCHEMA = "v1alpha1"
 MAX_EXTENSIONS = 32
 """As many as the early init mounts."""
