@@ -9,7 +9,6 @@ from tests.unit.fleet.jumping import JumpingLoop
 
 from talos.api.machine.image_pb2 import ImageServicePullLayerProgress as Layer
 from talos.api.rpc import Code, RpcError
-from talos.fleet import calls
 from talos.fleet.calls import format_progress, repeat_lost
 from talos.upgrade.state import BUSY
 
@@ -33,8 +32,7 @@ async def lose(call: Callable[[], str]) -> str:
     return await repeat_lost(ask, 20 * TICK)
 
 
-def test_a_lost_call_that_is_still_at_work_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "POLL_INTERVAL", TICK)
+def test_a_lost_call_that_is_still_at_work_is_waited_for() -> None:
     answers = iter([RpcError(Code.UNAVAILABLE, "lost"), *[RpcError(Code.FAILED_PRECONDITION, BUSY)] * 100])
 
     def call() -> str:
@@ -45,8 +43,7 @@ def test_a_lost_call_that_is_still_at_work_is_waited_for(monkeypatch: pytest.Mon
     assert asyncio.run(lose(call), loop_factory=JumpingLoop) == "done"
 
 
-def test_what_refuses_a_repeated_call_counts_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "POLL_INTERVAL", TICK)
+def test_what_refuses_a_repeated_call_counts_in_the_end() -> None:
     lost = [RpcError(Code.UNAVAILABLE, "lost")]
 
     def call() -> str:

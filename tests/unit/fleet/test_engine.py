@@ -9,19 +9,11 @@ from tests.unit.fleet.cluster import IMAGE, NEW, OLD, TICK, Cluster, Steps, make
 from tests.unit.fleet.jumping import JumpingLoop
 
 from talos.api.machine import machine_pb2
-from talos.fleet import calls, engine, plan
 from talos.fleet.engine import Fleet, UpgradeOptions
 from talos.fleet.plan import FleetLimits, make_plan, parse_unavailable
 from talos.fleet.progress import FleetProgress, NodeProgress, NodeStep
 from talos.system.errors import UserError
 from talos.upgrade.state import BUSY, IDLE, stage, start
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "POLL_INTERVAL", TICK)
-    monkeypatch.setattr(plan, "ANSWER_TIMEOUT", 10 * TICK)
-    monkeypatch.setattr(engine, "PROBLEM_TIMEOUT", 20 * TICK)
 
 
 def upgrade(
@@ -77,14 +69,14 @@ def test_workers_are_bounded_twice(parallel: int, away: int) -> None:
     [
         ("install", "exit code 2: refused: the release is not signed"),
         ("trial", "v1.15.1 was reverted, v1.15.0 runs: self-check: the network is not ready"),
-        ("health", "not done after 0.3 s: becoming well, service kubelet is Preparing"),
-        ("away", "not done after 0.3 s: rebooting, does not answer"),
+        ("health", "not done after 150 s: becoming well, service kubelet is Preparing"),
+        ("away", "not done after 150 s: rebooting, does not answer"),
     ],
 )
 def test_the_first_failure_ends_it(fails: str, reason: str) -> None:
     cluster = make_cluster()
     cluster.nodes["10.0.0.2"].fails = fails
-    progress = upgrade(cluster, timeout=0.3)
+    progress = upgrade(cluster, timeout=150)
     assert not progress.has_succeeded
     assert progress.reason.startswith("10.0.0.2 (node-2): ")
     assert reason in progress.reason
@@ -110,15 +102,6 @@ def test_a_release_of_the_version_that_runs_may_be_reverted() -> None:
     assert f"{NEW} was reverted, {NEW} runs: self-check" in progress.reason
 
 
-@pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Calls are repeated for as long as a slow machine takes."""
-    monkeypatch.setattr(engine, "PROBLEM_TIMEOUT", 60.0)
-    monkeypatch.setattr(plan, "ANSWER_TIMEOUT", 60.0)
-    monkeypatch.setattr(engine, "UNMOVED", 0.0)
-
-
-@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("heard", [False, True])
 @pytest.mark.parametrize("method", ["Pull", "Upgrade", "Reboot"])
 def test_a_call_without_an_answer_is_repeated(method: str, *, heard: bool) -> None:
@@ -132,7 +115,6 @@ def test_a_call_without_an_answer_is_repeated(method: str, *, heard: bool) -> No
 OLD_CALL = machine_pb2.UpgradeRequest(image=IMAGE)
 
 
-@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize(("heard", "looks"), [(False, 0), (True, 0), (False, 3)])
 def test_the_call_of_older_nodes_is_repeated_until_the_node_has_heard_it(*, heard: bool, looks: int) -> None:
     cluster = make_cluster()
@@ -153,7 +135,6 @@ def test_a_first_call_of_older_nodes_that_is_refused_ends_it() -> None:
     assert cluster.done("upgrade") == ["10.0.0.1"]
 
 
-@pytest.mark.usefixtures("patient")
 def test_a_lost_look_refuses_nothing() -> None:
     cluster = make_cluster()
     cluster.lost = [("10.0.0.4", "Version", False), ("10.0.0.1", "EtcdMemberList", False)] * 3
