@@ -1,8 +1,16 @@
 """What a node is called and where it is reached, for its certificates and for other nodes."""
 
 from talos.api.definitions.network_pb2 import HostnameStatusSpec, NodeAddressSpec
+from talos.process.addresses import read_addresses
 from talos.resource import ids
-from talos.resource.controller.controller import ControllerRuntime
+from talos.resource.controller.controller import ControllerRuntime, Input
+
+NAME_INPUTS = (
+    Input(*ids.HOSTNAME_STATUS),
+    Input(*ids.NODE_ADDRESS_ACCUMULATIVE_NO_K8S),
+    Input(*ids.MACHINE_CONFIG),
+)
+"""What :func:`read_name_and_addresses` reads."""
 
 
 def make_fqdn(hostname: HostnameStatusSpec) -> str:
@@ -19,7 +27,7 @@ async def read_name_and_addresses(
     and services are no way to the node: it gets and loses them with the network of Kubernetes.
     """
     hostname = await runtime.get_or_none(*ids.HOSTNAME_STATUS)
-    addresses = await runtime.get_or_none(*ids.NODE_ADDRESS_ACCUMULATIVE_NO_K8S)
-    if hostname is None or not hostname.spec.hostname or addresses is None or not addresses.spec.addresses:
+    addresses = await read_addresses(runtime, ids.NODE_ADDRESS_ACCUMULATIVE_NO_K8S)
+    if hostname is None or not hostname.spec.hostname or addresses is None or not addresses.addresses:
         return None
-    return hostname.spec, addresses.spec
+    return hostname.spec, addresses

@@ -27,6 +27,7 @@ from talos.clusterd.controllers.nodename import NodenameController
 from talos.pki.authority import CertificateAuthority
 from talos.pki.certificate import has_names, parse_certificate
 from talos.pki.keys import KeyType
+from talos.process.addresses import CONFIG_VERSION
 from talos.resource import ids, kinds
 from talos.resource.changes import put
 from talos.system.logging import Log
@@ -72,7 +73,7 @@ async def test_nothing_is_written_without_a_change() -> None:
         ids.NODE_ADDRESS_CURRENT_NO_K8S,
         ids.NODE_ADDRESS_ACCUMULATIVE_NO_K8S,
     ):
-        await put(state, *addresses, NodeAddressSpec(addresses=prefixes))
+        await put(state, *addresses, NodeAddressSpec(addresses=prefixes), annotations={CONFIG_VERSION: "1"})
     for source, node_id in (("service", "b"), ("k8s", "b"), ("service", "c"), ("service", "d")):
         spec = AffiliateSpec(
             node_id=node_id,

@@ -8,7 +8,7 @@ from talos.api.definitions.network_pb2 import HostnameStatusSpec
 from talos.api.definitions.secrets_pb2 import EtcdCertsSpec
 from talos.clusterd.controllers.etcd_config import Address, addresses_of
 from talos.pki.authority import CertificateAuthority, Usage
-from talos.process.names import make_fqdn, read_name_and_addresses
+from talos.process.names import NAME_INPUTS, make_fqdn, read_name_and_addresses
 from talos.process.renewal import is_clock_right, is_current
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
@@ -26,8 +26,7 @@ class EtcdCertificatesController(Reconciler):
     name = "secrets.EtcdController"
     inputs = (
         Input(*ids.ETCD_ROOT_SECRET),
-        Input(*ids.HOSTNAME_STATUS),
-        Input(*ids.NODE_ADDRESS_ACCUMULATIVE_NO_K8S),
+        *NAME_INPUTS,
         Input(*ids.TIME_STATUS),
     )
     outputs = (Output(kinds.ETCD_SECRET),)

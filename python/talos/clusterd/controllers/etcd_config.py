@@ -11,6 +11,7 @@ from talos.config.active import read_config
 from talos.config.contract import ETCD_IMAGE
 from talos.config.documents.v1alpha1.etcd import EtcdConfig
 from talos.config.effective import machine as effective
+from talos.process.addresses import read_addresses
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 
@@ -65,7 +66,10 @@ def _excluded(subnets: Iterable[str]) -> list[str]:
 
 
 class EtcdSpecController(Reconciler):
-    """EtcdConfig, HostnameStatus, NodeAddress → EtcdSpec, as soon as there is an address to advertise."""
+    """EtcdConfig, HostnameStatus, NodeAddress → EtcdSpec, as soon as there is an address to advertise.
+
+    It is none of a lease that the machine config ends: etcd reports for ever the one that it starts with.
+    """
 
     name = "etcd.SpecController"
     inputs = (
@@ -73,6 +77,7 @@ class EtcdSpecController(Reconciler):
         Input(*ids.HOSTNAME_STATUS),
         Input(*ids.NODE_ADDRESS_ROUTED_NO_K8S),
         Input(*ids.NODE_ADDRESS_CURRENT_NO_K8S),
+        Input(*ids.MACHINE_CONFIG),
     )
     outputs = (Output(kinds.ETCD_SPEC),)
 
@@ -83,13 +88,11 @@ class EtcdSpecController(Reconciler):
             await runtime.remove(*ids.ETCD_SPEC)
             return
         hostname = await runtime.get_or_none(*ids.HOSTNAME_STATUS)
-        routed = await runtime.get_or_none(*ids.NODE_ADDRESS_ROUTED_NO_K8S)
-        current = await runtime.get_or_none(*ids.NODE_ADDRESS_CURRENT_NO_K8S)
+        routed = await read_addresses(runtime, ids.NODE_ADDRESS_ROUTED_NO_K8S)
+        current = await read_addresses(runtime, ids.NODE_ADDRESS_CURRENT_NO_K8S)
         if hostname is None or not hostname.spec.hostname or routed is None or current is None:
             return
-        spec = make_spec(
-            config.spec, hostname.spec.hostname, addresses_of(routed.spec), addresses_of(current.spec)
-        )
+        spec = make_spec(config.spec, hostname.spec.hostname, addresses_of(routed), addresses_of(current))
         if spec is not None:
             await runtime.put(*ids.ETCD_SPEC, spec)
 

@@ -16,6 +16,7 @@ from talos.kubernetes.client import parse_kubeconfig
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import join_certificates
 from talos.pki.names import split_names
+from talos.process.names import NAME_INPUTS, make_fqdn, read_name_and_addresses
 from talos.process.renewal import RenewingReconciler, is_clock_right, is_current
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
@@ -39,8 +40,7 @@ class CertSANsController(Reconciler):
     name = "secrets.KubernetesCertSANsController"
     inputs = (
         Input(*ids.KUBERNETES_ROOT_SECRET),
-        Input(*ids.HOSTNAME_STATUS),
-        Input(*ids.NODE_ADDRESS_ACCUMULATIVE_NO_K8S),
+        *NAME_INPUTS,
     )
     outputs = (Output(kinds.CERT_SAN, shared=True),)
 
@@ -50,13 +50,12 @@ class CertSANsController(Reconciler):
         if root is None:
             await runtime.remove(*ids.CERT_SAN_KUBERNETES)
             return
-        hostname = await runtime.get_or_none(*ids.HOSTNAME_STATUS)
-        addresses = await runtime.get_or_none(*ids.NODE_ADDRESS_ACCUMULATIVE_NO_K8S)
-        if hostname is None or not hostname.spec.hostname or not addresses or not addresses.spec.addresses:
+        found = await read_name_and_addresses(runtime)
+        if found is None:
             return
-        name, domain = hostname.spec.hostname, hostname.spec.domainname
-        names = [name, *([f"{name}.{domain}"] if domain else [])]
-        ips = [prefix.ip[:16] for prefix in addresses.spec.addresses]
+        hostname, addresses = found
+        names = list(dict.fromkeys((hostname.hostname, make_fqdn(hostname))))
+        ips = [prefix.ip[:16] for prefix in addresses.addresses]
         await runtime.put(*ids.CERT_SAN_KUBERNETES, make_sans(root.spec, names, ips))
 
 

@@ -15,6 +15,7 @@ from talos.config.active import read_config
 from talos.config.effective import kubernetes
 from talos.config.effective import machine as effective
 from talos.config.model import Config
+from talos.process.addresses import read_addresses
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 
@@ -55,16 +56,20 @@ class NodeIPController(Reconciler):
     """NodeIPConfig, NodeAddress → NodeIP: one address of each family."""
 
     name = "k8s.NodeIPController"
-    inputs = (Input(*ids.NODE_IP_CONFIG), Input(*ids.NODE_ADDRESS_ROUTED_NO_K8S))
+    inputs = (
+        Input(*ids.NODE_IP_CONFIG),
+        Input(*ids.NODE_ADDRESS_ROUTED_NO_K8S),
+        Input(*ids.MACHINE_CONFIG),
+    )
     outputs = (Output(kinds.NODE_IP),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Write the one resource once an address is there that fits."""
         config = await runtime.get_or_none(*ids.NODE_IP_CONFIG)
-        addresses = await runtime.get_or_none(*ids.NODE_ADDRESS_ROUTED_NO_K8S)
+        addresses = await read_addresses(runtime, ids.NODE_ADDRESS_ROUTED_NO_K8S)
         if config is None or addresses is None:
             return
-        known = [ip_address(prefix.ip[:16]) for prefix in addresses.spec.addresses]
+        known = [ip_address(prefix.ip[:16]) for prefix in addresses.addresses]
         chosen = choose_addresses(known, config.spec.valid_subnets, config.spec.exclude_subnets)
         if chosen:
             spec = NodeIPSpec(addresses=[make_ip(address) for address in chosen])

@@ -7,7 +7,7 @@ from typing import ClassVar, override
 from google.protobuf.message import Message
 
 from talos.api.definitions import enums_pb2
-from talos.api.definitions.network_pb2 import LinkSpecSpec, PlatformConfigSpec
+from talos.api.definitions.network_pb2 import LinkSpecSpec, OperatorSpecSpec, PlatformConfigSpec
 from talos.config.active import PARTIAL_CONFIG_INPUTS, read_partial_config
 from talos.config.model import Config
 from talos.networkd.cmdline import CmdlineNetwork, parse_network
@@ -33,6 +33,22 @@ _CMDLINE_KINDS = (
     kinds.TIME_SERVER_SPEC,
 )
 _DEVICE_KINDS = _CMDLINE_KINDS[:4]
+SOURCES = (
+    Input(*ids.KERNEL_CMDLINE),
+    *PARTIAL_CONFIG_INPUTS,
+    Input(kinds.PLATFORM_CONFIG),
+    Input(kinds.LINK_STATUS),
+)
+"""What :func:`read_sources` reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What command line, machine config and platform say of links."""
+
+    links: frozenset[str]
+    """Those that they configure, or want left alone: none of these requests an address unasked."""
+    operators: tuple[OperatorSpecSpec, ...]
 
 
 class LayerController(Reconciler):
@@ -95,25 +111,17 @@ class OperatorConfigController(Reconciler):
 
     name = "network.OperatorConfigController"
     inputs = (
-        Input(kinds.LINK_STATUS),
+        *SOURCES,
         Input(kinds.LINK_SPEC, namespace=CONFIG_NAMESPACE),
-        Input(*ids.KERNEL_CMDLINE),
-        *PARTIAL_CONFIG_INPUTS,
-        Input(kinds.PLATFORM_CONFIG),
     )
     outputs = (Output(kinds.LINK_SPEC, shared=True), Output(kinds.OPERATOR_SPEC, shared=True))
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Recompute the specs of every link."""
         layer = enums_pb2.CONFIG_DEFAULT
-        cmdline, devices = await read_cmdline(runtime), await read_devices(runtime)
-        ignored = cmdline.ignored | devices.ignored
         # The sources themselves, too: their controllers may not have written yet, and a link that has
         # an address of its own must send no request in the meantime.
-        sources = [cmdline.config, devices.specs]
-        sources += [resource.spec for resource in await runtime.list(kinds.PLATFORM_CONFIG)]
-        configured = {link.name for source in sources for link in source.links}
-        configured |= {
+        configured = (await read_sources(runtime)).links | {
             resource.spec.name
             for resource in await runtime.list(kinds.LINK_SPEC, namespace=CONFIG_NAMESPACE)
             if resource.metadata.phase is Phase.RUNNING
@@ -122,7 +130,7 @@ class OperatorConfigController(Reconciler):
         specs = PlatformConfigSpec()
         for resource in await runtime.list(kinds.LINK_STATUS):
             name = resource.id
-            if not is_physical(resource.spec) or name in ignored | configured:
+            if not is_physical(resource.spec) or name in configured:
                 continue
             specs.links.append(
                 LinkSpecSpec(name=name, up=True, type=enums_pb2.LINK_ETHER, config_layer=layer)
@@ -130,6 +138,18 @@ class OperatorConfigController(Reconciler):
             specs.operators.append(make_dhcp4(name, layer))
         async with runtime.track_outputs():
             await write_layer(runtime, layer, make_specs(specs))
+
+
+async def read_sources(runtime: ControllerRuntime) -> Sources:
+    """The links of all sources."""
+    cmdline, devices = await read_cmdline(runtime), await read_devices(runtime)
+    configs = [cmdline.config, devices.specs]
+    configs += [resource.spec for resource in await runtime.list(kinds.PLATFORM_CONFIG)]
+    links = {link.name for config in configs for link in config.links}
+    return Sources(
+        links=frozenset(links | cmdline.ignored | devices.ignored),
+        operators=tuple(operator for config in configs for operator in config.operators),
+    )
 
 
 async def read_cmdline(runtime: ControllerRuntime) -> CmdlineNetwork:

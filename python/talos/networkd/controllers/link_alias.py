@@ -74,6 +74,15 @@ def find_aliases(config: Config, links: dict[str, LinkStatusSpec]) -> tuple[dict
     return aliases, problems
 
 
+async def has_pending_aliases(runtime: ControllerRuntime) -> bool:
+    """Whether a link has yet to get its alias: until then what the config says of it is said of no link."""
+    config = await read_partial_config(runtime)
+    if config is None:
+        return False
+    links = {link.id: link.spec for link in await runtime.list(kinds.LINK_STATUS) if is_physical(link.spec)}
+    return any(links[name].alias != alias for name, alias in find_aliases(config, links)[0].items())
+
+
 class LinkAliasSpecController(KernelReconciler):
     """Sets the aliases in the kernel, and removes those whose spec is removed."""
 

@@ -1,6 +1,7 @@
 """NodeAddress: the addresses of the node."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from ipaddress import ip_address
 
 from talos.api.addresses import make_prefix
@@ -8,9 +9,13 @@ from talos.api.definitions.network_pb2 import NodeAddressFilterSpec, NodeAddress
 from talos.config.contract import HOST_DNS_FOR_PODS
 from talos.networkd.addresses import parse_interface, parse_network
 from talos.networkd.controllers.kernel_status import ADDRESS_STATUS
-from talos.networkd.controllers.link_status import is_usable
+from talos.networkd.controllers.link_alias import has_pending_aliases
+from talos.networkd.controllers.link_status import is_physical, is_usable
+from talos.networkd.ended_leases import INPUTS, EndedLeases, LinkAddress
+from talos.process.addresses import CONFIG_VERSION
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.resource.resource import EMPTY
 from talos.rpc.port.addresses import is_siderolink
 from talos.system.net.links import Interface
 
@@ -27,21 +32,32 @@ class NodeAddressController(Reconciler):
 
     ``default`` is the first address there was and never changes; ``current`` are those in
     use, ``routed`` the ones of them that other nodes can reach, ``accumulative`` all there
-    ever were since the boot.
+    ever were since the boot. Once no lease is left that the machine config ends, each list is annotated
+    with the config's version.
     """
 
     name = "network.NodeAddressController"
-    inputs = (Input(kinds.ADDRESS_STATUS), Input(kinds.LINK_STATUS), Input(kinds.NODE_ADDRESS_FILTER))
+    inputs = (*INPUTS, Input(kinds.ADDRESS_STATUS), Input(kinds.NODE_ADDRESS_FILTER))
     outputs = (Output(kinds.NODE_ADDRESS),)
+
+    def __init__(self) -> None:
+        self._ended = EndedLeases()
+        self._aliased: tuple[str, frozenset[str]] = "", frozenset()
+        """The version of the config, and the links, for which all aliases were seen in place."""
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Recompute the lists."""
+        # Before the rest: of a later config the next round writes.
+        config = await runtime.get_or_none(*ids.MACHINE_CONFIG)
+        version = "" if config is None else str(config.metadata.version)
         usable = {link.spec.index for link in await runtime.list(kinds.LINK_STATUS) if is_usable(link.spec)}
+        present: set[LinkAddress] = set()
         own: list[tuple[str, Interface]] = []
         known: list[Interface] = []
         current: list[Interface] = []
         for resource in await runtime.list(kinds.ADDRESS_STATUS):
             spec, address = resource.spec, parse_interface(resource.spec.address)
+            present.add((spec.link_name, address))
             if int(spec.scope) >= _LINK_SCOPE or not is_node_address(address):
                 continue
             known.append(address)
@@ -51,22 +67,39 @@ class NodeAddressController(Reconciler):
                 current.append(address)
         current = sort_addresses(current)
         routed = [address for address in current if not is_siderolink(address.ip)]
+        is_settled = await self._is_settled(runtime, version, present)
+        notes = {CONFIG_VERSION: version} if is_settled else EMPTY
         async with runtime.track_outputs():
             if own:
                 # The alphabetically first link's smallest address.
                 first = min(own, key=lambda item: (item[0], _order(item[1])))[1]
                 await runtime.modify(*ids.NODE_ADDRESS_DEFAULT, lambda spec: _set_once(spec, first))
-            await _write(runtime, ids.NODE_ADDRESS_CURRENT, current)
-            await _write(runtime, ids.NODE_ADDRESS_ROUTED, routed)
-            await _accumulate(runtime, ids.NODE_ADDRESS_ACCUMULATIVE, known)
+            await _write(runtime, ids.NODE_ADDRESS_CURRENT, current, notes)
+            await _write(runtime, ids.NODE_ADDRESS_ROUTED, routed, notes)
+            await _accumulate(runtime, ids.NODE_ADDRESS_ACCUMULATIVE, known, notes)
             for item in await runtime.list(kinds.NODE_ADDRESS_FILTER):
                 for whole, addresses in (
                     (ids.NODE_ADDRESS_CURRENT, current),
                     (ids.NODE_ADDRESS_ROUTED, routed),
                 ):
-                    await _write(runtime, _filtered(whole, item.id), apply_filter(item.spec, addresses))
+                    part = _filtered(whole, item.id)
+                    await _write(runtime, part, apply_filter(item.spec, addresses), notes)
                 part = _filtered(ids.NODE_ADDRESS_ACCUMULATIVE, item.id)
-                await _accumulate(runtime, part, apply_filter(item.spec, known))
+                await _accumulate(runtime, part, apply_filter(item.spec, known), notes)
+
+    async def _is_settled(
+        self, runtime: ControllerRuntime, version: str, present: AbstractSet[LinkAddress]
+    ) -> bool:
+        """Whether these addresses are what the config leaves."""
+        if await self._ended.find(runtime, present) or not version:
+            return False
+        links = await runtime.list(kinds.LINK_STATUS)
+        names = frozenset(link.id for link in links if is_physical(link.spec))
+        if self._aliased != (version, names):
+            if await has_pending_aliases(runtime):
+                return False
+            self._aliased = version, names
+        return True
 
 
 def is_node_address(address: Interface) -> bool:
@@ -104,12 +137,16 @@ def _filtered(whole: _List, filter_id: str) -> _List:
     return kind, f"{name}-{filter_id}"
 
 
-async def _write(runtime: ControllerRuntime, resource: _List, addresses: Sequence[Interface]) -> None:
+async def _write(
+    runtime: ControllerRuntime, resource: _List, addresses: Sequence[Interface], notes: Mapping[str, str]
+) -> None:
     spec = NodeAddressSpec(addresses=[make_prefix(address) for address in addresses])
-    await runtime.put(*resource, spec)
+    await runtime.put(*resource, spec, annotations=notes)
 
 
-async def _accumulate(runtime: ControllerRuntime, resource: _List, addresses: Sequence[Interface]) -> None:
+async def _accumulate(
+    runtime: ControllerRuntime, resource: _List, addresses: Sequence[Interface], notes: Mapping[str, str]
+) -> None:
     def change(spec: NodeAddressSpec) -> None:
         before = {parse_interface(item).ip: parse_interface(item) for item in spec.addresses}
         for address in addresses:
@@ -117,7 +154,7 @@ async def _accumulate(runtime: ControllerRuntime, resource: _List, addresses: Se
         del spec.addresses[:]
         spec.addresses.extend(make_prefix(address) for address in sort_addresses(before.values()))
 
-    await runtime.modify(*resource, change)
+    await runtime.modify(*resource, change, annotations=notes)
 
 
 def _set_once(spec: NodeAddressSpec, address: Interface) -> None:

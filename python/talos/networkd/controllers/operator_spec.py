@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 OPEN_RETRY = 5.0
 """Seconds before opening a socket on a link is retried."""
 
-_LAYER = enums_pb2.CONFIG_OPERATOR
+LAYER = enums_pb2.CONFIG_OPERATOR
 _UP_STATES = (enums_pb2.OPER_STATE_UP, enums_pb2.OPER_STATE_UNKNOWN)
 _CLIENTS = (enums_pb2.OPERATOR_DHCP4, enums_pb2.OPERATOR_DHCP6)
 _KINDS: tuple[Kind[Message], ...] = (
@@ -216,13 +216,13 @@ class OperatorSpecController(Controller):
         """Write the specs of all leases, and remove those that no lease contains any more."""
         kept: set[tuple[str, str]] = set()
         undecided = tuple(
-            f"{layered_id(_LAYER, name)}/" for name, running in self._running.items() if not running.is_known
+            f"{layered_id(LAYER, name)}/" for name, running in self._running.items() if not running.is_known
         )
         for operator, running in self._running.items():
             if running.config is None:
                 continue
             for kind, name, spec in make_specs(running.config):
-                spec_id = layered_id(_LAYER, f"{operator}/{name}")
+                spec_id = layered_id(LAYER, f"{operator}/{name}")
                 kept.add((kind.type, spec_id))
                 await runtime.put(kind, spec_id, spec, namespace=CONFIG_NAMESPACE)
         for kind in _KINDS:
@@ -236,7 +236,7 @@ class OperatorSpecController(Controller):
 async def _find_previous(runtime: ControllerRuntime, operator: OperatorSpecSpec):
     from talos.networkd.dhcp.client import parse_previous
 
-    start = f"{layered_id(_LAYER, operator_id(operator))}/{operator.link_name}/"
+    start = f"{layered_id(LAYER, operator_id(operator))}/{operator.link_name}/"
     for resource in await runtime.list(kinds.ADDRESS_SPEC, namespace=CONFIG_NAMESPACE):
         if resource.id.startswith(start):
             return parse_previous(resource.id.removeprefix(start))

@@ -23,7 +23,7 @@ from talos.kubed import pods
 from talos.kubed.controllers.extra_manifests import ExtraManifestController
 from talos.kubed.controllers.static_pods import make_account_arguments
 from talos.machined.node.resources import describe_machine
-from talos.networkd.controllers.node_address import NodeAddressController
+from talos.process.addresses import CONFIG_VERSION
 from talos.resource import ids, kinds
 from talos.resource.changes import put
 from talos.resource.controller.controller import Reconciler
@@ -79,7 +79,6 @@ def find_reconcilers() -> list[Reconciler]:
         for path in sorted((ROOT / folder).rglob("controllers/**/*.py")):
             importlib.import_module(".".join(("talos", *path.relative_to(ROOT).with_suffix("").parts)))
     found = {one for one in _find_kinds(Reconciler) if one.__init__ is Reconciler.__init__}
-    found -= {NodeAddressController}
     return [one() for one in sorted(found, key=lambda one: one.__name__) if hasattr(one, "name")]
 
 
@@ -102,7 +101,7 @@ async def make_node(config: str) -> MemoryState:
         ids.NODE_ADDRESS_ACCUMULATIVE,
         ids.NODE_ADDRESS_ACCUMULATIVE_NO_K8S,
     ):
-        await put(state, *one, NodeAddressSpec(addresses=[address]), owner="test")
+        await put(state, *one, NodeAddressSpec(addresses=[address]), annotations={CONFIG_VERSION: "1"})
     await put(state, *ids.HOSTNAME_STATUS, HostnameStatusSpec(hostname="one"))
     await put(state, *ids.TIME_STATUS, TimeStatusSpec(synced=True))
     first, *others = yaml.safe_load_all(config)

@@ -28,6 +28,7 @@ from talos.machined.node.sysctls import KernelParams
 from talos.machined.platform.platform import MetalPlatform
 from talos.pki.authority import CertificateAuthority
 from talos.pki.keys import KeyType
+from talos.process.addresses import CONFIG_VERSION
 from talos.resource import ids, kinds
 from talos.resource.changes import put
 from talos.system.cgroups import NoGroups
@@ -122,7 +123,7 @@ async def test_nothing_is_written_without_a_change(config: str, tmp_path: Path) 
         ids.NODE_ADDRESS_ACCUMULATIVE,
         ids.NODE_ADDRESS_ACCUMULATIVE_NO_K8S,
     ):
-        await put(state, *resource, addresses)
+        await put(state, *resource, addresses, annotations={CONFIG_VERSION: "1"})
     volume = DiscoveredVolumeSpec(
         name="talosmeta", partition_label="META", parent="vda", parent_dev_path=DISK
     )

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from talos.api.definitions import network_pb2 as network
 from talos.api.definitions import secrets_pb2 as secrets
-from talos.process.names import make_fqdn, read_name_and_addresses
+from talos.process.names import NAME_INPUTS, make_fqdn, read_name_and_addresses
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 
@@ -19,8 +19,7 @@ class CertSANsController(Reconciler):
     name: ClassVar[str] = "secrets.APICertSANsController"
     inputs = (
         Input(*ids.OS_ROOT_SECRET),
-        Input(*ids.NODE_ADDRESS_ACCUMULATIVE_NO_K8S),
-        Input(*ids.HOSTNAME_STATUS),
+        *NAME_INPUTS,
         Input(*ids.KUBERNETES_ACCESS_CONFIG),
     )
     outputs = (Output(kinds.CERT_SAN, shared=True),)

@@ -28,6 +28,7 @@ from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import parse_certificate
 from talos.pki.keys import KeyType
 from talos.pki.names import organizations_of
+from talos.process.addresses import CONFIG_VERSION
 from talos.resource import ids, kinds
 from talos.resource.changes import modify
 from talos.resource.controller.runtime import check_controllers, run_controllers
@@ -85,6 +86,14 @@ class Machine:
             spec.yaml_marshalled = text
 
         await modify(self.state, *ids.MACHINE_CONFIG, change)
+        for addresses in await self.state.list(kinds.NODE_ADDRESS):
+            await self.note_version(addresses.id)
+
+    async def note_version(self, id: str) -> None:
+        """As networkd does once the config has taken effect."""
+        version = (await self.state.get(*ids.MACHINE_CONFIG)).metadata.version
+        notes = {CONFIG_VERSION: str(version)}
+        await modify(self.state, kinds.NODE_ADDRESS, id, lambda _: None, annotations=notes)
 
     async def name(self, hostname: str, domain: str = "") -> None:
         def change(spec: network.HostnameStatusSpec) -> None:
@@ -99,6 +108,7 @@ class Machine:
                 spec.addresses.add(ip=ipaddress.ip_address(address).packed, prefix_length=24)
 
         await modify(self.state, kinds.NODE_ADDRESS, id, change)
+        await self.note_version(id)
 
     async def api(self) -> secrets.APICertsSpec | None:
         await settle()
