@@ -22,7 +22,7 @@ UNREAD_KINDS = frozenset({
     "LVMVolumeGroupConfig",
     "RAIDArrayConfig", "RawVolumeConfig",
     "SecurityProfileConfig", "SideroLinkConfig",
-    "SwapVolumeConfig", "ZswapConfig",
+    "SwapVolumeConfig",
 })  # fmt: skip
 
 _INTERFACES = "machine.network.interfaces"

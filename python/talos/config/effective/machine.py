@@ -17,6 +17,7 @@ from talos.config.contract import (
     SERVICE_SUBNET,
     TIME_SERVERS,
 )
+from talos.config.documents.block.zswap import ZswapConfig
 from talos.config.documents.certificate import CertificateAndKey, PEMEncodedCertificateAndKey
 from talos.config.documents.cluster.discovery_identity import DiscoveryIdentityConfig
 from talos.config.documents.cluster.discovery_service import DiscoveryServiceConfig
@@ -56,6 +57,9 @@ from talos.config.model import Config
 from talos.config.values import NOTHING, Address, Unstructured, Url
 from talos.pki.certificate import PemPair
 
+ZSWAP_POOL_PERCENT = 20
+"""Upstream's largest share of memory for pages that are compressed."""
+_ZSWAP = "module.zswap.parameters"
 _NO_MACHINE = MachineConfig()
 _NO_CLUSTER = ClusterConfig()
 _NO_NETWORK = NetworkConfig()
@@ -215,9 +219,24 @@ def pci_drivers(config: Config) -> Mapping[str, str]:
 
 
 def sysfs(config: Config) -> Mapping[str, str]:
-    """Kernel parameters under /sys."""
+    """Kernel parameters under /sys: those of ``ZswapConfig``, which named ones replace."""
     document = config.find(SysfsConfig)
-    return {**(_machine(config).sysfs or {}), **((document and document.params) or {})}
+    return {
+        **_zswap(config.find(ZswapConfig)),
+        **(_machine(config).sysfs or {}),
+        **((document and document.params) or {}),
+    }
+
+
+def _zswap(document: ZswapConfig | None) -> Mapping[str, str]:
+    if document is None:
+        return {}
+    percent = document.max_pool_percent
+    return {
+        f"{_ZSWAP}.enabled": "Y",
+        f"{_ZSWAP}.max_pool_percent": str(ZSWAP_POOL_PERCENT if percent is None else percent),
+        f"{_ZSWAP}.shrinker_enabled": "Y" if document.shrinker_enabled else "N",
+    }
 
 
 def host_dns(config: Config) -> resolver.HostDNSConfig | features.HostDNSConfig | None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.lowlevel
 
 from talos.api.resource import config_pb2
 from talos.machined.controllers.runtime.kernel_params import (
@@ -32,11 +33,11 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def configure(state: MemoryState, sysctls: str) -> None:
+async def configure(state: MemoryState, sysctls: str, documents: str = "") -> None:
     text = f"version: v1alpha1\nmachine:\n  type: worker\n  sysctls: {sysctls}\n  sysfs: {{a.b: '7'}}\n"
 
     def change(spec: config_pb2.MachineConfigSpec) -> None:
-        spec.yaml_marshalled = text.encode()
+        spec.yaml_marshalled = (text + documents).encode()
 
     await modify(state, *ids.MACHINE_CONFIG, change)
 
@@ -71,3 +72,24 @@ async def test_a_config_sets_params(root: Path) -> None:
         await settle(first)
         assert KernelSysctls(root).read("proc.sys.vm.swappiness") == "60"
         nursery.cancel_scope.cancel()
+
+
+async def test_zswap_is_made_of_kernel_params() -> None:
+    """With upstream's defaults; ``machine.sysfs`` replaces one of them."""
+    state = MemoryState()
+    await configure(state, "{}", "---\napiVersion: v1alpha1\nkind: ZswapConfig\nshrinkerEnabled: true\n")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_controllers, state, [KernelParamConfigController()])
+        found: set[tuple[str, str]] = set()
+        with trio.move_on_after(SETTLE_TIMEOUT):
+            while len(found) < 4:
+                await trio.lowlevel.checkpoint()
+                found = {(one.id, one.spec.value) for one in await state.list(kinds.KERNEL_PARAM_SPEC)}
+        nursery.cancel_scope.cancel()
+    zswap = "sys.module.zswap.parameters"
+    assert found == {
+        ("sys.a.b", "7"),
+        (f"{zswap}.enabled", "Y"),
+        (f"{zswap}.max_pool_percent", "20"),
+        (f"{zswap}.shrinker_enabled", "Y"),
+    }
