@@ -78,6 +78,7 @@ rec {
     inherit (kernel) kernel init;
     images = images.cluster;
     images-all = images.all;
+    debug-image = images.debug;
     upgrade-controller-image = images.controller;
     talosctl-image = images.client;
     talosctl-man-pages = man-pages;

@@ -162,9 +162,30 @@ rec {
     user = "65532:65532";
   };
 
-  # What tests of etcd need, without Kubernetes.
-  cluster = folder "cluster" [ etcd ];
-  all = folder "all" (builtins.sort (a: b: a.name < b.name) ([ busybox coredns etcd flannel pause ] ++ builtins.attrValues kubernetes));
+  # For `talosctl debug`.
+  debug = image {
+    name = "ghcr.io/siderolabs/debug";
+    tag = version;
+    files = {
+      "/usr/bin/busybox" = inputs.busybox;
+      "/usr/local/bin" = { tree = applets; };
+      "/tmp" = { folder = "1777"; };
+    };
+    debian = [ "usr/sbin/nft" ];
+    entrypoint = [ "sh" ];
+    user = "0:0";
+  };
+
+  # A link for each program that busybox is.
+  applets = build {
+    name = "applets";
+    command = [ "python3.13" ./applets.py ];
+    inherit (inputs) busybox;
+  };
+
+  # What tests of nodes and of etcd need, without Kubernetes.
+  cluster = folder "cluster" [ debug etcd ];
+  all = folder "all" (builtins.sort (a: b: a.name < b.name) ([ busybox coredns debug etcd flannel pause ] ++ builtins.attrValues kubernetes));
   # What Kubernetes is upgraded from in a test.
   previous = folder "previous" (builtins.attrValues (programImages "kubernetes-previous"));
 }

@@ -13,6 +13,9 @@ from talos.system.logging import Log
 
 MESSAGE = "audit"
 
+STARTED = "started"
+"""The result in the record of a call that begins."""
+
 MAX_NODES = 16
 """Targets of one call that are recorded."""
 
@@ -55,7 +58,7 @@ class Audit:
         nodes: Sequence[str],
         result: str,
     ) -> None:
-        """A call has ended. ``client`` is what its rate is counted by."""
+        """A call has ended, or begins. ``client`` is what its rate is counted by."""
         account = self._account(client)
         if account.left < 1:
             account.left_out += 1

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from talos.api.metadata import READER
 from talos.api.methods import methods
 from talos.api.rpc import Code, RpcError
-from talos.apid.audit import Audit
+from talos.apid.audit import STARTED, Audit
 from talos.apid.caller import make_local_metadata, make_peer_metadata, roles_of
 from talos.apid.many import Upstream, forward_to_many
 from talos.apid.peers import Peers
@@ -20,6 +20,9 @@ from talos.rpc.proxy.raw import RawCall
 from talos.rpc.proxy.roles import check_roles
 from talos.rpc.shares import Shares
 from talos.system.logging import Log
+
+DEBUG = "/machine.DebugService/ContainerRun"
+"""Who makes this call is root on the node: it is recorded when it begins, too, as that may see to the end."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,22 +49,28 @@ class Proxy:
             return await self._pass_on(call, roles)
         result = code_name(Code.CANCELLED)
         try:
+            if call.method == DEBUG:
+                check_roles(call.method, roles, maintenance=self.maintenance)
+                self._record(call, roles, STARTED)
             status = await self._pass_on(call, roles)
             result = code_name(status.code)
         except RpcError as error:
             result = code_name(error.code)
             raise
         finally:
-            self.audit.record(
-                call.client,
-                method=call.method,
-                peer=call.peer.address,
-                name=call.peer.common_name,
-                roles=roles,
-                nodes=values_of(call.metadata, NODE) + values_of(call.metadata, NODES),
-                result=result,
-            )
+            self._record(call, roles, result)
         return status
+
+    def _record(self, call: PortCall, roles: tuple[str, ...], result: str) -> None:
+        self.audit.record(
+            call.client,
+            method=call.method,
+            peer=call.peer.address,
+            name=call.peer.common_name,
+            roles=roles,
+            nodes=values_of(call.metadata, NODE) + values_of(call.metadata, NODES),
+            result=result,
+        )
 
     async def _pass_on(self, call: PortCall, roles: tuple[str, ...]) -> Status:
         check_roles(call.method, roles, maintenance=self.maintenance)

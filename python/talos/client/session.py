@@ -121,6 +121,12 @@ class Session:
             return await _receive_one(call)
 
     @asynccontextmanager
+    async def duplex[R: Message](self, node: str, method: str, reply: type[R]) -> AsyncGenerator[Call[R]]:
+        """A call to one node whose requests and replies are both streamed. Leaving cancels it."""
+        async with self._open(node, method, reply, None) as call:
+            yield call
+
+    @asynccontextmanager
     async def _open[R: Message](
         self,
         node: str,

@@ -15,6 +15,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ("containers", "c", "List the containers of the system or of Kubernetes"),
     ("copy", "cp", "Copy files from the node"),
     ("dashboard", "", "Show figures, processes, logs and the network of nodes in the terminal"),
+    ("debug", "", "Run a container on the node to look around with"),
     ("diskfree", "df", "Show how full the volumes are"),
     ("dmesg", "", "Show the kernel's log"),
     ("edit", "", "Change the node's configuration in an editor"),

@@ -230,6 +230,24 @@ class TestAudit:
             assert (record["name"], record["roles"]) == ("eve", ["os:reader"])
             assert (record["nodes"], record["result"]) == (["127.0.0.1"], "PermissionDenied")
 
+    async def test_a_debug_container_is_on_record_before_it_runs(self, tmp_path: Path, pki: Pki) -> None:
+        async with (
+            node(tmp_path, pki, tagged("a")) as a,
+            client(a, pki, pki.client("os:admin", common_name="root")) as admin,
+            client(a, pki, pki.client("os:reader", common_name="eve")) as reader,
+        ):
+            with pytest.raises(grpc.aio.AioRpcError):
+                await reader.stream_stream(RUN)().read()
+            rpc = admin.stream_stream(RUN)()
+            await rpc.write(b"")
+            await rpc.read()
+            records = [record for record in a.records if record["msg"] == "audit"]
+            assert [(record["name"], record["result"]) for record in records] == [
+                ("eve", "PermissionDenied"),
+                ("root", "started"),
+            ]
+            rpc.cancel()
+
     async def test_a_flood_of_calls_does_not_push_records_out(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pki: Pki
     ) -> None:

@@ -35,7 +35,6 @@ OWN_DEFAULTS = {
 }
 NOT_BUILT = {
     "talosctl cluster create dev",
-    "talosctl debug",
     "talosctl image cache-create",
     "talosctl remote-provision-launch",
 }

@@ -40,12 +40,14 @@ OVERLAYS = Path("/run/overlays")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where a container runs: its id, its control group, and the file that takes its output."""
+    """Where a container runs: its id, its control group, and the files of its output and input."""
 
     id: str
     group: str
     oom_score_adj: int
     output: str
+    input: str = ""
+    """Empty: it has none."""
     shim_group: str = ""
     """Empty: the shim stays in containerd's group."""
 
@@ -123,8 +125,10 @@ async def _create(
         tasks_pb2.CreateTaskRequest(
             container_id=placement.id,
             rootfs=mounts,
+            terminal=spec.has_terminal,
+            stdin=placement.input,
             stdout=placement.output,
-            stderr=placement.output,
+            stderr="" if spec.has_terminal else placement.output,
             options=AnyMessage(type_url=options.DESCRIPTOR.full_name, value=options.SerializeToString()),
         ),
         tasks_pb2.CreateTaskResponse,

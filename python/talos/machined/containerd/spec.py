@@ -126,6 +126,8 @@ class ContainerSpec:
     propagation: str = ""
     is_filtered: bool = True
     """Whether it is held to containerd's default filter of system calls, as its capabilities widen it."""
+    has_terminal: bool = False
+    """Whether its input and output are a terminal."""
 
 
 def make_oci_spec(spec: ContainerSpec, image: ImageConfig, group: str) -> dict[str, Any]:
@@ -141,6 +143,7 @@ def make_oci_spec(spec: ContainerSpec, image: ImageConfig, group: str) -> dict[s
     document: dict[str, Any] = {
         "ociVersion": OCI_VERSION,
         "process": {
+            "terminal": spec.has_terminal,
             "user": {"uid": uid, "gid": gid, "additionalGids": list(spec.groups)},
             "args": list(argv),
             "env": [f"{name}={value}" for name, value in environment.items()],

@@ -44,6 +44,7 @@ FORMS: Mapping[str, Form] = {
     "talos.shutdown": _matches(r"halt", "halt"),
     "talos.dashboard.disabled": _SWITCH,
     "talos.dashboard.console": _TEXT,
+    "talos.debug.disabled": _SWITCH,
     "talos.device.settle_time": _matches(r"([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+|0", "such as 5s"),
     "talos.network.interface.ignore": _TEXT,
     "talos.trial": _SWITCH,

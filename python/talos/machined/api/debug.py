@@ -1,0 +1,175 @@
+"""DebugService: a container in which an administrator looks around the node, as long as the call lasts."""
+
+import os
+import signal
+from collections.abc import AsyncIterator, Mapping
+
+import trio
+
+from talos.api.common import common_pb2
+from talos.api.machine.debug_pb2 import (
+    DebugContainerRunRequest,
+    DebugContainerRunRequestSpec,
+    DebugContainerRunResponse,
+)
+from talos.api.metadata import CALLER
+from talos.api.rpc import Call, Code, Handler, RpcError, Send
+from talos.machined.api.images import open_instance
+from talos.machined.containerd.attached import Attached, run_attached
+from talos.machined.containerd.reference import parse_reference
+from talos.machined.containerd.spec import ContainerSpec, Mount
+from talos.machined.containerd.store import find_image
+from talos.machined.logs.store import AUDIT
+from talos.machined.node.ports import Node
+from talos.machined.services.kubelet import find_capabilities
+from talos.system.logging import Log, make_printable
+from talos.system.proc.cmdline import parse_cmdline
+
+SWITCH = "talos.debug.disabled"
+"""The kernel argument that refuses every such container; a running system can't change its arguments."""
+OOM_SCORE = 500
+"""When memory is short it goes before anything that the node is there for."""
+MAX_ARGUMENTS = 128 * 1024
+"""Bytes of arguments and variables together: they are in the node's memory as long as it runs."""
+MAX_FIELD = 256
+"""Characters of an image's name in the record."""
+OUTPUT_LIMIT = 5.0
+"""Seconds for the rest of the output once the first process has ended."""
+GOODBYE_LIMIT = 5.0
+"""Seconds for a client to end its stream once it has the exit code: what it still sends is no error."""
+_ALL = ("rbind", "rw")
+MOUNTS = (
+    Mount(target="/dev", source="/dev", options=_ALL),
+    Mount(target="/sys", source="/sys", options=_ALL),
+    Mount(target="/host", source="/", options=_ALL),
+    Mount(target="/etc/hosts", source="/etc/hosts"),
+    Mount(target="/etc/resolv.conf", source="/etc/resolv.conf"),
+)
+
+
+def handlers(node: Node) -> Mapping[str, Handler]:
+    """Those of machine.DebugService."""
+    log = Log(write=lambda line: node.logs.append(AUDIT, f"{line}\n".encode()))
+
+    async def run(requests: AsyncIterator[DebugContainerRunRequest], call: Call, send: Send) -> None:
+        if parse_cmdline(node.platform.cmdline).is_on(SWITCH):
+            text = f"this node runs no debug containers: it was started with the kernel argument {SWITCH}"
+            raise RpcError(Code.PERMISSION_DENIED, text)
+        request = await _receive_spec(requests)
+        name = str(parse_reference(request.image_name))
+        place = request.containerd
+        async with open_instance(node, place.namespace, is_cri=place.driver == common_pb2.CRI) as instance:
+            image = await find_image(instance.containerd, name)
+            if image is None:
+                raise RpcError(Code.NOT_FOUND, f"image {name} not found: pull or import it first")
+            container_id = f"debug-{os.urandom(8).hex()}"
+            log.info(
+                "audit",
+                method=call.method,
+                peer=next(iter(call.metadata.get(CALLER, ())), ""),
+                roles=sorted(call.roles),
+                container=container_id,
+                image=make_printable(name[:MAX_FIELD]),
+                arguments=len(request.args),
+                result="started",
+            )
+            status = await trio.Path("/proc/self/status").read_text(encoding="utf-8")
+            spec = make_spec(request, name, find_capabilities(status))
+            async with run_attached(
+                instance.containerd,
+                spec,
+                image,
+                id=container_id,
+                group=f"system/{container_id}",
+                oom_score_adj=OOM_SCORE,
+            ) as container:
+                code = await _serve(container, requests, send)
+        await send(DebugContainerRunResponse(exit_code=code))
+        with trio.move_on_after(GOODBYE_LIMIT):
+            async for _ in requests:
+                pass
+
+    return {"ContainerRun": run}
+
+
+async def _receive_spec(requests: AsyncIterator[DebugContainerRunRequest]) -> DebugContainerRunRequestSpec:
+    first = await anext(requests, None)
+    if first is None:
+        raise RpcError(Code.INVALID_ARGUMENT, "failed to receive spec: the stream has ended")
+    if not first.HasField("spec"):
+        raise RpcError(Code.INVALID_ARGUMENT, "expected debug container spec")
+    spec = first.spec
+    if spec.profile != DebugContainerRunRequestSpec.PROFILE_PRIVILEGED:
+        known = DebugContainerRunRequestSpec.Profile.values()
+        shown = (
+            DebugContainerRunRequestSpec.Profile.Name(spec.profile) if spec.profile in known else spec.profile
+        )
+        raise RpcError(Code.INVALID_ARGUMENT, f"unsupported debug container profile: {shown}")
+    size = sum(map(len, spec.args)) + sum(len(name) + len(value) for name, value in spec.env.items())
+    if size > MAX_ARGUMENTS:
+        text = f"arguments and variables of {size} characters, {MAX_ARGUMENTS} are allowed"
+        raise RpcError(Code.INVALID_ARGUMENT, text)
+    return spec
+
+
+def make_spec(
+    request: DebugContainerRunRequestSpec, image: str, capabilities: tuple[str, ...]
+) -> ContainerSpec:
+    """A container that sees and may do all that the node can, but for loading drivers and restarting."""
+    return ContainerSpec(
+        image=image,
+        argv=tuple(request.args),
+        environment=dict(request.env),
+        uid=0,
+        gid=0,
+        mounts=MOUNTS,
+        capabilities=capabilities,
+        host_namespaces=frozenset({"network", "pid", "ipc"}),
+        devices=True,
+        read_only_root=False,
+        no_new_privileges=False,
+        masked=(),
+        read_only=(),
+        is_filtered=False,
+        has_terminal=request.tty,
+    )
+
+
+async def _serve(container: Attached, requests: AsyncIterator[DebugContainerRunRequest], send: Send) -> int:
+    """Pass input and output on until the container has ended; its exit code."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_feed, container, requests)
+        with trio.CancelScope() as reading:
+            nursery.start_soon(_end_late_output, container, reading)
+            while output := await container.read():
+                await send(DebugContainerRunResponse(stdout_data=output))
+        code = await container.wait()
+        nursery.cancel_scope.cancel()
+    return code
+
+
+async def _end_late_output(container: Attached, reading: trio.CancelScope) -> None:
+    await container.wait()
+    await trio.sleep(OUTPUT_LIMIT)
+    reading.cancel()
+
+
+async def _feed(container: Attached, requests: AsyncIterator[DebugContainerRunRequest]) -> None:
+    async for request in requests:
+        match request.WhichOneof("request"):
+            case "stdin_data":
+                await container.write(request.stdin_data)
+            case "signal":
+                container.signal(_find_signal(request.signal))
+            case "term_resize":
+                await container.resize(request.term_resize.width, request.term_resize.height)
+            case _:
+                raise RpcError(Code.INVALID_ARGUMENT, "expected input, a signal or the terminal's size")
+    await container.end_input()
+
+
+def _find_signal(number: int) -> signal.Signals:
+    try:
+        return signal.Signals(number)
+    except ValueError:
+        raise RpcError(Code.INVALID_ARGUMENT, f"there is no signal {number}") from None
