@@ -1,6 +1,17 @@
 """Several nodes: each through each, and one that is not there."""
 
+from pathlib import Path
+
 from tests.harness.cluster import Cluster, check_services
+
+from talos.talosctl.cli.exit import Exit
+
+SYSCTL = """---
+apiVersion: v1alpha1
+kind: SysctlConfig
+params:
+    net.ipv4.ip_default_ttl: "65"
+"""
 
 
 def test_two_rows_through_either_endpoint(cluster: Cluster) -> None:
@@ -49,3 +60,37 @@ def test_a_worker_passes_nothing_on_to_other_nodes(cluster: Cluster) -> None:
         result = cluster.talosctl("-e", worker, "-n", targets, "memory", check=False)
         assert result.returncode != 0
         assert "no request forwarding" in result.stderr
+
+
+def test_a_plan_of_configs_changes_what_it_says_and_nothing_later(cluster: Cluster, tmp_path: Path) -> None:
+    configs, plan = tmp_path / "configs", tmp_path / "plan.json"
+    configs.mkdir()
+    for node in cluster.nodes:
+        (spec,) = (one["spec"] for one in cluster.resource("-n", str(node.address), "mc", "v1alpha1"))
+        (configs / f"{node.name}.yaml").write_text(str(spec))
+    worker = cluster.nodes[2]
+    file, argv = configs / f"{worker.name}.yaml", ("plan", "--file", str(configs))
+    before = file.read_text()
+    assert "nothing to change\n" in cluster.talosctl(*argv).stdout
+    for text in (before + SYSCTL, before):
+        file.write_text(text)
+        shown = cluster.talosctl(*argv, check=False)
+        assert shown.returncode == Exit.CHANGES, shown.stderr
+        assert f"3. {worker.address} ({worker.name}), worker: changes without a reboot\n" in shown.stdout
+        assert "1 of 3 nodes to change, without a reboot\n" in shown.stdout
+        plan.write_text(cluster.talosctl(*argv, "--output", "json", check=False).stdout)
+        cluster.talosctl("apply", "--plan", str(plan))
+        assert "nothing to change\n" in cluster.talosctl(*argv).stdout
+    again = cluster.talosctl("apply", "--plan", str(plan), check=False)
+    assert again.returncode == Exit.REFUSED
+    assert f"{worker.address} ({worker.name}) has another config" in again.stderr
+
+
+def test_a_plan_of_a_release_names_the_order(cluster: Cluster) -> None:
+    nodes = cluster.addresses
+    refused = cluster.talosctl("plan", "--image", "installer:v1.15.1", check=False)
+    assert "etcd has 2 members" in refused.stderr
+    shown = cluster.talosctl("-n", nodes[2], "plan", "--image", "installer:v1.15.1", check=False)
+    assert shown.returncode == Exit.CHANGES, shown.stderr
+    assert f"1. {nodes[2]} " in shown.stdout
+    assert "1 of 1 nodes to change, for 1 with a reboot\n" in shown.stdout

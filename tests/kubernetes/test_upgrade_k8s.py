@@ -15,6 +15,8 @@ from tests.harness.cluster import eventually
 from tests.harness.kubernetes import ROLLOUT_TIMEOUT, Kubernetes, all_images, running_kubernetes
 from tests.kubernetes.test_manifests import change, inline, make_map
 
+from talos.talosctl.cli.exit import Exit
+
 VERSION = "1.37.1"
 IMAGES = {
     "--apiserver-image": "kube-apiserver",
@@ -123,6 +125,19 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
     images = add_aliases(all_images(), folder / "images", f"v{VERSION}", "v1.37.2")
     with running_kubernetes(folder, controlplanes=3, workers=1, images=images) as kubernetes:
         yield kubernetes
+
+
+def test_a_plan_has_the_images_of_each_node(kubernetes: Kubernetes) -> None:
+    cluster = kubernetes.cluster
+    result = cluster.talosctl("plan", "--kubernetes", VERSION)
+    assert "nothing to change\n" in result.stdout
+    older = VERSION.rpartition(".")[0] + ".0"
+    result = cluster.talosctl("plan", "--kubernetes", older, check=False)
+    assert result.returncode == Exit.CHANGES, result.stderr
+    for number, node in enumerate(cluster.nodes, 1):
+        assert f"{number}. {node.address} ({node.name}), " in result.stdout
+        assert f"kubelet:v{VERSION} -> " in result.stdout
+    assert f"> update kube-apiserver: {VERSION} -> {older}" in result.stdout
 
 
 @contextmanager

@@ -31,7 +31,7 @@ def find_hunks(before: Parts, after: Parts) -> Iterator[str]:
     """The lines of a unified diff of the joined parts, without line ends; none when nothing changes."""
     left = [line for part in before.values() for line in part]
     right = [line for part in after.values() for line in part]
-    opcodes = list(_match_parts(before, after))
+    opcodes = _join_equal(_match_parts(before, after))
     if all(code == "equal" for code, *_ in opcodes):
         return
     yield from ("--- a", "+++ b")
@@ -45,6 +45,16 @@ def find_hunks(before: Parts, after: Parts) -> Iterator[str]:
             else:
                 yield from (f"-{line}" for line in left[i1:i2])
                 yield from (f"+{line}" for line in right[j1:j2])
+
+
+def _join_equal(opcodes: Iterator[Opcode]) -> list[Opcode]:
+    """With one piece for equal parts in a row: grouping shortens long ones only."""
+    found: list[Opcode] = []
+    for code, i1, i2, j1, j2 in opcodes:
+        if code == "equal" and found and found[-1][0] == "equal":
+            _, i1, _, j1, _ = found.pop()
+        found.append((code, i1, i2, j1, j2))
+    return found
 
 
 def _format_range(start: int, stop: int) -> str:

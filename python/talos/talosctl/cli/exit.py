@@ -19,6 +19,8 @@ class Exit(enum.IntEnum):
     """The node does not accept the certificate, its role, or the request, in its present state or at all."""
     TIMED_OUT = 5
     """What was waited for did not happen in time; it may happen yet."""
+    CHANGES = 6
+    """``talosctl plan``: there is something to change."""
     INTERRUPTED = 130
     """What a shell reports for a program ended by SIGINT: 128 + 2."""
     BROKEN_PIPE = 141

@@ -40,9 +40,19 @@ async def fetch_config(session: Session, node: str, name: str, flags: Flags) -> 
         )
     namespace = flags.text("namespace") or definition.default_namespace
     resource = await get_resource(session, node, namespace, CONFIG_TYPE, ACTIVE)
+    return _read_text(resource.spec.yaml_spec)
+
+
+async def read_config(session: Session, node: str) -> str:
+    """The text of the node's active config; RpcError."""
+    resource = await get_resource(session, node, "config", CONFIG_TYPE, ACTIVE)
+    return _read_text(resource.spec.yaml_spec)
+
+
+def _read_text(spec: str) -> str:
     # The spec is one YAML string that holds the whole text.
-    text = parse_yaml(resource.spec.yaml_spec)
-    return text if isinstance(text, str) else resource.spec.yaml_spec
+    text = parse_yaml(spec)
+    return text if isinstance(text, str) else spec
 
 
 type Change = Callable[[Config], Config]
@@ -51,9 +61,7 @@ type Change = Callable[[Config], Config]
 
 async def change_config(session: Session, node: str, change: Change, *, docs: bool, examples: bool) -> bool:
     """Change the config of a running node without a reboot; whether there was something to change."""
-    resource = await get_resource(session, node, "config", CONFIG_TYPE, ACTIVE)
-    text = parse_yaml(resource.spec.yaml_spec)
-    config = load(text if isinstance(text, str) else resource.spec.yaml_spec, source=node)
+    config = load(await read_config(session, node), source=node)
     changed = change(config)
     if changed.documents == config.documents:
         return False

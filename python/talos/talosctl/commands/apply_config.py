@@ -14,10 +14,17 @@ from talos.talosctl.client.patches import parse_patches
 from talos.talosctl.client.select import find_target
 from talos.talosctl.output.files import read_file
 
+_NOT_WITH_A_PLAN = ("file", "config-patch", "dry-run", "insecure", "mode", "nodes", "timeout")
+
 
 def run_apply(invocation: Invocation) -> int:
-    """Send a config file, patched, to every node."""
+    """Send a config file, patched, to every node; or carry out a plan."""
     flags = invocation.flags
+    if flags.is_given("plan"):
+        # A config alone needs nothing of it.
+        from talos.talosctl.plan.carry_out import run_plan
+
+        return run_plan(flags)
     if not flags.text("file"):
         raise UserError("no file is named", hint="name the configuration with --file")
     text: str | bytes = read_file(flags.text("file"))
@@ -52,6 +59,8 @@ COMMAND = Command(
             name="config-patch", short="p", type=Type.STRING_ARRAY, help="a patch, or @file; may be repeated"
         ),
         Flag(name="file", short="f", help="the configuration"),
+        Flag(name="plan", help="instead of a configuration: what talosctl plan --output json wrote"),
     ),
+    exclusive=tuple(("plan", name) for name in _NOT_WITH_A_PLAN),
     run=run_apply,
 )

@@ -1,6 +1,7 @@
 """``talosctl upgrade-k8s``."""
 
 import asyncio
+from collections.abc import Callable
 
 from talos.client.session import Session
 from talos.config import contract
@@ -42,7 +43,7 @@ def run_upgrade(invocation: Invocation) -> int:
 
     async def upgrade(session: Session, node: str) -> None:
         try:
-            await _upgrade(session, node, target, flags)
+            await upgrade_kubernetes(session, node, flags, console.report)
         except asyncio.CancelledError:
             console.note("interrupted: what is done stays; the same command goes on from there")
             raise
@@ -50,19 +51,23 @@ def run_upgrade(invocation: Invocation) -> int:
     return run_async(run_on_cluster(flags, "upgrade-k8s", upgrade))
 
 
-async def _upgrade(session: Session, node: str, target: str, flags: Flags) -> None:
+async def upgrade_kubernetes(
+    session: Session, node: str, flags: Flags, report: Callable[[str], None]
+) -> None:
+    """Do what the flags say; UserError, RpcError, KubernetesError."""
+    target = flags.text("to").removeprefix("v")
     nodes = await find_nodes(session, node)
     client = await connect(session, nodes.control_plane[0], flags.text("endpoint"))
     source = flags.text("from").removeprefix("v")
     running = await find_running(client)
     if not source:
         source = running[0]
-        console.report(f"automatically detected the lowest Kubernetes version {source}")
+        report(f"automatically detected the lowest Kubernetes version {source}")
     check_path(source, target)
     if parse(running[-1], "the cluster")[:2] > parse(target, "--to")[:2]:
         check_path(running[-1], target)  # a kubelet, say, that is newer than what the others get
     for kind, found in (("controlplane", nodes.control_plane), ("worker", nodes.workers)):
-        console.report(f"discovered {kind} nodes [{' '.join(f'"{one}"' for one in found)}]")
+        report(f"discovered {kind} nodes [{' '.join(f'"{one}"' for one in found)}]")
     dry_run = flags.is_set("dry-run")
     options = UpgradeOptions(
         source=source,
@@ -80,9 +85,9 @@ async def _upgrade(session: Session, node: str, target: str, flags: Flags) -> No
             prune=not flags.is_set("manifests-no-prune"),
             recreate=flags.is_set("manifests-force"),
             timeout=flags.seconds("manifests-reconcile-timeout"),
-            report=console.report,
+            report=report,
         ),
-        report=console.report,
+        report=report,
     )
     await KubernetesUpgrade(options, session, client).run()
 

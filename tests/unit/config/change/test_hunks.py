@@ -61,6 +61,12 @@ def test_nothing_changed() -> None:
     assert list(find_hunks({}, {})) == []
 
 
+def test_parts_that_are_the_same_are_left_out() -> None:
+    before = {str(name): ["---", f"name: {name}"] for name in range(30)}
+    diff = list(find_hunks(before, {**before, "29": ["---", "name: other"]}))
+    assert diff[2:] == ["@@ -57,4 +57,4 @@", " ---", " name: 28", " ---", "-name: 29", "+name: other"]
+
+
 def test_a_change_in_each_of_many_parts_is_found_soon() -> None:
     before = {str(name): [f"field{at}: text" for at in range(800)] for name in range(100)}
     after = {name: [*lines[:400], "field: other", *lines[401:]] for name, lines in before.items()}

@@ -1,0 +1,210 @@
+"""``talosctl plan`` and ``talosctl apply --plan`` of two workers behind one port."""
+
+import json
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import pytest
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import Message
+from grpclib.const import Status
+from grpclib.exceptions import GRPCError
+from tests.unit.talosctl.fake import Client, FakeNode
+
+from talos.api.common.common_pb2 import NetIP
+from talos.api.cosi.resource_pb2 import Resource, Spec
+from talos.api.cosi.state_pb2 import GetRequest, GetResponse, ListRequest, ListResponse
+from talos.api.definitions.cluster_pb2 import MemberSpec
+from talos.api.definitions.enums_pb2 import RuntimeMachineStage
+from talos.api.machine import machine_pb2 as machine
+from talos.fleet import calls
+from talos.resource import kinds
+from talos.talosctl.cli.exit import Exit
+from talos.talosctl.plan.model import Subject, parse_plan
+
+ONE, TWO = "10.0.0.2", "10.0.0.3"
+CONFIG = "version: v1alpha1\nmachine:\n    type: worker\n    token: abcdef.0123456789abcdef\n"
+NEW = f"{CONFIG.replace('abcdef.', 'fedcba.')}    certSANs:\n        - api.example.org\n"
+APPLY = "/machine.MachineService/ApplyConfiguration"
+
+
+class Workers:
+    """Two nodes with a config each."""
+
+    def __init__(self, node: FakeNode) -> None:
+        self.configs = {ONE: CONFIG, TWO: CONFIG}
+        self.refused = ""
+        self.applied: list[str] = []
+        info = machine.Version(version=machine.VersionInfo(tag="v1.15.0", arch="amd64"))
+        node.on("/machine.MachineService/Version", Empty, machine.VersionResponse(messages=[info]))
+        node.on("/machine.MachineService/ServiceList", Empty, machine.ServiceListResponse())
+        node.on("/cosi.resource.State/List", ListRequest, self._list, stream=True)
+        node.on("/cosi.resource.State/Get", GetRequest, self._get)
+        node.on(APPLY, machine.ApplyConfigurationRequest, self._apply)
+
+    def _list(self, request: ListRequest, metadata: Mapping[str, str]) -> Sequence[Message]:
+        members = [
+            MemberSpec(hostname=f"w{name[-1]}", addresses=[NetIP(ip=IPv4Address(name).packed)])
+            for name in self.configs
+        ]
+        node = metadata.get("node", "")
+        specs: Mapping[str, Sequence[Message]] = {
+            kinds.MEMBER.type: members,
+            kinds.META_LOAD.type: [kinds.META_LOAD.spec(done=True)],
+            kinds.HOSTNAME_STATUS.type: [kinds.HOSTNAME_STATUS.spec(hostname=f"w{node[-1:]}")],
+            kinds.MACHINE_STATUS.type: [
+                kinds.MACHINE_STATUS.spec(stage=RuntimeMachineStage.MACHINE_STAGE_RUNNING)
+            ],
+        }
+        packed = (Spec(proto_spec=spec.SerializeToString()) for spec in specs.get(request.type, ()))
+        return [ListResponse(resource=Resource(spec=spec)) for spec in packed]
+
+    def _get(self, request: GetRequest, metadata: Mapping[str, str]) -> Message:
+        del request
+        text = json.dumps(self.configs[metadata["node"]]) + "\n"
+        return GetResponse(resource=Resource(spec=Spec(yaml_spec=text)))
+
+    def _apply(
+        self, request: machine.ApplyConfigurationRequest, metadata: Mapping[str, str]
+    ) -> Message | GRPCError:
+        node = metadata["node"]
+        if node == self.refused:
+            return GRPCError(Status.INVALID_ARGUMENT, "machine.type: no")
+        if not request.dry_run:
+            self.configs[node] = request.data.decode()
+            self.applied.append(node)
+        assert request.mode == request.AUTO
+        answer = machine.ApplyConfiguration(
+            mode=request.NO_REBOOT, mode_details="done", warnings=["old field"]
+        )
+        return machine.ApplyConfigurationResponse(messages=[answer])
+
+
+@pytest.fixture
+def workers(node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> Workers:
+    monkeypatch.setattr(calls, "POLL_INTERVAL", 0.02)
+    return Workers(node)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Another config for one of them, the one that it has for the other."""
+    path = tmp_path / "configs"
+    path.mkdir()
+    (path / "w2.yaml").write_text(NEW)
+    (path / "worker.yaml").write_text(CONFIG)
+    return path
+
+
+def make_plan(talosctl: Client, folder: Path) -> Path:
+    result = talosctl("plan", "--file", str(folder), "--output", "json")
+    assert result.code == Exit.CHANGES, result.err
+    path = folder.parent / "plan.json"
+    path.write_text(result.out)
+    return path
+
+
+def test_changes_are_shown_without_secrets(talosctl: Client, workers: Workers, folder: Path) -> None:
+    result = talosctl("plan", "--file", str(folder))
+    assert result.code == Exit.CHANGES, result.err
+    assert f"1. {ONE} (w2), worker: changes without a reboot\n   WARNING: old field\n" in result.out
+    assert "+        - api.example.org\n" in result.out
+    assert "0123456789" not in result.out
+    assert f"2. {TWO} (w3), worker: nothing\n" in result.out
+    assert result.out.endswith("1 of 2 nodes to change, without a reboot\n")
+    assert not workers.applied
+
+
+def test_a_plan_is_carried_out_once(talosctl: Client, workers: Workers, folder: Path) -> None:
+    path = make_plan(talosctl, folder)
+    assert "0123456789" not in path.read_text()
+    result = talosctl("apply", "--plan", str(path))
+    assert (result.code, workers.applied) == (Exit.DONE, [ONE]), result.err
+    assert f"{ONE}: done\n" in result.err
+    assert talosctl("plan", "--file", str(folder)).code == Exit.DONE
+    again = talosctl("apply", "--plan", str(path))
+    assert (again.code, workers.applied) == (Exit.REFUSED, [ONE])
+    assert f"{ONE} (w2) has another config since the plan was made; nothing has been changed" in again.err
+
+
+def test_a_node_or_a_file_that_changed_is_refused(talosctl: Client, workers: Workers, folder: Path) -> None:
+    path = make_plan(talosctl, folder)
+    workers.configs[TWO] += "debug: true\n"
+    result = talosctl("apply", "--plan", str(path))
+    assert result.code == Exit.REFUSED
+    assert f"{TWO} (w3) has another config" in result.err
+    workers.configs[TWO] = CONFIG
+    (folder / "w2.yaml").write_text(NEW + "debug: true\n")
+    result = talosctl("apply", "--plan", str(path))
+    assert result.code == Exit.REFUSED
+    assert "w2.yaml: it was changed since the plan was made" in result.err
+    assert not workers.applied
+
+
+def test_a_part_that_needs_a_reboot_is_named(talosctl: Client, workers: Workers, folder: Path) -> None:
+    (folder / "w2.yaml").write_text(f"{CONFIG}    features:\n        diskQuotaSupport: true\n")
+    result = talosctl("plan", "--file", str(folder))
+    assert "changes, in part at the next reboot\n" in result.out
+    assert "machine.features.diskQuotaSupport takes effect after a reboot\n" in result.out
+    assert result.out.endswith("1 of 2 nodes to change, for 1 with a reboot\n")
+
+
+def test_what_a_node_does_not_take_makes_no_plan(talosctl: Client, workers: Workers, folder: Path) -> None:
+    workers.refused = ONE
+    result = talosctl("plan", "--file", str(folder), "--output", "json")
+    assert (result.code, result.out) == (Exit.REFUSED, "")
+    assert f"error: {ONE}: machine.type: no" in result.err
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("w9.yaml", "no node has this name: w9.yaml"), ("", "has no config of these nodes")],
+)
+def test_files_that_belong_to_no_node(
+    talosctl: Client, workers: Workers, folder: Path, name: str, text: str
+) -> None:
+    if name:
+        (folder / name).write_text(CONFIG)
+    else:
+        for path in folder.iterdir():
+            path.unlink()
+    result = talosctl("plan", "--file", str(folder))
+    assert result.code == Exit.FAILED
+    assert text in result.err
+
+
+def test_a_release_for_those_that_do_not_run_it(talosctl: Client, workers: Workers) -> None:
+    argv = ("plan", "--image", "registry.test/installer:v1.15.1", "--parallel", "2")
+    result = talosctl(*argv)
+    assert result.code == Exit.CHANGES, result.err
+    assert f"1. {ONE} (w2), worker: changes and reboots\n   v1.15.0 -> v1.15.1\n" in result.out
+    result = talosctl(*argv, "-o", "json")
+    plan = parse_plan(result.out.encode(), "plan")
+    assert (plan.subject, plan.parallel, len(plan.changed)) == (Subject.RELEASE, 2, 2)
+    assert talosctl("plan", "--image", "registry.test/installer:v1.15.0").code == Exit.DONE
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{}", "format is no int"),
+        ("[1", "is no plan"),
+        ("[" * 100_000, "is no plan"),
+        ('{"format": 2}', "format 2 is not 1"),
+        ('{"format": 1, "subject": "moon"}', "'moon' is not a valid Subject"),
+    ],
+)
+def test_what_is_no_plan(talosctl: Client, tmp_path: Path, text: str, reason: str) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(text)
+    result = talosctl("apply", "--plan", str(path))
+    assert result.code == Exit.FAILED
+    assert reason in result.err
+    assert "Traceback" not in result.err
+
+
+def test_nothing_to_plan_is_a_mistake(talosctl: Client) -> None:
+    result = talosctl("plan")
+    assert "use --file FOLDER, --image RELEASE or --kubernetes VERSION" in result.err
+    assert talosctl("apply", "--plan", "x", "--mode", "try").code == Exit.USAGE
