@@ -20,6 +20,8 @@ from talos.system.errors import UserError
 
 type PrivateKey = ed25519.Ed25519PrivateKey | ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
+type PublicKey = ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey | rsa.RSAPublicKey
+
 
 class KeyType(enum.Enum):
     """The kinds of key that are generated."""
@@ -69,6 +71,17 @@ def public_key_to_pem(key: PrivateKey) -> bytes:
     return key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
+
+
+def parse_public_key(pem: bytes, *, where: str = "public key") -> PublicKey:
+    """A public key in PEM; UserError."""
+    try:
+        key = serialization.load_pem_public_key(pem)
+    except (ValueError, UnsupportedAlgorithm):
+        raise UserError("is no public key in PEM", where=where) from None
+    if isinstance(key, ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey | rsa.RSAPublicKey):
+        return key
+    raise UserError("is no ECDSA, Ed25519 or RSA key", where=where)
 
 
 def parse_key(pem: bytes, *, where: str = "key") -> PrivateKey:

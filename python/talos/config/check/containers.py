@@ -20,6 +20,8 @@ from talos.config.documents.cri.registry_tls import RegistryTLSConfig
 from talos.config.documents.extensions.extension_service import ExtensionServiceConfig
 from talos.config.documents.security.image_verification import ImageVerificationConfig, ImageVerificationRule
 from talos.config.values import ByteSize, Unstructured
+from talos.pki.keys import parse_public_key
+from talos.system.errors import UserError
 
 _NAME = re.compile(r"[a-z0-9-]{1,63}", re.ASCII)
 _IMAGE = re.compile(
@@ -241,8 +243,19 @@ def _check_rule(rule: ImageVerificationRule, at: Note) -> Iterator[Note]:
         yield from check_present(rule.keyless.issuer, at.below("keyless.issuer"))
         if not rule.keyless.subject and not rule.keyless.subject_regex:
             yield at.below("keyless").find("needs subject or subjectRegex")
+        hint = "publicKey, or deny to be sure that none of these images is pulled"
+        yield at.below("keyless").find("nodes verify by public keys only", hint=hint)
     if rule.public_key is not None:
-        yield from check_present(rule.public_key.certificate, at.below("publicKey.certificate"))
+        yield from _check_public_key(rule.public_key.certificate, at.below("publicKey.certificate"))
+
+
+def _check_public_key(pem: str | None, at: Note) -> Iterator[Note]:
+    yield from check_present(pem, at)
+    if pem:
+        try:
+            parse_public_key(pem.encode())
+        except UserError as error:
+            yield at.find(error.message, hint="what `cosign public-key --key KEY` prints")
 
 
 CHECKS: dict[str, Check] = {

@@ -17,7 +17,7 @@ UNREAD_KINDS = frozenset({
     "BGPInstanceConfig", "ContainerConfig",
     "ExistingVolumeConfig",
     "ExternalVolumeConfig", "FilesystemScrubConfig", "FilesystemTrimConfig", "HCloudVIPConfig",
-    "ImageCacheConfig", "ImageVerificationConfig", "KernelModuleConfig",
+    "ImageCacheConfig", "KernelModuleConfig",
     "LVMLogicalVolumeConfig",
     "LVMVolumeGroupConfig",
     "RAIDArrayConfig", "RawVolumeConfig",

@@ -31,6 +31,7 @@ from talos.machined.api import (
     service,
     system,
     upgrade,
+    verification,
     wipe,
 )
 from talos.machined.node.ports import Node
@@ -63,7 +64,7 @@ _GROUPS: Mapping[ServiceDescriptor, tuple[Group, ...]] = {
     machine_pb2.DESCRIPTOR.services_by_name["MachineService"]: _MACHINE,
     machine_storage_pb2.DESCRIPTOR.services_by_name["StorageService"]: (files.storage_handlers,),
     storage_pb2.DESCRIPTOR.services_by_name["StorageService"]: (disks.handlers, wipe.handlers),
-    image_pb2.DESCRIPTOR.services_by_name["ImageService"]: (images.handlers,),
+    image_pb2.DESCRIPTOR.services_by_name["ImageService"]: (images.handlers, verification.handlers),
     lifecycle_pb2.DESCRIPTOR.services_by_name["LifecycleService"]: (upgrade.lifecycle_handlers,),
     debug_pb2.DESCRIPTOR.services_by_name["DebugService"]: (debug.handlers,),
     lvm_pb2.DESCRIPTOR.services_by_name["LVMService"]: (),

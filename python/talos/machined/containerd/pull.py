@@ -15,12 +15,15 @@ from talos.api.containerd import images_pb2
 from talos.api.containerd.descriptor_pb2 import Descriptor
 from talos.api.definitions.cri_pb2 import RegistriesConfigSpec
 from talos.api.rpc import Code, RpcError
+from talos.config.active import load_config
 from talos.machined.containerd.client import Containerd
 from talos.machined.containerd.ingest import store_content
 from talos.machined.containerd.manifest import Manifest, find_form, parse_index, parse_manifest
 from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.registry.hosts import RegistryError, Sources
 from talos.machined.containerd.store import Image, measure_room, read_image, unpack
+from talos.machined.containerd.verify.rules import make_rules
+from talos.machined.containerd.verify.search import Verdict, judge, verify_image
 from talos.machined.node.resources import read_variables
 from talos.resource import ids
 from talos.resource.state import NotFoundError, State
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 PARALLEL = 3
 """Parts of one image that are fetched at a time."""
 CONTENT_LABEL = "containerd.io/gc.ref.content"
+VERIFIED_LABEL = "talos.dev/verified"
+"""On an image: how its signature was verified."""
 
 
 class Step(Enum):
@@ -70,7 +75,12 @@ async def read_sources(state: State) -> Sources:
     registries = RegistriesConfigSpec()
     with suppress(NotFoundError):
         registries = (await state.get(*ids.REGISTRY_CONFIG)).spec
-    return Sources(registries=registries, environment=await read_variables(state))
+    return Sources(
+        registries=registries,
+        environment=await read_variables(state),
+        # Of the config itself: no pull gets ahead of the controller that makes resources of them.
+        rules=make_rules(await load_config(state)),
+    )
 
 
 async def pull_image(
@@ -84,18 +94,20 @@ async def pull_image(
 ) -> Image:
     """Pull an image, whether or not there is one of this name; ``root`` is where containerd keeps content.
 
-    A release is not unpacked.
+    A release is not unpacked. Nothing is fetched of an image that the config's rules refuse.
 
     UserError: the reference, the sources or what they send is not right.
-    RpcError: containerd reports an error.
+    RpcError: containerd reports an error; PERMISSION_DENIED: the rules refuse the image.
     """
     # What HTTP needs is not loaded before a node is up.
     from talos.machined.containerd.registry.session import open_session
 
     reference = parse_reference(name)
+    judged = judge(sources.rules, reference)
     session = open_session(reference, sources)
     where = f"image {reference}"
     top = await session.fetch_manifest(reference.object)
+    verdict = judged if isinstance(judged, Verdict) else await verify_image(session, top, judged)
     inner = top
     if find_form(top.data, top.descriptor.media_type, where) == "index":
         wanted = await trio.to_thread.run_sync(parse_index, top.data, where)
@@ -115,7 +127,8 @@ async def pull_image(
             await unpack(leased, image)
         for layer in manifest.layers:
             report(_make_progress(layer, Step.EXTRACTED, layer.size))
-        await name_image(leased, image.name, top.descriptor)
+        labels = {VERIFIED_LABEL: verdict.message} if verdict.verified else {}
+        await name_image(leased, image.name, top.descriptor, labels)
     return image
 
 
@@ -184,9 +197,11 @@ def label_parts(manifest: Manifest) -> Mapping[str, str]:
     return {f"{CONTENT_LABEL}.config": manifest.config.digest, **layers}
 
 
-async def name_image(containerd: Containerd, name: str, target: Descriptor) -> None:
+async def name_image(
+    containerd: Containerd, name: str, target: Descriptor, labels: Mapping[str, str] | None = None
+) -> None:
     """Give an image its name, which another one may have had."""
-    image = images_pb2.Image(name=name, target=target)
+    image = images_pb2.Image(name=name, target=target, labels=labels)
     try:
         create = images_pb2.CreateImageRequest(image=image)
         await containerd.call("images.v1.Images/Create", create, images_pb2.CreateImageResponse)

@@ -80,6 +80,7 @@ from talos.machined.controllers.runtime.watchdog import (
     WatchdogTimerController,
 )
 from talos.machined.controllers.secrets.all import make_controllers as make_secrets_controllers
+from talos.machined.controllers.security.image_verification import ImageVerificationConfigController
 from talos.machined.node.etc_files import EtcFiles
 from talos.machined.node.etc_layer import EtcLayer
 from talos.machined.node.identity import Identity
@@ -200,6 +201,7 @@ def make_cri_controllers(context: ControllerContext) -> list[Controller]:
     platform, services = context.node.platform, context.node.services
     return [
         RegistriesConfigController(),
+        ImageVerificationConfigController(),
         ImageCacheConfigController(),
         RuntimeSpecConfigController(),
         CustomizationConfigController(),

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from talos.api.definitions.cri_pb2 import RegistriesConfigSpec, RegistryTLSConfig
 from talos.machined.containerd.reference import DEFAULT_REGISTRY
+from talos.machined.containerd.verify.rules import Rule
 from talos.system.errors import UserError
 
 DOCKER_HOST = "registry-1.docker.io"
@@ -31,10 +32,12 @@ class NoSuchImageError(UserError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """The registries of the config, and its environment variables, which may name proxies."""
+    """The registries of the config, its environment variables, which may name proxies, and its rules."""
 
     registries: RegistriesConfigSpec
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    rules: tuple[Rule, ...] = ()
+    """Which images must be signed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

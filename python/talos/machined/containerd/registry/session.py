@@ -90,6 +90,19 @@ class Session:
 
         return await self._try_endpoints(fetch, f"manifest {object}")
 
+    async def fetch_referrers(self, digest: str) -> bytes:
+        """The index of what refers to a manifest; what it names is fetched by its digest. UserError."""
+
+        async def fetch(endpoint: Endpoint) -> bytes:
+            with trio.fail_after(BASE_TIMEOUT):
+                opened = await self._open(endpoint, f"referrers/{digest}", {"Accept": INDEX_TYPES[0]})
+                try:
+                    return await self._in_thread(opened, partial(opened.response.read_all, MAX_MANIFEST))
+                finally:
+                    opened.response.close()
+
+        return await self._try_endpoints(fetch, f"referrers of {digest}")
+
     async def fetch_blob[T](
         self, blob: Descriptor, store: Callable[[AsyncGenerator[bytes]], Awaitable[T]]
     ) -> T:

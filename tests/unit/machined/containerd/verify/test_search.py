@@ -1,0 +1,160 @@
+"""Signed images: found in all three places that cosign puts signatures, by the rules of the config."""
+
+import hashlib
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from tests.harness.registry import Registry, encode, running_registry
+from tests.unit.machined.containerd.twin import MemoryContainerd
+from tests.unit.machined.containerd.verify.cosign import (
+    BUNDLE,
+    Image,
+    WithReferrers,
+    make_bundle,
+    make_claim,
+    make_image,
+    sign,
+)
+
+from talos.api.definitions.cri_pb2 import RegistriesConfigSpec, RegistryEndpointConfig, RegistryMirrorConfig
+from talos.api.rpc import Code, RpcError
+from talos.config.documents.security.image_verification import ImageKeylessVerifier
+from talos.machined.containerd.client import Containerd
+from talos.machined.containerd.pull import pull_image
+from talos.machined.containerd.reference import parse_reference
+from talos.machined.containerd.registry.hosts import Sources
+from talos.machined.containerd.verify.rules import Rule, find_rule
+from talos.pki.keys import KeyType, PrivateKey, make_key, public_key_to_pem
+
+NAME = "registry.example/team/app:1"
+KEY, OTHER = make_key(KeyType.P256), make_key(KeyType.P256)
+
+
+@pytest.fixture
+def image() -> Image:
+    return make_image()
+
+
+@contextmanager
+def serving(image: Image) -> Generator[Registry]:
+    with running_registry(image.store, WithReferrers) as registry:
+        yield registry
+
+
+def make_rule(key: PrivateKey = KEY, **changes: Any) -> Rule:
+    rule = Rule(number=0, pattern="registry.example/*", key=public_key_to_pem(key).decode())
+    return replace(rule, **changes)
+
+
+async def pull(registry: Registry, *rules: Rule) -> MemoryContainerd:
+    endpoint = RegistryEndpointConfig(endpoint_endpoint=f"http://127.0.0.1:{registry.port}")
+    mirror = RegistryMirrorConfig(mirror_endpoints=[endpoint], mirror_skip_fallback=True)
+    sources = Sources(registries=RegistriesConfigSpec(registry_mirrors={"*": mirror}), rules=rules)
+    twin = MemoryContainerd(unpack=lambda data: data)
+    await pull_image(Containerd(cast("Any", twin), "system"), NAME, sources, root="/")
+    return twin
+
+
+async def refused(registry: Registry, *rules: Rule) -> str:
+    with pytest.raises(RpcError) as caught:
+        await pull(registry, *rules)
+    assert caught.value.code is Code.PERMISSION_DENIED
+    return caught.value.message
+
+
+PLACES: Mapping[str, Callable[[Image, PrivateKey], None]] = {
+    "referrer": lambda image, key: image.add_referrer(make_bundle(key, image.digest)),
+    "tag": lambda image, key: image.add_bundle(make_bundle(key, image.digest)),
+    "legacy": lambda image, key: image.add_legacy(key, make_claim(image.digest)),
+}
+
+
+@pytest.mark.parametrize("kind", KeyType)
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_signed_image_is_pulled(image: Image, place: str, kind: KeyType) -> None:
+    key = make_key(kind)
+    PLACES[place](image, key)
+    with serving(image) as registry:
+        twin = await pull(registry, make_rule(key))
+        assert list(twin.images) == [NAME]
+        assert "not signed by the key" in await refused(registry, make_rule(OTHER))
+
+
+WRONG: Sequence[tuple[Callable[[Image], None], str]] = [
+    (lambda _: None, "it is not signed"),
+    (lambda image: image.add_bundle(make_bundle(KEY, f"sha256:{'0' * 64}")), "of another image"),
+    (lambda image: image.add_legacy(KEY, make_claim(f"sha256:{'0' * 64}")), "of another image"),
+    (lambda image: image.add_legacy(KEY, b"[]"), "it is no JSON object"),
+    (
+        lambda image: image.add_bundle(make_bundle(KEY, image.digest, predicate="https://x/sbom")),
+        "approve",
+    ),
+    (
+        lambda image: image.add_bundle(make_bundle(KEY, image.digest, kind="x+json;version=0.1")),
+        "not 0.3",
+    ),
+    (lambda image: image.add_bundle(encode({"mediaType": BUNDLE})), "without a signature"),
+    (lambda image: image.add_bundle(bytes(1024 * 1024 + 1)), "a signature of 1048577 bytes"),
+]
+
+
+@pytest.mark.parametrize(("add", "text"), WRONG)
+async def test_what_is_no_signature_of_it(image: Image, add: Callable[[Image], None], text: str) -> None:
+    add(image)
+    with serving(image) as registry:
+        message = await refused(registry, make_rule())
+    assert message.startswith("image verification failed: ")
+    assert text in message
+    assert "\n" not in message
+
+
+async def test_a_bundle_takes_precedence_over_an_older_signature(image: Image) -> None:
+    image.add_legacy(KEY, make_claim(image.digest))
+    image.add_bundle(make_bundle(OTHER, image.digest))
+    with serving(image) as registry:
+        assert "not signed by the key" in await refused(registry, make_rule())
+
+
+async def test_a_message_signature(image: Image) -> None:
+    signature = {"signature": sign(KEY, image.store.blobs[image.digest])}
+    image.add_bundle(encode({"mediaType": BUNDLE, "messageSignature": signature}))
+    with serving(image) as registry:
+        assert list((await pull(registry, make_rule())).images) == [NAME]
+
+
+async def test_rules_that_look_at_no_signature(image: Image) -> None:
+    with serving(image) as registry:
+        text = await refused(registry, make_rule(pattern="x/*"), make_rule(number=1, deny=True))
+        assert text == "verification denied by matched rule (0001)"
+        assert registry.requests == []
+        assert list((await pull(registry, make_rule(skip=True), make_rule(deny=True))).images) == [NAME]
+        assert list((await pull(registry, make_rule(pattern="other.example/*"))).images) == [NAME]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "matches"),
+    [
+        ("*", "nginx", True),
+        ("docker.io/*", "nginx", True),
+        ("index.docker.io/library/nginx", "nginx:1.2", True),
+        ("registry.example/*", "registry.example/a/b/c:1", True),
+        ("registry.example/*/c", "registry.example/a/b/c", True),
+        ("registry.example/a", "registry.example/a/b", False),
+        ("registry.example/a.c", "registry.example/abc", False),
+        ("registry.example/?", "registry.example/a", False),
+        ("ghcr.io/*", f"ghcr.io/a@sha256:{hashlib.sha256().hexdigest()}", True),
+    ],
+)
+def test_patterns(pattern: str, name: str, *, matches: bool) -> None:
+    rule = Rule(number=0, pattern=pattern)
+    assert (find_rule([rule], parse_reference(name)) is rule) is matches
+
+
+async def test_a_keyless_rule_of_an_earlier_version_lets_nothing_in(image: Image) -> None:
+    image.add_bundle(make_bundle(KEY, image.digest))
+    rule = replace(make_rule(), key="", keyless=ImageKeylessVerifier(issuer="https://a", subject="b"))
+    with serving(image) as registry:
+        assert "nodes verify by public keys only" in await refused(registry, rule)
