@@ -1,11 +1,16 @@
 """Several nodes: each through each, and one that is not there."""
 
+import json
 from pathlib import Path
+from subprocess import PIPE, Popen
+from typing import Any
+from urllib.request import urlopen
 
 from tests.harness.cluster import Cluster, check_services
 
 from talos.talosctl.cli.exit import Exit
 
+PAGE_TIMEOUT = 60.0  # seconds
 SYSCTL = """---
 apiVersion: v1alpha1
 kind: SysctlConfig
@@ -94,3 +99,25 @@ def test_a_plan_of_a_release_names_the_order(cluster: Cluster) -> None:
     assert shown.returncode == Exit.CHANGES, shown.stderr
     assert f"1. {nodes[2]} " in shown.stdout
     assert "1 of 1 nodes to change, for 1 with a reboot\n" in shown.stdout
+
+
+def test_the_fleet_page_shows_all_nodes_to_a_reader(cluster: Cluster, tmp_path: Path) -> None:
+    first, reader = cluster.addresses[0], tmp_path / "reader"
+    cluster.talosctl("-n", first, "config", "new", "--roles", "os:reader", str(reader))
+    argv = cluster.command("--talosconfig", str(reader), "-e", first, "dashboard", "--web")
+    found: dict[str, dict[str, Any]] = {}
+    with Popen(argv, env=cluster.environment, stderr=PIPE, text=True) as serving:
+        try:
+            assert serving.stderr
+            with urlopen(f"{serving.stderr.readline().strip()}events", timeout=PAGE_TIMEOUT) as events:
+                for line in events:
+                    if line.startswith(b"data: "):
+                        found |= {
+                            node["name"]: node for node in json.loads(line[6:])["nodes"] if node["version"]
+                        }
+                    if len(found) == len(cluster.nodes):
+                        break
+        finally:
+            serving.terminate()
+    assert {name: node["error"] for name, node in found.items()} == {node.name: "" for node in cluster.nodes}
+    assert [bool(found[node.name]["etcd"]) for node in cluster.nodes] == [True, True, False]

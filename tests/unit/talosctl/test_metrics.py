@@ -29,8 +29,9 @@ from talos.api.machine import machine_pb2 as machine
 from talos.api.machine.storage_pb2 import StorageServiceStatfsRequest, StorageServiceStatfsResponse
 from talos.talosctl.cli.flag import Flags
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.commands.metrics import MAX_REQUEST, start_server
+from talos.talosctl.commands.metrics import start_server
 from talos.talosctl.metrics.families import Sample, format_samples
+from talos.talosctl.output.http import MAX_REQUEST
 
 SERVICE = "/machine.MachineService/"
 NODE = "10.0.0.2"

@@ -14,7 +14,12 @@ MIN_INTERVAL = 0.5
 
 
 def run_dashboard(invocation: Invocation) -> int:
-    """Show nodes in the terminal until the reader leaves."""
+    """Show nodes in the terminal, or to a browser, until the reader leaves."""
+    if invocation.flags.is_set("web"):
+        # A terminal needs nothing of it.
+        from talos.talosctl.web.command import serve_page
+
+        return run_async(serve_page(invocation.flags))
     target = run_async(find_target(invocation.flags))
     nodes = need_nodes(target)
     interval = invocation.flags.seconds("update-interval")
@@ -44,6 +49,17 @@ COMMAND = Command(
             type=Type.DURATION,
             default="3s",
             help="time between two samples of the figures",
+        ),
+        Flag(
+            name="web",
+            type=Type.BOOL,
+            default="false",
+            help="serve a page for a browser on this machine instead, of all nodes unless some are named",
+        ),
+        Flag(
+            name="listen",
+            default="127.0.0.1:0",
+            help="with --web: the address, of the loopback interface; port 0 is a free one",
         ),
     ),
     run=run_dashboard,

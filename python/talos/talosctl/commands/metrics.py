@@ -13,13 +13,7 @@ from talos.talosctl.client.select import find_target
 from talos.talosctl.commands.image_cache import parse_address
 from talos.talosctl.metrics.collect import collect_node
 from talos.talosctl.metrics.families import CONTENT_TYPE, Sample, format_samples
-from talos.talosctl.output import console
-
-REQUEST_TIMEOUT = 10.0
-"""Seconds that a client of the server may be silent."""
-MAX_REQUEST = 8192
-"""Bytes of a request's head."""
-MAX_CONNECTIONS = 16
+from talos.talosctl.output import console, http
 
 
 def run_metrics(invocation: Invocation) -> int:
@@ -42,52 +36,19 @@ async def collect(flags: Flags) -> str:
 
 async def start_server(flags: Flags, host: str, port: int) -> asyncio.Server:
     """Answer ``GET /metrics``. The nodes are asked then and only then, for one client after another."""
-    turn, places = asyncio.Lock(), asyncio.Semaphore(MAX_CONNECTIONS)
+    turn = asyncio.Lock()
 
-    async def make_reply(path: str) -> tuple[HTTPStatus, str]:
-        if path.partition("?")[0] != "/metrics":
-            return HTTPStatus.NOT_FOUND, "the metrics are at /metrics\n"
+    async def answer(request: http.Request) -> http.Reply:
+        if request.path.partition("?")[0] != "/metrics":
+            return http.Reply(status=HTTPStatus.NOT_FOUND, body=b"the metrics are at /metrics\n")
         try:
             async with turn:
-                return HTTPStatus.OK, await collect(flags)
+                return http.Reply(type=CONTENT_TYPE, body=(await collect(flags)).encode())
         except UserError as error:
             console.note(f"error: {error}")
-            return HTTPStatus.SERVICE_UNAVAILABLE, f"{error}\n"
+            return http.Reply(status=HTTPStatus.SERVICE_UNAVAILABLE, body=f"{error}\n".encode())
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            async with asyncio.timeout(REQUEST_TIMEOUT):
-                request = await reader.readuntil(b"\r\n\r\n")
-            method, path = (*request.split(b" ", 2), b"", b"")[:2]
-            status, text = HTTPStatus.METHOD_NOT_ALLOWED, "only GET\n"
-            if method == b"GET":
-                status, text = await make_reply(path.decode("ascii", "replace"))
-            writer.write(format_reply(status, text))
-            async with asyncio.timeout(REQUEST_TIMEOUT):
-                await writer.drain()
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # a client that is silent, gone, or speaks something else
-        finally:
-            writer.close()
-
-    async def serve_if_free(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if places.locked():
-            writer.close()
-            return
-        async with places:
-            await serve(reader, writer)
-
-    return await asyncio.start_server(serve_if_free, host, port, limit=MAX_REQUEST)
-
-
-def format_reply(status: HTTPStatus, text: str) -> bytes:
-    """A whole reply of HTTP/1.1, after which the connection is closed."""
-    body = text.encode()
-    head = (
-        f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {CONTENT_TYPE}\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    )
-    return head.encode() + body
+    return await http.start_server(answer, host, port)
 
 
 async def _serve(flags: Flags) -> int:

@@ -130,7 +130,7 @@ def make_figures(before: Sample | None, now: Sample) -> Figures:
     """Figures of now; without an earlier sample the shares are those since the node's start, the rates 0."""
     seconds = now.at - before.at if before else 0.0
     earlier = before.system if before else SystemStat()
-    busy, user, system, waiting = _shares(earlier.cpu_total, now.system.cpu_total)
+    busy, user, system, waiting = make_shares(earlier.cpu_total, now.system.cpu_total)
     cores = [*earlier.cpu, *(CPUStat() for _ in range(len(now.system.cpu) - len(earlier.cpu)))]
     old = before.disks.total if before else DiskStat()
     disk = now.disks.total
@@ -140,7 +140,7 @@ def make_figures(before: Sample | None, now: Sample) -> Figures:
         user=user,
         system=system,
         waiting=waiting,
-        processors=[_shares(*pair)[0] for pair in zip(cores, now.system.cpu, strict=False)],
+        processors=[make_shares(*pair)[0] for pair in zip(cores, now.system.cpu, strict=False)],
         load=(now.load.load1, now.load.load5, now.load.load15),
         memory_total=info.memtotal * 1024,
         memory_used=max(info.memtotal - info.memavailable, 0) * 1024,
@@ -156,7 +156,7 @@ def make_figures(before: Sample | None, now: Sample) -> Figures:
     )
 
 
-def _shares(before: CPUStat, now: CPUStat) -> tuple[float, float, float, float]:
+def make_shares(before: CPUStat, now: CPUStat) -> tuple[float, float, float, float]:
     """Busy, user, system and waiting for disks, in percent. Guests' time is part of user's already."""
     user = now.user + now.nice - before.user - before.nice
     system = now.system + now.irq + now.soft_irq - before.system - before.irq - before.soft_irq

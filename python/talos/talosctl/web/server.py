@@ -1,0 +1,105 @@
+"""The fleet page's server: on the loopback interface, behind a secret path, for one host name.
+
+Another user of the machine does not know the path. A page of a stranger in the same browser may have its own
+name lead here, but sends that name.
+"""
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncGenerator, Collection, Mapping
+from http import HTTPStatus
+from ipaddress import ip_address
+from pathlib import Path
+
+from talos.system.errors import UserError
+from talos.talosctl.output.http import Reply, Request, start_server
+from talos.talosctl.web.fleet import FleetWatch
+
+MAX_READERS = 32
+"""Connections at a time; each open page has one."""
+MIN_DELAY = 0.5
+"""Seconds between two messages to a page."""
+KEEP_ALIVE = 15.0
+"""Seconds without a message after which an empty one shows that the connection lives."""
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_FOLDER = Path(__file__).parent
+_FILES: Mapping[str, tuple[str, str]] = {
+    "": ("page.html", "text/html; charset=utf-8"),
+    "page.css": ("page.css", "text/css; charset=utf-8"),
+    "page.js": ("page.js", "text/javascript; charset=utf-8"),
+}
+
+
+def check_loopback(host: str, flag: str) -> str:
+    """The address of the loopback interface that a host means; UserError for another one."""
+    address = "127.0.0.1" if host == "localhost" else host
+    try:
+        is_loopback = ip_address(address).is_loopback
+    except ValueError:
+        is_loopback = False
+    if not is_loopback:
+        hint = "use 127.0.0.1; from another machine: ssh -L"
+        raise UserError(f"{host} is no address of the loopback interface", where=flag, hint=hint)
+    return address
+
+
+class PageServer:
+    """Serves one fleet. ``token`` is the first part of every path."""
+
+    def __init__(self, fleet: FleetWatch) -> None:
+        self.token = secrets.token_urlsafe(24)
+        self._fleet = fleet
+        self._hosts: Collection[str] = ()
+        self._files = {name: (kind, (_FOLDER / file).read_bytes()) for name, (file, kind) in _FILES.items()}
+
+    async def start(self, host: str, port: int) -> tuple[asyncio.Server, str]:
+        """The server, and the page's address; UserError."""
+        try:
+            server = await start_server(self._answer, host, port, connections=MAX_READERS)
+        except OSError as error:
+            raise UserError(f"can't listen: {error.strerror}", where="--listen") from None
+        port = server.sockets[0].getsockname()[1]
+        shown = f"[{host}]" if ":" in host else host
+        self._hosts = (f"{shown}:{port}", f"localhost:{port}")
+        return server, f"http://{shown}:{port}/{self.token}/"
+
+    async def _answer(self, request: Request) -> Reply:
+        if request.headers.get("host", "").lower() not in self._hosts:
+            return _refuse(HTTPStatus.MISDIRECTED_REQUEST, "this server has another name")
+        token, _, name = request.path.removeprefix("/").partition("/")
+        if not secrets.compare_digest(token.encode(), self.token.encode()):
+            return _refuse(HTTPStatus.NOT_FOUND, "the address that talosctl printed is another one")
+        if name == "events":
+            return Reply(type="text/event-stream", headers=HEADERS, stream=self._follow())
+        if name not in self._files:
+            return _refuse(HTTPStatus.NOT_FOUND, "there is no such page")
+        kind, body = self._files[name]
+        return Reply(type=kind, headers=HEADERS, body=body)
+
+    async def _follow(self) -> AsyncGenerator[bytes]:
+        """Server-sent events: everything first, then what has changed."""
+        seen = 0
+        while True:
+            seen, document = self._fleet.since(seen)
+            yield f"data: {json.dumps(document, separators=(',', ':'))}\n\n".encode()
+            await asyncio.sleep(MIN_DELAY)
+            while True:
+                try:
+                    async with asyncio.timeout(KEEP_ALIVE):
+                        await self._fleet.wait(seen)
+                    break
+                except TimeoutError:
+                    yield b":\n\n"
+
+
+def _refuse(status: HTTPStatus, text: str) -> Reply:
+    return Reply(status=status, headers=HEADERS, body=f"{text}\n".encode())

@@ -1,0 +1,273 @@
+"""The fleet page: its server, what is sent as nodes change, and its files."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, override
+from urllib.parse import urlsplit
+
+import pytest
+from tests.harness.processor import at_most
+from tests.unit.talosctl.fake import Client
+
+from talos.system.errors import UserError
+from talos.talosctl.web import fleet, server
+from talos.talosctl.web.fleet import FleetWatch
+from talos.talosctl.web.look import Service, View
+from talos.talosctl.web.server import PageServer, check_loopback
+from talos.upgrade.state import IDLE, Upgrade, bless, revert, stage, start
+
+FOLDER = Path(server.__file__).parent
+STAGED = stage(IDLE, running="A", version="v1.15.1", previous_version="v1.15.0")
+TRIAL = start(STAGED, running="B", cause="")
+MAX_LINE = 1 << 24
+"""Bytes of a message of all nodes."""
+KUBELET = Service(name="kubelet", state="Running", is_healthy=True, message="")
+
+
+class Nodes:
+    """Nodes that are as a test sets them."""
+
+    def __init__(self, count: int) -> None:
+        self.views = {f"10.0.{at // 250}.{at % 250 + 1}": self.make(at) for at in range(count)}
+
+    @staticmethod
+    def make(at: int) -> View:
+        role = "controlplane" if at < 3 else "worker"
+        return View(
+            node=f"10.0.{at // 250}.{at % 250 + 1}",
+            name=f"{role}-{at}",
+            role=role,
+            version="v1.15.0",
+            stage="running",
+            is_ready=True,
+            services=[KUBELET, *(replace(KUBELET, name=f"service{number}") for number in range(12))],
+            etcd=("leader", "voter", "voter")[at] if at < 3 else "",
+            kubernetes="Ready",
+            busy=at % 100,
+            memory=40,
+        )
+
+    def set(self, node: str, **values: Any) -> None:
+        self.views[node] = replace(self.views[node], **values)
+
+    async def find(self) -> Sequence[str]:
+        return list(self.views)
+
+    async def look(self, node: str, before: View | None) -> View:
+        del before
+        return self.views[node]
+
+
+@dataclass
+class Page:
+    """A client of the page's server."""
+
+    port: int
+    path: str
+    writers: list[asyncio.StreamWriter] = field(default_factory=list[asyncio.StreamWriter])
+
+    async def open(self, path: str, *, method: str = "GET", host: str = "") -> asyncio.StreamReader:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=MAX_LINE)
+        self.writers.append(writer)
+        writer.write(f"{method} {path} HTTP/1.1\r\nHost: {host or f'127.0.0.1:{self.port}'}\r\n\r\n".encode())
+        return reader
+
+    async def get(self, path: str, *, method: str = "GET", host: str = "") -> tuple[int, str, str]:
+        reader = await self.open(path, method=method, host=host)
+        head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
+        return int(head.split()[1]), head, body
+
+    async def follow(self) -> AsyncIterator[dict[str, Any]]:
+        reader = await self.open(f"{self.path}events")
+        async for line in reader:
+            if line.startswith(b"data: "):
+                yield json.loads(line.removeprefix(b"data: "))
+
+
+@asynccontextmanager
+async def serving(nodes: Nodes) -> AsyncGenerator[Page]:
+    watch = FleetWatch(nodes.look, nodes.find, cluster="test")
+    listening, address = await PageServer(watch).start("127.0.0.1", 0)
+    running = asyncio.create_task(watch.run())
+    parts = urlsplit(address)
+    assert parts.port
+    page = Page(parts.port, parts.path)
+    try:
+        yield page
+    finally:
+        running.cancel()
+        listening.close()
+        for writer in page.writers:
+            writer.close()
+        listening.close_clients()
+        await asyncio.gather(*(writer.wait_closed() for writer in page.writers), return_exceptions=True)
+
+
+@pytest.fixture
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet, "MIN_INTERVAL", 0.02)
+    monkeypatch.setattr(fleet, "INTERVAL_PER_NODE", 0.0)
+    monkeypatch.setattr(server, "MIN_DELAY", 0.0)
+
+
+def test_who_does_not_know_the_path_or_comes_by_another_name_gets_nothing() -> None:
+    async def main() -> None:
+        async with serving(Nodes(1)) as page:
+            status, head, body = await page.get(page.path)
+            assert status == 200
+            assert "<h1" in body
+            for header in ("Content-Security-Policy: default-src 'none'", "Cache-Control: no-store"):
+                assert header in head
+            assert (await page.get(page.path, host=f"localhost:{page.port}"))[0] == 200
+            for host in ("evil.example", f"evil.example:{page.port}", "127.0.0.1", "127.0.0.1:1"):
+                assert (await page.get(page.path, host=host))[0] == 421
+            for path in ("/", "/events", "/page.js", "//", f"/{'a' * 32}/", page.path + "../look.py"):
+                status, _, body = await page.get(path)
+                assert status == 404
+                assert page.path.strip("/") not in body
+            assert (await page.get(page.path, method="POST"))[0] == 405
+
+    asyncio.run(main())
+
+
+@pytest.mark.usefixtures("fast")
+def test_events_of_a_node_that_dies_and_an_upgrade_that_reverts() -> None:
+    steps: list[tuple[dict[str, Any], str]] = [
+        ({"error": "no answer within 10 s"}, "does not answer: no answer within 10 s"),
+        ({"error": ""}, "answers"),
+        ({"upgrade": STAGED}, "v1.15.1 is in slot B and boots next"),
+        ({"upgrade": TRIAL, "version": "v1.15.1"}, "v1.15.1 is on trial in slot B"),
+        ({"upgrade": revert(TRIAL, "no network"), "version": "v1.15.0"}, "v1.15.1 was reverted: no network"),
+        ({"upgrade": bless(TRIAL), "version": "v1.15.1"}, "v1.15.1 passed its self-check"),
+        (
+            {"services": [replace(KUBELET, is_healthy=False, message="refused")]},
+            "service kubelet: refused",
+        ),
+        ({"kubernetes": "not Ready"}, "Kubernetes finds it not Ready"),
+        ({"alarms": ["NOSPACE"]}, "etcd: NOSPACE"),
+    ]
+
+    async def main() -> None:
+        nodes = Nodes(2)
+        async with serving(nodes) as page, asyncio.timeout(20):
+            messages = page.follow()
+            message = await anext(messages)
+            while not all(node["version"] for node in message["nodes"]):
+                message = await anext(messages)
+            for values, text in steps:
+                nodes.set("10.0.0.2", **values)
+                while text not in [event["text"] for event in message["events"]]:
+                    message = await anext(messages)
+                assert all(event["node"] == "controlplane-1" for event in message["events"])
+            # A page that is opened later gets everything at once.
+            late = await anext(page.follow())
+            assert late["all"] is True
+            assert [node["name"] for node in late["nodes"]] == ["controlplane-0", "controlplane-1"]
+            assert {text for _, text in steps} <= {event["text"] for event in late["events"]}
+
+    asyncio.run(main())
+
+
+def test_five_hundred_nodes_are_one_message_soon() -> None:
+    async def main() -> None:
+        nodes = Nodes(500)
+        async with serving(nodes) as page, asyncio.timeout(30):
+            seen: set[str] = set()
+            async for message in page.follow():
+                seen |= {node["node"] for node in message["nodes"] if node["version"]}
+                if len(seen) == 500:
+                    break
+            with at_most(0.5):
+                late = await anext(page.follow())
+            assert (late["total"], len(late["nodes"])) == (500, 500)
+            assert len(json.dumps(late)) < 1_000_000
+
+    asyncio.run(main())
+
+
+def test_a_view_has_the_slot_that_runs() -> None:
+    view = Nodes.make(0)
+    slots: dict[Upgrade, str] = {IDLE: "", STAGED: "", TRIAL: "B", bless(TRIAL): "B", revert(TRIAL, ""): "A"}
+    for upgrade, slot in slots.items():
+        assert replace(view, upgrade=upgrade).document()["slot"] == slot
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.1", "example.org", "::"])
+def test_only_the_loopback_interface(host: str) -> None:
+    with pytest.raises(UserError, match="no address of the loopback interface"):
+        check_loopback(host, "--listen")
+    assert check_loopback("localhost", "--listen") == "127.0.0.1"
+
+
+def test_mistakes_on_the_command_line(talosctl: Client) -> None:
+    result = talosctl("dashboard", "--web", "--listen", "0.0.0.0:80")
+    assert "0.0.0.0 is no address of the loopback interface" in result.err
+    assert talosctl("dashboard", "--web", "--insecure", "-n", "10.0.0.2").code == 1
+
+
+class Markup(HTMLParser):
+    """The elements of the page with their attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str]]] = []
+        self.feed((FOLDER / "page.html").read_text(encoding="utf-8"))
+
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, {name: value or "" for name, value in attrs}))
+
+
+def test_the_page_needs_nothing_from_elsewhere_and_names_what_is_there() -> None:
+    elements = Markup().found
+    ids = [values["id"] for _, values in elements if "id" in values]
+    assert len(ids) == len(set(ids))
+    for tag, values in elements:
+        assert "style" not in values
+        assert not any(name.startswith("on") for name in values)
+        for name in ("src", "href"):
+            assert "//" not in values.get(name, "")
+        for name in ("aria-labelledby", "for"):
+            assert not values.get(name) or values[name] in ids, f"{tag} {name}"
+    code = (FOLDER / "page.js").read_text(encoding="utf-8")
+    assert set(re.findall(r'find\("(\w+)"\)', code)) <= set(ids)
+    assert "innerHTML" not in code
+    assert "url(" not in (FOLDER / "page.css").read_text(encoding="utf-8")
+
+
+def read_colours() -> Sequence[dict[str, str]]:
+    """The colours by their names, bright and dark."""
+    text = (FOLDER / "page.css").read_text(encoding="utf-8")
+    return [
+        dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block))
+        for block in re.findall(r":root \{(.*?)\}", text, re.DOTALL)
+    ]
+
+
+def get_luminance(colour: str) -> float:
+    """WCAG 2.2's relative luminance."""
+    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("theme", [0, 1])
+@pytest.mark.parametrize(
+    ("text", "back"),
+    [
+        *((text, back) for text in ("text", "muted", "accent") for back in ("back", "panel")),
+        *((kind, f"{kind}-back") for kind in ("good", "bad", "note")),
+    ],
+)
+def test_texts_have_the_contrast_of_wcag_aa(theme: int, text: str, back: str) -> None:
+    colours = read_colours()[theme]
+    high, low = sorted((get_luminance(colours[text]), get_luminance(colours[back])), reverse=True)
+    assert (high + 0.05) / (low + 0.05) >= 4.5
