@@ -71,8 +71,8 @@ def test_a_plan_of_configs_changes_what_it_says_and_nothing_later(cluster: Clust
     configs, plan = tmp_path / "configs", tmp_path / "plan.json"
     configs.mkdir()
     for node in cluster.nodes:
-        (spec,) = (one["spec"] for one in cluster.resource("-n", str(node.address), "mc", "v1alpha1"))
-        (configs / f"{node.name}.yaml").write_text(str(spec))
+        argv = ("-n", str(node.address), "get", "machineconfig", "v1alpha1", "-o", "jsonpath={.spec}")
+        (configs / f"{node.name}.yaml").write_text(cluster.talosctl(*argv).stdout)
     worker = cluster.nodes[2]
     file, argv = configs / f"{worker.name}.yaml", ("plan", "--file", str(configs))
     before = file.read_text()
