@@ -42,6 +42,7 @@ from talos.machined.controllers.network.config import (
     NodeAddressSortAlgorithmController,
 )
 from talos.machined.controllers.network.etc_file import NetworkEtcFileController
+from talos.machined.controllers.network.platform_config import PlatformNetworkController
 from talos.machined.controllers.perf.stats import StatsController
 from talos.machined.controllers.runtime.boot_confirmation import BootConfirmationController
 from talos.machined.controllers.runtime.environment import EnvironmentController
@@ -89,6 +90,7 @@ from talos.machined.node.meta_store import MetaStore
 from talos.machined.node.ports import Node, RebootMode, ServiceState
 from talos.machined.node.stage import MachineStage
 from talos.machined.node.sysctls import KernelParams
+from talos.machined.platform.platform import METAL
 from talos.resource.controller.controller import Controller
 from talos.rpc.bridge import Bridge
 from talos.system.logging import Log
@@ -127,6 +129,7 @@ def make_controllers(context: ControllerContext) -> list[Controller]:
         *make_volume_controllers(context),
         MachineStatusController(context.stage, context.node.events.publish),
         AddressEventController(context.node.events.publish),
+        *([PlatformNetworkController(context.log)] if context.node.platform.name == METAL else []),
         HostDNSConfigController(),
         NodeAddressSortAlgorithmController(),
         AddressFilterController(),

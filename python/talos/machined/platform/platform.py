@@ -13,6 +13,8 @@ from talos.system.proc.cmdline import Cmdline, parse_cmdline
 from talos.upgrade.slots.folder import SlotFolder
 
 CMDLINE = "/proc/cmdline"
+METAL = "metal"
+"""The platform of a machine that no cloud looks after."""
 _NEED_DISKS = frozenset(
     {
         "machine.MachineService/MetaWrite",
@@ -98,7 +100,7 @@ class MetalPlatform:
     """A machine, virtual or not. Its config comes from disk or over the network."""
 
     arguments: Cmdline
-    name: str = "metal"
+    name: str = METAL
     has_kernel: bool = True
     has_disks: bool = True
     slots: None = None
@@ -106,7 +108,7 @@ class MetalPlatform:
     @property
     def mode(self) -> str:
         """``metal``, or ``cloud`` on any other platform than metal itself."""
-        return "metal" if self.name == "metal" else "cloud"
+        return METAL if self.name == METAL else "cloud"
 
     @property
     def cmdline(self) -> str:
@@ -136,4 +138,4 @@ def detect_platform(files: Files, handover: Path = HANDOVER) -> PlatformPort:
     if files.exists(replacement):
         return ContainerPlatform(arguments=parse_cmdline(files.read(replacement)), handover=handover)
     arguments = parse_cmdline(files.read(CMDLINE))
-    return MetalPlatform(arguments=arguments, name=arguments.first("talos.platform") or "metal")
+    return MetalPlatform(arguments=arguments, name=arguments.first("talos.platform") or METAL)

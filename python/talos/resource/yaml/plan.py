@@ -20,7 +20,7 @@ from talos.resource.yaml.values import (
 
 _NETWORK = "talos.resource.definitions.network."
 
-_FLAGS = {
+FLAGS = {
     _NETWORK + "AddressSpecSpec.flags": ENUMS + "NethelpersAddressFlag",
     _NETWORK + "AddressStatusSpec.flags": ENUMS + "NethelpersAddressFlag",
     _NETWORK + "RouteNextHop.flags": ENUMS + "NethelpersRouteFlag",
@@ -63,7 +63,7 @@ _NUMBERS = frozenset({
     "talos.resource.definitions.secrets.EncryptionSaltSpec.disk_salt",
 })  # fmt: skip
 """Bytes that are a list of numbers, as Go's encoder has those without a form of their own."""
-_HARDWARE_ADDRESSES = frozenset(
+HARDWARE_ADDRESSES = frozenset(
     {
         _NETWORK + "HardwareAddrSpec.hardware_addr",
         _NETWORK + "LinkSpecSpec.hardware_address",
@@ -72,6 +72,7 @@ _HARDWARE_ADDRESSES = frozenset(
         _NETWORK + "LinkStatusSpec.permanent_addr",
     }
 )
+"""Bytes that are written in hexadecimal with colons."""
 
 _META = "cosi.resource.meta."
 _OMIT_EMPTY = frozenset({"omitempty"})
@@ -124,9 +125,14 @@ def _plan(descriptor: Descriptor) -> tuple[FieldPlan, ...]:
     return tuple(_plan_field(field) for field in descriptor.fields)
 
 
-def _plan_field(field: FieldDescriptor) -> FieldPlan:
+def find_key(field: FieldDescriptor) -> tuple[str, frozenset[str]]:
+    """A field's key and its options; an empty key merges the field's own keys into the parent's."""
     owner: Descriptor = field.containing_type  # pyright: ignore[reportAssignmentType] - a field has one
-    key, options = _keys().get((owner.full_name, field.name)) or (field.json_name, frozenset[str]())
+    return _keys().get((owner.full_name, field.name)) or (field.json_name, frozenset[str]())
+
+
+def _plan_field(field: FieldDescriptor) -> FieldPlan:
+    key, options = find_key(field)
     is_message = field.message_type is not None and not field.is_repeated
     return FieldPlan(
         name=field.name,
@@ -162,12 +168,12 @@ def _single_converter(field: FieldDescriptor) -> Convert:
         return _enum_converter(field.enum_type)
     if field.full_name == _NETWORK + "LinkStatusSpec.flags":
         return functools.partial(_flags_to_text, _LINK_FLAGS)
-    if field.full_name in _FLAGS:
-        return functools.partial(_flags_to_text, enum_texts(_FLAGS[field.full_name]))
+    if field.full_name in FLAGS:
+        return functools.partial(_flags_to_text, enum_texts(FLAGS[field.full_name]))
     if field.full_name in _NUMBERS:
         return list[Value]
     if field.type == FieldDescriptor.TYPE_BYTES:
-        return hardware_address_to_text if field.full_name in _HARDWARE_ADDRESSES else bytes_to_text
+        return hardware_address_to_text if field.full_name in HARDWARE_ADDRESSES else bytes_to_text
     return _itself
 
 
