@@ -104,6 +104,21 @@ async def test_the_link_its_routes_and_chains_come_and_go() -> None:
         assert await node.state.list(kinds.KUBE_SPAN_PEER_STATUS) == []
 
 
+async def test_while_it_is_off_it_waits_for_nothing_but_a_config() -> None:
+    state = MemoryState()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(run_controllers, state, [KubeSpanManagerController(MemoryLinks([]))])
+        await put(state, *ids.KUBE_SPAN_CONFIG, ConfigSpec(mtu=1420), owner="test")
+        await put(state, *ids.KUBE_SPAN_IDENTITY, identity(), owner="test")
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        # There is the limit of the test, which is longer.
+        assert trio.lowlevel.current_statistics().seconds_to_next_deadline > INTERVAL
+        await put(state, *ids.KUBE_SPAN_CONFIG, config(), owner="test")
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert trio.lowlevel.current_statistics().seconds_to_next_deadline <= INTERVAL
+        nursery.cancel_scope.cancel()
+
+
 async def test_endpoints_take_turns_in_the_kernel(autojump_clock: MockClock) -> None:
     del autojump_clock
     state, links, spec = MemoryState(), MemoryLinks([]), peer()
