@@ -127,6 +127,15 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
         yield kubernetes
 
 
+def test_a_plan_of_a_release_has_the_pods_that_move(kubernetes: Kubernetes) -> None:
+    argv = ("pods", "-n", "kube-system", "-l", "k8s-app=kube-dns")
+    before = {pod["metadata"]["uid"] for pod in kubernetes.get(*argv)}
+    result = kubernetes.cluster.talosctl("plan", "--image", "installer:v1.15.1", check=False)
+    assert result.returncode == Exit.CHANGES, result.stderr
+    assert result.stdout.count("kube-system/coredns-") == len(before)
+    assert {pod["metadata"]["uid"] for pod in kubernetes.get(*argv)} == before
+
+
 def test_a_plan_has_the_images_of_each_node(kubernetes: Kubernetes) -> None:
     cluster = kubernetes.cluster
     result = cluster.talosctl("plan", "--kubernetes", VERSION)

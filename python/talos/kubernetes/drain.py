@@ -68,6 +68,14 @@ async def drain(
         await sleep(pause)
 
 
+async def find_movable(client: KubernetesClient, node: str) -> Mapping[str, str]:
+    """The pods that a drain would evict, each with why it would stay; none is evicted. KubernetesError."""
+    return {
+        describe(pod): await _evict(client, pod, is_dry_run=True)
+        for pod in await list_evictable(client, node)
+    }
+
+
 async def list_evictable(client: KubernetesClient, node: str) -> Sequence[Pod]:
     """The pods that have to leave a node before it goes down."""
     pods = await client.list_all(f"/api/v1/pods?fieldSelector=spec.nodeName%3D{quote(node)}")
@@ -91,17 +99,19 @@ def describe(pod: Pod) -> str:
     return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
 
 
-async def _evict(client: KubernetesClient, pod: Pod) -> str:
+async def _evict(client: KubernetesClient, pod: Pod, *, is_dry_run: bool = False) -> str:
     """Why the pod is not evicted; empty when it is, or is gone."""
+    dry_run = {"dryRun": ["All"]} if is_dry_run else {}
     metadata = pod["metadata"]
     eviction = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
         # No gracePeriodSeconds: each pod has its own time to end.
-        "deleteOptions": {"preconditions": {"uid": metadata["uid"]}},
+        "deleteOptions": {"preconditions": {"uid": metadata["uid"]}, **dry_run},
     }
     path = f"/api/v1/namespaces/{quote(metadata['namespace'])}/pods/{quote(metadata['name'])}/eviction"
+    path += "?dryRun=All" if is_dry_run else ""
     try:
         await client.call("POST", path, eviction)
     except KubernetesError as error:

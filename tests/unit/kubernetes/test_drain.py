@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from talos.kubernetes.client import JSON, MAX_REPLY, PAGE_LIMIT, KubernetesClient, KubernetesError, Reply
-from talos.kubernetes.drain import drain, is_evictable
+from talos.kubernetes.drain import drain, find_movable, is_evictable
 
 REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 
@@ -51,6 +51,7 @@ class Api(KubernetesClient):
             return {"items": list(self.pods.values())}
         assert body is not None
         name = body["metadata"]["name"]
+        path, _, query = path.partition("?")
         assert path == f"/api/v1/namespaces/default/pods/{name}/eviction"
         assert body["deleteOptions"]["preconditions"] == {"uid": f"uid-{name}"}
         self.asked.append(name)
@@ -58,7 +59,10 @@ class Api(KubernetesClient):
             raise KubernetesError(HTTPStatus.TOO_MANY_REQUESTS, REFUSED)
         if name not in self.pods:
             raise KubernetesError(HTTPStatus.NOT_FOUND, "not found")
-        self._ends[name] = now + self.seconds
+        is_dry_run = query == "dryRun=All"
+        assert body["deleteOptions"].get("dryRun") == (["All"] if is_dry_run else None)
+        if not is_dry_run:
+            self._ends[name] = now + self.seconds
         return {}
 
 
@@ -124,3 +128,15 @@ async def test_a_pod_that_is_gone_or_ending_is_not_evicted(autojump_clock: trio.
     left, _ = await run(api, 10)
     assert api.asked == []
     assert left == ["default/ending: not ended yet"]
+
+
+async def test_what_would_move_is_asked_and_nothing_is_evicted(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    del autojump_clock
+    api = Api(make_pod("web"), make_pod("db", "StatefulSet"), make_pod("log", "DaemonSet"))
+    api.refused["db"] = 10.0
+    assert await find_movable(api, "one") == {"default/web": "", "default/db": REFUSED}
+    await trio.sleep(60)
+    assert await find_movable(api, "one") == {"default/web": "", "default/db": ""}
+    assert set(api.pods) == {"web", "db", "log"}

@@ -179,6 +179,7 @@ def test_a_release_for_those_that_do_not_run_it(talosctl: Client, workers: Worke
     result = talosctl(*argv)
     assert result.code == Exit.CHANGES, result.err
     assert f"1. {ONE} (w2), worker: changes and reboots\n   v1.15.0 -> v1.15.1\n" in result.out
+    assert "WARNING: which pods move is not known: " in result.err
     result = talosctl(*argv, "-o", "json")
     plan = parse_plan(result.out.encode(), "plan")
     assert (plan.subject, plan.parallel, len(plan.changed)) == (Subject.RELEASE, 2, 2)

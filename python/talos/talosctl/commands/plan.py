@@ -27,6 +27,7 @@ from talos.talosctl.output import console
 from talos.talosctl.output.plan import format_plan
 from talos.talosctl.plan.configs import choose_files, get_role, plan_config
 from talos.talosctl.plan.model import ClusterPlan, NodePlan, Reboot, Subject
+from talos.talosctl.plan.pods import find_pods
 from talos.talosctl.plan.state import VERSION
 from talos.upgrade.release.manifest import find_version
 
@@ -100,6 +101,8 @@ async def _plan_release(flags: Flags, session: Session, nodes: Sequence[str]) ->
     plan = await make_plan(SessionCalls(session), nodes, version=version)
     if unavailable:
         parse_unavailable(unavailable, len(plan.workers))
+    changed = [look.node for look in plan.nodes if look.version != version]
+    pods = await find_pods(session, changed)
     return ClusterPlan(
         subject=Subject.RELEASE,
         version=version,
@@ -112,9 +115,11 @@ async def _plan_release(flags: Flags, session: Session, nodes: Sequence[str]) ->
                 hostname=look.hostname,
                 role=get_role(look),
                 before={VERSION: look.version},
-                is_changed=look.version != version,
-                reboot=Reboot.NONE if look.version == version else Reboot.INCLUDED,
-                changes=[] if look.version == version else [f"{look.version} -> {version or image}"],
+                is_changed=look.node in changed,
+                reboot=Reboot.INCLUDED if look.node in changed else Reboot.NONE,
+                changes=[f"{look.version} -> {version or image}"] if look.node in changed else [],
+                pods=list(pods.get(look.node, {})),
+                warnings=[f"{pod} stays: {why}" for pod, why in pods.get(look.node, {}).items() if why],
                 problems=list(plan.problems.get(look.node, {}).values()),
             )
             for look in plan.nodes

@@ -30,6 +30,8 @@ def _format_node(number: int, node: NodePlan) -> Iterator[str]:
     if not node.is_changed:
         return
     yield from (f"   {change}" for change in node.changes)
+    if node.pods:
+        yield f"   pods that move: {', '.join(node.pods)}"
     yield from (f"   WARNING: {warning}" for warning in node.warnings)
     yield from (f"   WARNING: not healthy before: {problem}" for problem in node.problems)
     yield from (f"   {line}" for line in node.diff.splitlines())

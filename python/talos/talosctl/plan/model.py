@@ -45,6 +45,8 @@ class NodePlan:
     changes: Sequence[str] = ()
     diff: str = ""
     warnings: Sequence[str] = ()
+    pods: Sequence[str] = ()
+    """Those that move elsewhere before the node reboots."""
     problems: Sequence[str] = ()
     """What is the matter with the node before."""
     file: str = ""
@@ -96,6 +98,7 @@ class ClusterPlan:
                     "changes": list(node.changes),
                     "diff": node.diff,
                     "warnings": list(node.warnings),
+                    "pods": list(node.pods),
                     "problems": list(node.problems),
                     "file": node.file,
                     "digest": node.digest,
@@ -139,6 +142,7 @@ def _parse_node(row: "_Reader") -> NodePlan:
         changes=row.texts("changes"),
         diff=row.text("diff"),
         warnings=row.texts("warnings"),
+        pods=row.texts("pods"),
         problems=row.texts("problems"),
         file=row.text("file"),
         digest=row.text("digest"),
