@@ -24,6 +24,7 @@ from talos.kubed.controllers.extra_manifests import (
     ExtraManifestController,
     ExtraManifestsConfigController,
 )
+from talos.kubed.controllers.kubelet_request import KubeletRequestController, probe_kubelet
 from talos.kubed.controllers.manifest_apply import ManifestApplyController
 from talos.kubed.controllers.manifests import BootstrapConfigController, ManifestController
 from talos.kubed.controllers.node import NodeIPConfigController, NodeIPController, NodeMarksController
@@ -83,6 +84,7 @@ def make_controllers(
         NodeApplyController(access, log),
         StaticPodStatusController(access.kubelet, log),
         ServingCertificatesController(log),
+        KubeletRequestController(access, probe_kubelet),
     ]
 
 
