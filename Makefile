@@ -45,7 +45,7 @@ VM_TESTS := $(filter-out $(SLOW_VM_TESTS),$(basename $(notdir $(wildcard nixos-t
 .DEFAULT_GOAL := help
 .PHONY: vm-tests vm-test run-vm vm-inputs netboot-tests
 .PHONY: images-previous kubernetes-upgrade-tests
-.PHONY: cves dist hashes reach extended help release upgrade-controller peers grants references tools fetch locks mirror build images all-images kubernetes-tests size kernel assets kernel-hardening api cluster machines destroy test check lint types conformance unit coverage root-unit node cluster-tests soak bench reproducible clean
+.PHONY: cves dist hashes reach extended help release upgrade-controller peers grants references tools fetch locks mirror build images all-images kubernetes-tests size kernel assets kernel-hardening api cluster machines destroy test check lint types protocols conformance unit coverage root-unit node cluster-tests soak bench reproducible clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 28
@@ -192,9 +192,9 @@ lint: fetch ## ruff, its formatter, the import floors, the table of grants, the 
 types: fetch ## basedpyright in strict mode
 	nix build $(CHECK).types --no-link --print-build-logs
 
-conformance: tools ## Outside suites of HTTP/2 and gRPC against the daemons' code; docs/conformance.md
+protocols: tools ## Outside suites of HTTP/2 and gRPC against the daemons' code; docs/conformance.md
 	@$(PYTHON) pkgs/fetch fetch judges
-	nix build $(CHECK).conformance --no-link --print-build-logs
+	nix build $(CHECK).protocols --no-link --print-build-logs
 
 unit: fetch ## Unit tests, without root
 	@nix build $(CHECK).unit-1 $(CHECK).unit-2 $(CHECK).unit-docs --no-link --print-build-logs
@@ -214,6 +214,22 @@ cluster-tests: build images extended api devenv peers ## Tests on several nodes,
 
 kubernetes-tests: build all-images upgrade-controller api devenv ## Tests on a cluster with Kubernetes, as root
 	$(PYTEST) -m "not soak" tests/kubernetes
+
+# The suite is compiled first, a quarter of an hour on two processors, once; hence no part of `make test`.
+.PHONY: conformance-inputs conformance-selection
+conformance-inputs: tools
+	@$(PYTHON) pkgs/fetch fetch etcd kubernetes kubernetes-tests
+	@mkdir -p build
+	nix build .#images-e2e --print-build-logs --out-link build/images-e2e
+	nix build .#kubernetes-e2e.e2e --print-build-logs --out-link build/conformance-suite
+	nix build .#kubernetes-e2e.ginkgo --out-link build/conformance-runner
+
+# FOCUS is an expression that the names of specs match, PROCESSES how many of them run at once.
+conformance: build all-images conformance-inputs api devenv ## The conformance suite of Kubernetes on a cluster, as root; FOCUS=sig-network a part; docs/conformance.md
+	$(if $(FOCUS),FOCUS='$(FOCUS)') $(if $(PROCESSES),PROCESSES=$(PROCESSES)) $(PYTEST) -s tests/conformance/test_suite.py
+
+conformance-selection: build all-images conformance-inputs api devenv ## Its quickest specs of each part, as root, in a few minutes
+	$(PYTEST) -s tests/conformance/test_selection.py
 
 # A quarter of an hour on two processors for what it is upgraded from, once.
 kubernetes-upgrade-tests: build all-images images-previous api devenv ## Upgrade Kubernetes from the minor version before, as root
@@ -241,11 +257,12 @@ run-vm: build vm-inputs $(KEY) ## Boot a machine from the ISO; its disk stays in
 	@nix run .\#run-vm $(IMPURE) -- --folder build/vm $(VM)
 
 SOAK := 180
-soak: build images all-images images-previous upgrade-controller api devenv soak-vm ## Fuzz every parser for SOAK seconds (180), break five nodes for ten times as long, cut 200 upgrades
+soak: build images all-images images-previous conformance-inputs upgrade-controller api devenv soak-vm ## Fuzz every parser for SOAK seconds (180), break five nodes for ten times as long, cut 200 upgrades, run the conformance suite
 	FUZZ_SECONDS=$(SOAK) $(PYTEST) tests/unit/fuzz
 	$(PYTEST) -m soak --ignore tests/kubernetes/redundant tests/kubernetes tests/netboot
 	FAULT_NODES=5 FAULT_SECONDS=$$(( 10 * $(SOAK) )) $(PYTEST) -s tests/cluster/faults
 	HEALING_NODES=all HEALING_WORKERS=2 $(PYTEST) -s tests/kubernetes/redundant
+	$(PYTEST) -s tests/conformance/test_suite.py
 
 # Each of the machines that are booted takes a minute on emulated processors.
 .PHONY: soak-vm

@@ -79,12 +79,13 @@ rec {
     images = images.cluster;
     images-all = images.all;
     debug-image = images.debug;
+    images-e2e = images.e2e;
     upgrade-controller-image = images.controller;
     talosctl-image = images.client;
     talosctl-man-pages = man-pages;
     images-previous = images.previous;
     kubectl = go.kubernetes.kubectl;
-    inherit (go) cni containerd coredns etcd flannel grpc-interop h2spec kubernetes runc;
+    inherit (go) cni containerd coredns etcd flannel grpc-interop h2spec kubernetes kubernetes-e2e runc;
     root-vm = roots.vm;
     root-peers = roots.peers;
     kernel-config = kernel.config;

@@ -25,6 +25,7 @@ let
     image = "the system image, a squashfs";
     images = "the container images of local clusters without Kubernetes";
     images-all = "the container images of Kubernetes, etcd, CoreDNS and flannel";
+    images-e2e = "the container images that the conformance tests of Kubernetes start";
     images-previous = "the container images of Kubernetes' minor version before";
     init = "the early init, which maps and mounts the system image";
     initramfs = "what the kernel unpacks: early init and system image";
@@ -37,6 +38,7 @@ let
     keygen = "makes a key that releases are signed with";
     kubectl = "the client of Kubernetes";
     kubernetes = "Kubernetes, compiled from locked modules";
+    kubernetes-e2e = "the conformance tests of Kubernetes, and what their pods run";
     licenses = "the system's bill of materials with the texts of the licences";
     netboot = "the folder that machines boot from over a network";
     pxe = "the boot server: DHCP, TFTP and HTTP for machines without a disk";

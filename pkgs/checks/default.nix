@@ -50,12 +50,12 @@ in
   words = check "words" [ "docs" "kernel" "modules" "nixos-tests" "pkgs" "tests" "CHANGELOG.md" "CONTRIBUTING.md" "README.md" "Makefile" ] [ "python3.13" "tests/lint/words.py" ];
   types = check "types" [ "nixos-tests" "tests" "pkgs/cves" "pkgs/dist" "pkgs/fetch" "kernel/hardening" "modules/sbom" ] [ "python3.13" "-m" "basedpyright" "--pythonpath" "${python.workstation}/bin/python3.13" ];
   # Suites of others, against the daemons' code.
-  conformance = checkWith
+  protocols = checkWith
     {
       H2SPEC = "${go.h2spec}/bin/h2spec";
       INTEROP_CLIENT = "${go.grpc-interop.client}/bin/client";
       INTEROP_SERVER = "${go.grpc-interop.server}/bin/server";
-    } "conformance" [ "tests/conformance" "docs/conformance.md" ] (pytest ++ [ "tests/conformance" ]);
+    } "protocols" [ "tests/protocols" "docs/conformance.md" ] (pytest ++ [ "tests/protocols" ]);
   unit-1 = unit "unit-1" heavy;
   unit-2 = unit "unit-2" (builtins.filter (folder: !(builtins.elem folder heavy)) folders);
   # What reads pages of the documentation or the Makefile, which are no inputs of other tests.

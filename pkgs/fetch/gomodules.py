@@ -182,11 +182,13 @@ def unpack_toolchain(compiler: GoModule) -> Path:
 def tidy(client: Path, name: str, wanted: Mapping[str, Any], folder: Path) -> None:
     """Write go.mod from what roots.toml asks for and have the go command complete it.
 
-    A `tool` line makes a program of another module a thing that this one needs, so no Go of ours is in it.
+    A `tool` line makes a program of another module a thing that this one needs, so no Go of ours is in it. It
+    leaves out what only tests of that module import: for a set with tests these are named as tools, too.
     """
     required = dict(module.split("@") for module in wanted["modules"])
     lines = [f"module {name}.build", f"go {wanted['go']}"]
-    lines += [f"tool {package}" for package in wanted["programs"].values()]
+    packages = [*wanted["programs"].values(), *wanted.get("tests", {}).values()]
+    lines += [f"tool {package}" for package in packages]
     lines += [f"require {path} {version}" for path, version in required.items()]
     if staging := wanted.get("staging"):
         (upstream,) = download_modules([f"{staging['of']}@{required[staging['of']]}"]).values()
@@ -199,7 +201,15 @@ def tidy(client: Path, name: str, wanted: Mapping[str, Any], folder: Path) -> No
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "go.mod").write_text("\n".join(lines) + "\n")
     (folder / "go.sum").unlink(missing_ok=True)
-    run([client, "mod", "tidy"], env=environment(WORK / "cache"), cwd=folder)
+    env = environment(WORK / "cache")
+    run([client, "mod", "tidy"], env=env, cwd=folder)
+    if tests := wanted.get("tests"):
+        imports = "{{range .TestImports}}-tool={{.}}\n{{end}}{{range .XTestImports}}-tool={{.}}\n{{end}}"
+        listed = run([client, "list", "-f", imports, *tests.values()], env=env, cwd=folder)
+        # Those of the standard library have no host in their name.
+        outside = [line for line in listed.splitlines() if "." in line]
+        run([client, "mod", "edit", *outside], env=env, cwd=folder)
+        run([client, "mod", "tidy"], env=env, cwd=folder)
 
 
 def find_needed(client: Path, wanted: Mapping[str, Any], folder: Path) -> list[GoModule]:
@@ -208,15 +218,10 @@ def find_needed(client: Path, wanted: Mapping[str, Any], folder: Path) -> list[G
     shutil.rmtree(needed, ignore_errors=True)
     offline = {"GOPROXY": f"file://{WORK}/cache/cache/download", "GOSUMDB": "off"}
     target = {"GOOS": "linux", "GOARCH": "amd64", "CGO_ENABLED": "1" if wanted.get("cgo") else "0"}
-    command = [
-        client,
-        "list",
-        "-deps",
-        "-tags",
-        ",".join(wanted.get("tags", ())),
-        *wanted["programs"].values(),
-    ]
-    run(command, env=environment(needed, **offline, **target), cwd=folder)
+    command = [client, "list", "-deps", "-tags", ",".join(wanted.get("tags", ()))]
+    run([*command, *wanted["programs"].values()], env=environment(needed, **offline, **target), cwd=folder)
+    if tests := wanted.get("tests"):
+        run([*command, "-test", *tests.values()], env=environment(needed, **offline, **target), cwd=folder)
     cache = needed / "cache/download"
     names = [find_name(file.relative_to(cache)) for file in sorted(cache.rglob("*.zip"))]
     if trim := wanted.get("trim"):

@@ -4,22 +4,21 @@
 let
   build = buildRoot.runIn roots.build;
 
-  # `files`: what is where in the image, also whole folders. `debian`: programs from the node image's packages. Both
-  # get the libraries that they need. `user`: the numbers that its program runs with.
-  image = { name, tag, files, entrypoint, user, debian ? [ ] }: build {
+  # `files`: what is where in the image, also whole folders. `debian`: programs from `packages`, those of the node image.
+  # Both get the libraries that they need. `user`: the numbers that its program runs with; `arguments`: what a pod replaces.
+  image = { name, tag, files, entrypoint, user, arguments ? [ ], debian ? [ ], packages ? roots.image }: build {
     name = "${baseNameOf name}-${tag}.tar";
     command = [ "python3.13" ./oci.py ];
     PYTHONPATH = builtins.path { path = ../../modules/rootfs; name = "elf"; filter = path: _: baseNameOf path == "elf.py"; };
     reference = "${name}:${tag}";
     files = builtins.toJSON files;
-    inherit debian;
-    packages = roots.image;
-    config = builtins.toJSON {
+    inherit debian packages;
+    config = builtins.toJSON ((if arguments == [ ] then { } else { Cmd = arguments; }) // {
       Entrypoint = entrypoint;
       Env = [ "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" ];
       User = user;
       WorkingDir = "/";
-    };
+    });
   };
 
   programs = set: names: builtins.listToAttrs (map (name: { name = "/usr/local/bin/${name}"; value = "${set.${name}}/bin/${name}"; }) names);
@@ -72,6 +71,14 @@ let
       });
     };
   kubernetes = programImages "kubernetes";
+
+  # A file of Kubernetes' source.
+  source = path: build {
+    name = baseNameOf path;
+    command = [ "python3.13" ./member.py ];
+    archive = (builtins.head (builtins.filter (module: module.path == "k8s.io/kubernetes") inputs.modules.kubernetes)).zip;
+    member = "k8s.io/kubernetes@${tagOf "kubernetes"}/${path}";
+  };
 in
 rec {
   etcd = image {
@@ -118,15 +125,9 @@ rec {
     entrypoint = [ "/pause" ];
     user = "65535:65535";
   };
-  pauseSource = build {
-    name = "pause.c";
-    command = [ "python3.13" ./member.py ];
-    archive = (builtins.head (builtins.filter (module: module.path == "k8s.io/kubernetes") inputs.modules.kubernetes)).zip;
-    member = "k8s.io/kubernetes@${tagOf "kubernetes"}/build/pause/linux/pause.c";
-  };
   pauseProgram = buildRoot.runIn roots.cc {
     name = "pause";
-    command = [ "gcc" "-specs" "/usr/lib/x86_64-linux-musl/musl-gcc.specs" "-static" "-Os" "-s" "-DVERSION=3.10.2" "-Wl,--build-id=none" "-o" (builtins.placeholder "out") pauseSource ];
+    command = [ "gcc" "-specs" "/usr/lib/x86_64-linux-musl/musl-gcc.specs" "-static" "-Os" "-s" "-DVERSION=3.10.2" "-Wl,--build-id=none" "-o" (builtins.placeholder "out") (source "build/pause/linux/pause.c") ];
   };
 
   # Our own: programs of the workstation with the nodes' interpreter and wheels.
@@ -186,6 +187,8 @@ rec {
   # What tests of nodes and of etcd need, without Kubernetes.
   cluster = folder "cluster" [ debug etcd ];
   all = folder "all" (builtins.sort (a: b: a.name < b.name) ([ busybox coredns debug etcd flannel pause ] ++ builtins.attrValues kubernetes));
+  # What its conformance tests start in pods.
+  e2e = import ./e2e.nix { inherit inputs roots go image folder applets source tagOf; };
   # What Kubernetes is upgraded from in a test.
   previous = folder "previous" (builtins.attrValues (programImages "kubernetes-previous"));
 }

@@ -1,8 +1,8 @@
 """Write one container image of one layer as an OCI archive, without any trace of when and where.
 
 `files` is a JSON object: a path in the image to the file whose content it has, or to {"link": target},
-{"text": content}, {"folder": mode} or {"tree": folder}. The layout is that of the OCI image specification;
-the annotation is where containerd's import looks for the name.
+{"text": content}, {"folder": mode}, {"tree": folder} or {"setuid": file}. The layout is that of the OCI image
+specification; the annotation is where containerd's import looks for the name.
 """
 
 import hashlib
@@ -92,6 +92,9 @@ def write_layer(files: dict[str, Any], target: IO[bytes]) -> None:
                 case {"folder": str(mode)}:
                     folders.add(name)
                     add(tar, name, int(mode, 8), type=tarfile.DIRTYPE)
+                case {"setuid": str(program)}:
+                    with Path(program).open("rb") as content:
+                        add(tar, name, 0o4755, content)
                 case _:
                     with Path(source).open("rb") as content:
                         executable = os.fstat(content.fileno()).st_mode & 0o111

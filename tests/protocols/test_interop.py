@@ -37,7 +37,7 @@ MAX_REQUEST = 1 << 20
 UNLISTED = {"channel_soak", "rpc_soak"}
 """Cases that the client's help does not name."""
 
-pytestmark = pytest.mark.skipif(not (CLIENT and SERVER), reason="no INTEROP_CLIENT: make conformance")
+pytestmark = pytest.mark.skipif(not (CLIENT and SERVER), reason="no INTEROP_CLIENT: make protocols")
 
 
 def read_exceptions(door: str) -> set[str]:

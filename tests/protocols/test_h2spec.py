@@ -22,7 +22,7 @@ ANSWER_TIMEOUT = 2
 """Seconds that h2spec waits for what it expects."""
 COUNT = 146
 
-pytestmark = pytest.mark.skipif(not PROGRAM, reason="H2SPEC names no program: make conformance")
+pytestmark = pytest.mark.skipif(not PROGRAM, reason="H2SPEC names no program: make protocols")
 
 type Row = tuple[str, str, str]
 """Section, description, result."""

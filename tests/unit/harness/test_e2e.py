@@ -1,0 +1,41 @@
+"""What becomes of ginkgo's report: the specs that were chosen, by names without tags."""
+
+from collections.abc import Mapping
+
+import pytest
+from tests.harness.e2e import FAILED, PASSED, SKIPPED, Spec, count, format_table, read_report
+
+
+def report(*specs: Mapping[str, object]) -> list[dict[str, object]]:
+    usual: dict[str, object] = {
+        "ContainerHierarchyTexts": ["[sig-node] Pods", "[LinuxOnly] Logs"],
+        "LeafNodeType": "It",
+        "RunTime": 2_000_000_000,
+    }
+    return [{"SpecReports": [{**usual, **spec} for spec in specs]}]
+
+
+def test_specs_that_were_chosen_are_results() -> None:
+    found = read_report(
+        report(
+            {"LeafNodeText": "b [NodeConformance] [Conformance]", "State": "passed"},
+            {"LeafNodeText": "a", "State": "timedout", "Failure": {"Message": "late\n  | again"}},
+            {"LeafNodeText": "c", "State": "skipped"},
+            {"LeafNodeText": "d", "State": "skipped", "Failure": {"Message": "one node"}},
+            {"LeafNodeText": "e", "State": "pending"},
+        )
+    )
+    name = "[sig-node] Pods [LinuxOnly] Logs"
+    assert found == [
+        Spec(name=f"{name} a", state=FAILED, seconds=2, message="late | again"),
+        Spec(name=f"{name} b", state=PASSED, seconds=2, message=""),
+        Spec(name=f"{name} d", state=SKIPPED, seconds=2, message="one node"),
+    ]
+    assert count(found) == "1 passed, 1 failed, 1 skipped"
+    assert f"| failed | 2 | {name} a | late \\| again |" in format_table(found)
+
+
+def test_what_fails_before_all_specs_is_an_error() -> None:
+    failed = {"LeafNodeType": "SynchronizedBeforeSuite", "State": "failed", "Failure": {"Message": "no node"}}
+    with pytest.raises(AssertionError, match="SynchronizedBeforeSuite: failed: no node"):
+        read_report(report(failed))
