@@ -68,6 +68,7 @@ def read_command_lines() -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize(("page", "line"), list(read_command_lines()))
 def test_command_lines_exist(page: str, line: str) -> None:
     # What a reader or a shell puts in.
+    assert "   " not in line, f"{page}: what is no part of the command begins with #"
     _, *words = shlex.split(re.sub(r"\$\(.*?\)", "X", line))
     invocation = parse(ROOT, words)
     if invocation.path == ("talosctl", "get"):
