@@ -21,7 +21,10 @@ from talos.api.machine import machine_pb2 as machine
 from talos.fleet import calls
 from talos.resource import kinds
 from talos.talosctl.cli.exit import Exit
-from talos.talosctl.plan.model import Subject, parse_plan
+from talos.talosctl.cli.parse import parse
+from talos.talosctl.plan.carry_out import make_argv
+from talos.talosctl.plan.model import ClusterPlan, NodePlan, Subject, parse_plan
+from talos.talosctl.tree import ROOT
 
 ONE, TWO = "10.0.0.2", "10.0.0.3"
 CONFIG = "version: v1alpha1\nmachine:\n    type: worker\n    token: abcdef.0123456789abcdef\n"
@@ -209,3 +212,16 @@ def test_nothing_to_plan_is_a_mistake(talosctl: Client) -> None:
     result = talosctl("plan")
     assert "use --file FOLDER, --image RELEASE or --kubernetes VERSION" in result.err
     assert talosctl("apply", "--plan", "x", "--mode", "try").code == Exit.USAGE
+
+
+def test_a_plan_of_kubernetes_is_its_upgrade() -> None:
+    rows = {"10.0.0.4": "worker", "10.0.0.5": "controlplane"}
+    nodes = [NodePlan(node=node, role=role, is_changed=True) for node, role in rows.items()]
+    plan = ClusterPlan(subject=Subject.KUBERNETES, nodes=nodes, version="1.37.1")
+    flags = parse(ROOT, ["apply", "--plan", "x", "-e", "10.0.0.5,10.0.0.6", "--context", "test"]).flags
+    invocation = parse(ROOT, make_argv(flags, plan))
+    assert invocation.path == ("talosctl", "upgrade-k8s")
+    assert invocation.flags.text("to") == "1.37.1"
+    assert invocation.flags.texts("nodes") == ("10.0.0.5",)
+    assert invocation.flags.texts("endpoints") == ("10.0.0.5", "10.0.0.6")
+    assert invocation.flags.text("context") == "test"

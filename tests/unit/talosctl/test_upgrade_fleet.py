@@ -4,6 +4,7 @@ import io
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import override
 
 import pytest
@@ -18,6 +19,7 @@ from talos.api.machine import image_pb2, lifecycle_pb2, machine_pb2
 from talos.fleet import calls
 from talos.fleet.progress import FleetProgress, NodeProgress, NodeStep
 from talos.resource import kinds
+from talos.talosctl.cli.exit import Exit
 from talos.talosctl.output.fleet import begin, following
 from talos.upgrade.state import IDLE, Upgrade, bless, format_state, revert, stage, start
 
@@ -119,6 +121,19 @@ def test_a_failure_is_a_document_and_an_exit_code(talosctl: Client, workers: Wor
     assert first["reason"] == "v1.15.1 was reverted, v1.15.0 runs: no network"
     assert (second["node"], second["result"]) == (GOOD, "not started")
     assert f"error: stopped: {BAD} (worker-3): v1.15.1 was reverted" in result.err
+
+
+def test_a_plan_is_carried_out_once(talosctl: Client, workers: Workers, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    planned = talosctl("plan", *ARGV[1:], "-n", GOOD, "-o", "json")
+    assert (planned.code, workers.pulls) == (Exit.CHANGES, []), planned.err
+    path.write_text(planned.out)
+    result = talosctl("apply", "--plan", str(path))
+    assert (result.code, workers.pulls) == (0, [GOOD]), result.err
+    assert "v1.15.0   v1.15.1   done" in result.out
+    again = talosctl("apply", "--plan", str(path))
+    assert (again.code, workers.pulls) == (Exit.REFUSED, [GOOD])
+    assert "has another version since the plan was made" in again.err
 
 
 @pytest.mark.parametrize(
