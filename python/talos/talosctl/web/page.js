@@ -16,7 +16,7 @@ const POINTS = 120;
 const nodes = new Map();
 const rows = new Map();
 const changed = new Set();
-let events = [];
+let news = [];
 let total = 0;
 let order = { key: "", ascending: true };
 let opened = "";
@@ -29,6 +29,11 @@ function make(name, text = "", className = "") {
   element.textContent = text;
   if (className) element.className = className;
   return element;
+}
+
+// A status that is written again would be read aloud again.
+function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
 }
 
 function describeHealth(node) {
@@ -134,7 +139,7 @@ function arrange() {
     if (body.rows[at] !== row) body.insertBefore(row, body.rows[at] || null);
   });
   while (body.rows.length > wanted.length) body.lastChild.remove();
-  find("shown").textContent = `${shown.length} of ${nodes.size} nodes`;
+  setText(find("shown"), `${shown.length} of ${nodes.size} nodes`);
 }
 
 function drawTiles() {
@@ -181,12 +186,12 @@ function drawVersions() {
     .filter(([found]) => found.length)
     .map(([found, text]) => `${text}: ${found.slice(0, 5).join(", ")}${found.length > 5 ? ` and ${found.length - 5} more` : ""}`);
   const text = parts.join("; ") || (versions.length > 1 ? "several versions run" : "no upgrade is under way");
-  if (find("upgrade").textContent !== text) find("upgrade").textContent = text;
+  setText(find("upgrade"), text);
 }
 
 function drawEvents() {
-  find("quiet").hidden = events.length > 0;
-  find("events").replaceChildren(...events.map((event) => {
+  const list = find("events");
+  list.prepend(...news.reverse().map((event) => {
     const item = make("li");
     const when = new Date(event.at * 1000);
     const time = make("time", when.toLocaleTimeString());
@@ -194,6 +199,9 @@ function drawEvents() {
     item.append(time, make("span", `${SYMBOLS[event.kind]} ${event.node}`, `badge ${event.kind}`), document.createTextNode(event.text));
     return item;
   }));
+  news = [];
+  while (list.children.length > MAX_EVENTS) list.lastChild.remove();
+  find("quiet").hidden = list.children.length > 0;
 }
 
 function drawDetail() {
@@ -255,7 +263,10 @@ function drawSoon() {
 }
 
 function take(message) {
-  if (message.all) events = [];
+  if (message.all) {
+    news = [];
+    find("events").replaceChildren();
+  }
   total = message.total;
   document.title = `${message.cluster}: nodes`;
   find("cluster").textContent = message.cluster;
@@ -263,7 +274,7 @@ function take(message) {
     nodes.set(node.node, node);
     changed.add(node.node);
   }
-  events = [...message.events.reverse(), ...events].slice(0, MAX_EVENTS);
+  news.push(...message.events);
   drawSoon();
 }
 
