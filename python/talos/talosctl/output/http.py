@@ -51,9 +51,7 @@ async def start_server(
                 reply = await answer(request)
             await _send(writer, _format_head(reply) + reply.body)
             if reply.stream is not None:
-                async with aclosing(reply.stream) as chunks:
-                    async for chunk in chunks:
-                        await _send(writer, chunk)
+                await _copy(reader, writer, reply.stream)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # a client that is silent, gone, or speaks something else
         finally:
@@ -67,6 +65,25 @@ async def start_server(
             await serve(reader, writer)
 
     return await asyncio.start_server(serve_if_free, host, port, limit=MAX_REQUEST)
+
+
+async def _copy(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stream: AsyncGenerator[bytes]
+) -> None:
+    """Send a stream until it ends or the client leaves, also while there is nothing to send."""
+
+    async def send() -> None:
+        async with aclosing(stream):
+            async for chunk in stream:
+                await _send(writer, chunk)
+
+    sending, leaving = asyncio.ensure_future(send()), asyncio.ensure_future(reader.read(1))
+    try:
+        await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        sending.cancel()
+        leaving.cancel()
+        await asyncio.gather(sending, leaving, return_exceptions=True)
 
 
 async def _send(writer: asyncio.StreamWriter, data: bytes) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from talos.system.errors import UserError
 from talos.talosctl.cli.flag import Flags
@@ -11,6 +12,7 @@ from talos.talosctl.client.nodes import resolve_nodes
 from talos.talosctl.client.select import find_target, select_target
 from talos.talosctl.commands.image_cache import parse_address
 from talos.talosctl.output import console
+from talos.talosctl.web.events import follow_events
 from talos.talosctl.web.fleet import FleetWatch
 from talos.talosctl.web.look import View, look_at
 from talos.talosctl.web.server import PageServer, check_loopback
@@ -42,7 +44,7 @@ async def serve_page(flags: Flags) -> int:
 
     await find_nodes()
     fleet = FleetWatch(look, find_nodes, cluster=target.context)
-    server, address = await PageServer(fleet).start(host, port)
+    server, address = await PageServer(fleet, partial(follow_events, target)).start(host, port)
     console.note(f"{address}\nopen this address in a browser on this machine; Ctrl+C ends it")
     async with server, asyncio.TaskGroup() as group:
         group.create_task(fleet.run())

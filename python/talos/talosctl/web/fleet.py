@@ -92,6 +92,10 @@ class FleetWatch:
             self._events.append((self._serial, event))
         self._changed.set()
 
+    def has(self, node: str) -> bool:
+        """Whether it is one of the nodes."""
+        return node in self._entries
+
     async def wait(self, seen: int) -> None:
         """Wait until there is something newer."""
         while self._serial <= seen:

@@ -114,7 +114,7 @@ async def look_at(target: Target, node: str, before: View | None) -> View:
     except TimeoutError:
         error = f"no answer within {LOOK_TIMEOUT:g} s"
     except (RpcError, UserError) as failure:
-        error = _shorten(describe(failure, target))
+        error = shorten(describe(failure, target))
     return replace(before or View(node=node), error=error)
 
 
@@ -140,8 +140,8 @@ async def _look(calls: SessionCalls, node: str, before: View | None) -> View:
         upgrade=status.upgrade or IDLE,
         services=services,
         problems=[
-            *(_shorten(f"{one.name}: {one.reason}") for one in conditions),
-            *(_shorten(one.message) for one in diagnostics),
+            *(shorten(f"{one.name}: {one.reason}") for one in conditions),
+            *(shorten(one.message) for one in diagnostics),
             *(f"service {one.name}: {one.message or one.state}" for one in services if not one.is_good),
         ],
         etcd=etcd,
@@ -186,7 +186,7 @@ async def _look_at_etcd(calls: SessionCalls, node: str) -> tuple[str, Sequence[s
     for member in (part.member_status for part in reply.messages) if reply else ():
         is_leader = member.leader == member.member_id
         role = "learner" if member.is_learner else "leader" if is_leader else "voter"
-        return role, [_shorten(error) for error in member.errors]
+        return role, [shorten(error) for error in member.errors]
     return "", ()
 
 
@@ -202,9 +202,10 @@ def _make_service(one: machine.ServiceInfo) -> Service:
         name=clean(one.id),
         state=one.state,
         is_healthy=None if one.health.unknown else one.health.healthy,
-        message=_shorten(one.health.last_message),
+        message=shorten(one.health.last_message),
     )
 
 
-def _shorten(text: str) -> str:
+def shorten(text: str) -> str:
+    """A message of a node for the page: without what is not to be shown, and not too long."""
     return clean(text)[:MAX_TEXT]

@@ -20,6 +20,7 @@ let news = [];
 let total = 0;
 let order = { key: "", ascending: true };
 let opened = "";
+let reports = null;
 let isDue = false;
 
 const find = (id) => document.getElementById(id);
@@ -189,14 +190,18 @@ function drawVersions() {
   setText(find("upgrade"), text);
 }
 
+function makeTime(seconds) {
+  const when = new Date(seconds * 1000);
+  const time = make("time", seconds ? when.toLocaleTimeString() : "");
+  time.dateTime = when.toISOString();
+  return time;
+}
+
 function drawEvents() {
   const list = find("events");
   list.prepend(...news.reverse().map((event) => {
     const item = make("li");
-    const when = new Date(event.at * 1000);
-    const time = make("time", when.toLocaleTimeString());
-    time.dateTime = when.toISOString();
-    item.append(time, make("span", `${SYMBOLS[event.kind]} ${event.node}`, `badge ${event.kind}`), document.createTextNode(event.text));
+    item.append(makeTime(event.at), make("span", `${SYMBOLS[event.kind]} ${event.node}`, `badge ${event.kind}`), document.createTextNode(event.text));
     return item;
   }));
   news = [];
@@ -238,6 +243,17 @@ function drawDetail() {
 function openDetail(node) {
   opened = node;
   drawDetail();
+  find("reports").replaceChildren();
+  reports = new EventSource(`nodes/${node}`);
+  reports.addEventListener("message", (message) => {
+    const event = JSON.parse(message.data);
+    const item = make("li");
+    item.append(makeTime(event.at), document.createTextNode(` ${event.text}`));
+    find("reports").prepend(item);
+    while (find("reports").children.length > MAX_EVENTS) find("reports").lastChild.remove();
+  });
+  // Another connection would begin with the same events.
+  reports.addEventListener("error", () => reports.close());
   find("detail").showModal();
 }
 
@@ -287,6 +303,7 @@ for (const header of document.querySelectorAll("th[data-key]")) {
     arrange();
   });
 }
+find("detail").addEventListener("close", () => reports.close());
 find("search").addEventListener("input", arrange);
 find("filter").addEventListener("change", arrange);
 

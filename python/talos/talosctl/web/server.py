@@ -7,10 +7,12 @@ name lead here, but sends that name.
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import aclosing
 from http import HTTPStatus
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 from talos.system.errors import UserError
 from talos.talosctl.output.http import Reply, Request, start_server
@@ -31,6 +33,8 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+type FollowNode = Callable[[str], AsyncGenerator[dict[str, Any]]]
+"""The events of a node."""
 _FOLDER = Path(__file__).parent
 _FILES: Mapping[str, tuple[str, str]] = {
     "": ("page.html", "text/html; charset=utf-8"),
@@ -55,9 +59,10 @@ def check_loopback(host: str, flag: str) -> str:
 class PageServer:
     """Serves one fleet. ``token`` is the first part of every path."""
 
-    def __init__(self, fleet: FleetWatch) -> None:
+    def __init__(self, fleet: FleetWatch, follow_node: FollowNode) -> None:
         self.token = secrets.token_urlsafe(24)
         self._fleet = fleet
+        self._follow_node = follow_node
         self._hosts: Collection[str] = ()
         self._files = {name: (kind, (_FOLDER / file).read_bytes()) for name, (file, kind) in _FILES.items()}
 
@@ -80,6 +85,10 @@ class PageServer:
             return _refuse(HTTPStatus.NOT_FOUND, "the address that talosctl printed is another one")
         if name == "events":
             return Reply(type="text/event-stream", headers=HEADERS, stream=self._follow())
+        folder, _, node = name.partition("/")
+        if folder == "nodes" and self._fleet.has(node):
+            stream = _send_events(self._follow_node(node))
+            return Reply(type="text/event-stream", headers=HEADERS, stream=stream)
         if name not in self._files:
             return _refuse(HTTPStatus.NOT_FOUND, "there is no such page")
         kind, body = self._files[name]
@@ -90,7 +99,7 @@ class PageServer:
         seen = 0
         while True:
             seen, document = self._fleet.since(seen)
-            yield f"data: {json.dumps(document, separators=(',', ':'))}\n\n".encode()
+            yield _format(document)
             await asyncio.sleep(MIN_DELAY)
             while True:
                 try:
@@ -99,6 +108,16 @@ class PageServer:
                     break
                 except TimeoutError:
                     yield b":\n\n"
+
+
+async def _send_events(events: AsyncGenerator[dict[str, Any]]) -> AsyncGenerator[bytes]:
+    async with aclosing(events):
+        async for event in events:
+            yield _format(event)
+
+
+def _format(document: dict[str, Any]) -> bytes:
+    return f"data: {json.dumps(document, separators=(',', ':'))}\n\n".encode()
 
 
 def _refuse(status: HTTPStatus, text: str) -> Reply:

@@ -17,6 +17,7 @@ from tests.unit.talosctl.fake import Client
 
 from talos.system.errors import UserError
 from talos.talosctl.web import fleet, server
+from talos.talosctl.web.events import read_time
 from talos.talosctl.web.fleet import FleetWatch
 from talos.talosctl.web.look import Service, View
 from talos.talosctl.web.server import PageServer, check_loopback
@@ -34,6 +35,8 @@ class Nodes:
     """Nodes that are as a test sets them."""
 
     def __init__(self, count: int) -> None:
+        self.followed: list[str] = []
+        self.left = asyncio.Event()
         self.views = {f"10.0.{at // 250}.{at % 250 + 1}": self.make(at) for at in range(count)}
 
     @staticmethod
@@ -58,6 +61,15 @@ class Nodes:
 
     async def find(self) -> Sequence[str]:
         return list(self.views)
+
+    async def follow(self, node: str) -> AsyncGenerator[dict[str, Any]]:
+        self.followed.append(node)
+        try:
+            yield {"at": 1, "text": f"{node} began"}
+            await asyncio.Event().wait()
+        finally:
+            self.followed.remove(node)
+            self.left.set()
 
     async def look(self, node: str, before: View | None) -> View:
         del before
@@ -93,7 +105,7 @@ class Page:
 @asynccontextmanager
 async def serving(nodes: Nodes) -> AsyncGenerator[Page]:
     watch = FleetWatch(nodes.look, nodes.find, cluster="test")
-    listening, address = await PageServer(watch).start("127.0.0.1", 0)
+    listening, address = await PageServer(watch, nodes.follow).start("127.0.0.1", 0)
     running = asyncio.create_task(watch.run())
     parts = urlsplit(address)
     assert parts.port
@@ -189,6 +201,27 @@ def test_five_hundred_nodes_are_one_message_soon() -> None:
             assert len(json.dumps(late)) < 1_000_000
 
     asyncio.run(main())
+
+
+def test_a_node_s_own_events_are_followed_while_its_page_is_open() -> None:
+    async def main() -> None:
+        nodes = Nodes(1)
+        async with serving(nodes) as page, asyncio.timeout(20):
+            await anext(page.follow())
+            assert (await page.get(f"{page.path}nodes/10.0.0.9"))[0] == 404
+            reader = await page.open(f"{page.path}nodes/10.0.0.1")
+            await reader.readuntil(b'data: {"at":1,"text":"10.0.0.1 began"}\n\n')
+            assert nodes.followed == ["10.0.0.1"]
+            page.writers[-1].close()
+            await nodes.left.wait()
+            assert nodes.followed == []
+
+    asyncio.run(main())
+
+
+def test_the_time_of_an_event_is_in_its_id() -> None:
+    assert read_time("9m4e2mr0ui3e8a215n4g") == 0x4D88E15B
+    assert read_time("other") == 0
 
 
 def test_a_view_has_the_slot_that_runs() -> None:
