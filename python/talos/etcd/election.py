@@ -75,7 +75,7 @@ class Election:
             except (RpcError, StateError, OSError) as error:
                 text = getattr(error, "message", None) or str(error)
                 name = self._key.decode()
-                self._log.once(f"the election of {name} waits for etcd: {text}", key=name, level="info")
+                self._log.once(f"the election of {name} waits: {text}", key=name, level="info")
             await trio.sleep(RETRY_INTERVAL)
 
     async def _campaign(self, store: Store) -> None:
@@ -100,10 +100,9 @@ class Election:
     async def _lead(self, store: Store, lease: int) -> None:
         """Lead until the lease can't be kept any more."""
         try:
-            await self._report(True)
             end = trio.current_time() + LEASE_TTL - EXPIRY_MARGIN
+            await self._report(True)  # it may take most of this time
             while True:
-                await trio.sleep(KEEP_ALIVE_INTERVAL)
                 asked, remaining = trio.current_time(), 0
                 with trio.move_on_at(end):
                     try:
@@ -115,6 +114,7 @@ class Election:
                 if remaining <= 0:
                     return
                 end = asked + LEASE_TTL - EXPIRY_MARGIN
+                await trio.sleep(KEEP_ALIVE_INTERVAL)
         finally:
             with trio.CancelScope(shield=True):
                 # First the address, then the key: the successor comes when it is gone here.

@@ -13,6 +13,7 @@ from talos.config.documents.network.bridge import BridgeConfig
 from talos.config.documents.network.dhcp4 import DHCPv4Config
 from talos.config.documents.network.dhcp6 import DHCPv6Config
 from talos.config.documents.network.dummy_link import DummyLinkConfig
+from talos.config.documents.network.hcloud_vip import HCloudVIPConfig
 from talos.config.documents.network.layer2_vip import Layer2VIPConfig
 from talos.config.documents.network.link import LinkConfig
 from talos.config.documents.network.veth import VethConfig
@@ -46,6 +47,7 @@ def make_device_config(config: Config, links: Mapping[str, LinkStatusSpec]) -> D
         (DHCPv4Config, builder.add_dhcp),
         (DHCPv6Config, builder.add_dhcp),
         (Layer2VIPConfig, builder.add_vip),
+        (HCloudVIPConfig, builder.add_vip),
         (BlackholeRouteConfig, builder.add_blackhole),
     )
     for kind, add in cast("tuple[tuple[Any, Callable[[Any], None]], ...]", adders):
@@ -127,9 +129,10 @@ class _Documents(LinkBuilder):
         name = self.link(document.name).name
         self.specs.operators.append(make_document_dhcp(name, document))
 
-    def add_vip(self, document: Layer2VIPConfig) -> None:
+    def add_vip(self, document: Layer2VIPConfig | HCloudVIPConfig) -> None:
         name = self.link(document.link or "").name
-        self.specs.operators.append(make_vip(name, document.name, LAYER))
+        is_in_cloud = isinstance(document, HCloudVIPConfig)
+        self.specs.operators.append(make_vip(name, document.name, LAYER, is_in_cloud=is_in_cloud))
 
     def add_blackhole(self, document: BlackholeRouteConfig) -> None:
         network = ip_network(document.name, strict=False)

@@ -43,15 +43,22 @@ def make_dhcp6(link: str, layer: Layer, *, metric: int = 0) -> OperatorSpecSpec:
     )
 
 
-def make_vip(link: str, address: str, layer: Layer) -> OperatorSpecSpec:
-    """An address that one of several nodes has at a time; ValueError when it is none."""
-    return OperatorSpecSpec(
+def make_vip(link: str, address: str, layer: Layer, *, is_in_cloud: bool = False) -> OperatorSpecSpec:
+    """An address that one of several nodes has at a time; ValueError when it is none.
+
+    In Hetzner's cloud its API is called in place of an announcement. Its token stays in the config, as all
+    readers see resources.
+    """
+    spec = OperatorSpecSpec(
         operator=enums_pb2.OPERATOR_VIP,
         link_name=link,
         require_up=True,
-        vip=VIPOperatorSpec(ip=make_ip(ip_address(address)), gratuitous_arp=True),
+        vip=VIPOperatorSpec(ip=make_ip(ip_address(address)), gratuitous_arp=not is_in_cloud),
         config_layer=layer,
     )
+    if is_in_cloud:
+        spec.vip.h_cloud.SetInParent()
+    return spec
 
 
 def make_document_dhcp(link: str, document: DHCPv4Config | DHCPv6Config) -> OperatorSpecSpec:
@@ -87,5 +94,5 @@ def make_device_operators(link: str, device: Device | Vlan) -> list[OperatorSpec
             identifier.duid_raw_hex = bytes.fromhex(options.duidv6.replace(":", "")).hex()
         specs.append(spec)
     if device.vip is not None and device.vip.ip:
-        specs.append(make_vip(link, device.vip.ip, _CONFIG))
+        specs.append(make_vip(link, device.vip.ip, _CONFIG, is_in_cloud=device.vip.hcloud is not None))
     return specs

@@ -14,8 +14,10 @@ from talos.api.definitions.cluster_pb2 import IdentitySpec
 from talos.api.definitions.network_pb2 import LinkStatusSpec, OperatorSpecSpec, VIPOperatorSpec
 from talos.api.definitions.v1alpha1_pb2 import ServiceSpec
 from talos.api.etcd import rpc_pb2 as pb
+from talos.api.resource.config_pb2 import MachineConfigSpec
 from talos.api.rpc import Code, RpcError
 from talos.clusterd.controllers.virtual_address import VirtualAddressController
+from talos.clusterd.hcloud import CloudError
 from talos.etcd.election import LEASE_TTL, Election
 from talos.resource import ids, kinds
 from talos.resource.changes import put
@@ -164,4 +166,44 @@ async def test_the_leader_has_the_address_while_its_link_is_up(autojump_clock: M
         assert await addresses() == []
         etcd.look()
         assert not etcd.keys, "it takes part no more"
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_cloud_is_asked_for_the_address_first(autojump_clock: MockClock) -> None:
+    state, etcd, asked, failing = MemoryState(), Etcd(), list[str](), [True]
+
+    async def take(token: str, address: object) -> None:
+        asked.append(f"{token} {address}")
+        await trio.sleep(5)
+        if failing[0]:
+            raise CloudError("out of order")
+
+    vip = VIPOperatorSpec(ip=NetIP(ip=ip_address("10.0.0.100").packed))
+    vip.h_cloud.SetInParent()
+    spec = OperatorSpecSpec(operator=enums_pb2.OPERATOR_VIP, link_name="eth0", vip=vip)
+    await put(state, kinds.OPERATOR_SPEC, "vip/eth0/10.0.0.100", spec)
+    await put(state, kinds.LINK_STATUS, "eth0", LinkStatusSpec(link_state=True))
+    await put(state, *ids.IDENTITY, IdentitySpec(node_id="one"))
+    await put(state, *ids.ETCD_SERVICE, ServiceSpec(running=True, healthy=True))
+    config = b"apiVersion: v1alpha1\nkind: HCloudVIPConfig\nname: 10.0.0.100\nlink: eth0\napiToken: secret\n"
+    await put(state, *ids.MACHINE_CONFIG, MachineConfigSpec(yaml_marshalled=config))
+    lines: list[str] = []
+    async with trio.open_nursery() as nursery:
+        log = Log(write=lines.append)
+        controller = VirtualAddressController(partial(open_client, etcd, "one"), log, take)
+        await nursery.start(run_controllers, state, [controller])
+
+        async def addresses() -> list[str]:
+            await trio.sleep(15)
+            return [item.id for item in await state.list(kinds.ADDRESS_SPEC, namespace=ids.NETWORK_CONFIG)]
+
+        assert await addresses() == []
+        assert asked[0] == "secret 10.0.0.100"
+        assert len([line for line in lines if "is not had from the cloud: out of order" in line]) == 1
+        assert "secret" not in str(lines)
+        failing[0] = False
+        assert await addresses() == ["operator/vip/eth0/10.0.0.100"]
+        count = len(asked)
+        await trio.sleep(60)
+        assert len(asked) == count, "it keeps its lease although the cloud was slow"
         nursery.cancel_scope.cancel()

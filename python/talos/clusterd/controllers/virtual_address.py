@@ -1,14 +1,17 @@
 """AddressSpec of virtual addresses: the node that is elected has them."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 import trio
 
 from talos.api.addresses import make_host_prefix
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import AddressSpecSpec, OperatorSpecSpec
+from talos.clusterd.hcloud import CloudError, HetznerCloud
+from talos.config.active import read_config
+from talos.config.effective import machine as effective
 from talos.etcd.election import Election, OpenStore
 from talos.resource import ids, kinds
 from talos.resource.changes import copy_spec
@@ -18,6 +21,14 @@ from talos.system.logging import Log
 
 KEY = "talos:v1:vip:election:"
 """The prefix of the keys in etcd."""
+
+type Take = Callable[[str, IPv4Address | IPv6Address], Awaitable[None]]
+"""Has the cloud lead an address to this machine, by a token; CloudError."""
+
+
+async def take_from_cloud(token: str, address: IPv4Address | IPv6Address) -> None:
+    """By Hetzner's API."""
+    await trio.to_thread.run_sync(HetznerCloud(token=token).take, address)
 
 
 @dataclass(slots=True, eq=False)
@@ -31,7 +42,8 @@ class _Candidacy:
 class VirtualAddressController(Controller):
     """OperatorSpec of virtual addresses → AddressSpec, on the node that etcd's election has chosen.
 
-    networkd sets the address as any other, and announces it to the link's machines.
+    networkd sets the address as any other, and announces it to the link's machines. In a cloud its API is
+    called first; a node for which that fails resigns, and another one tries.
     """
 
     name = "network.VIPController"
@@ -40,12 +52,14 @@ class VirtualAddressController(Controller):
         Input(kinds.LINK_STATUS),
         Input(*ids.ETCD_SERVICE),
         Input(*ids.IDENTITY),
+        Input(*ids.MACHINE_CONFIG),
     )
     outputs = (Output(kinds.ADDRESS_SPEC, shared=True),)
 
-    def __init__(self, open_store: OpenStore, log: Log) -> None:
+    def __init__(self, open_store: OpenStore, log: Log, take: Take = take_from_cloud) -> None:
         self._open_store = open_store
         self._log = log
+        self._take = take
         self._running: dict[str, _Candidacy] = {}
         self._unended: set[_Candidacy] = set()
         self._has_resigned = False
@@ -102,6 +116,8 @@ class VirtualAddressController(Controller):
         address = ip_address(candidacy.spec.vip.ip.ip)
 
         async def report(is_leader: bool) -> None:
+            if is_leader and candidacy.spec.vip.HasField("h_cloud"):
+                await self._move(runtime, address)
             candidacy.is_leader = is_leader
             self._log.info(f"virtual address {address} is {'on this node' if is_leader else 'given up'}")
             await self._write(runtime)
@@ -113,6 +129,17 @@ class VirtualAddressController(Controller):
         finally:
             self._unended.discard(candidacy)
             candidacy.ended.set()
+
+    async def _move(self, runtime: ControllerRuntime, address: IPv4Address | IPv6Address) -> None:
+        """Have the cloud lead an address to this node; CloudError, with which the election is given up."""
+        config = await read_config(runtime)
+        token = effective.hcloud_tokens(config).get(str(address), "") if config else ""
+        try:
+            await self._take(token, address)
+        except CloudError as error:
+            text = f"virtual address {address} is not had from the cloud: {error}"
+            self._log.once(text, key=f"cloud {address}", level="error")
+            raise
 
     async def _write(self, runtime: ControllerRuntime) -> None:
         """Write the addresses of the elections that are won."""

@@ -16,7 +16,7 @@ from talos.config.schema import Form, Section, fields_of
 UNREAD_KINDS = frozenset({
     "BGPInstanceConfig", "ContainerConfig",
     "ExistingVolumeConfig",
-    "ExternalVolumeConfig", "FilesystemScrubConfig", "FilesystemTrimConfig", "HCloudVIPConfig",
+    "ExternalVolumeConfig", "FilesystemScrubConfig", "FilesystemTrimConfig",
     "ImageCacheConfig", "KernelModuleConfig",
     "LVMLogicalVolumeConfig",
     "LVMVolumeGroupConfig",
@@ -35,9 +35,7 @@ UNREAD_SETTINGS: Mapping[str, Mapping[str, Any]] = {
         "machine.install.grubUseUKICmdline": False,
         "machine.kubelet.disableManifestsDirectory": True,
         f"{_INTERFACES}.vip.equinixMetal": None,
-        f"{_INTERFACES}.vip.hcloud": None,
         f"{_INTERFACES}.vlans.vip.equinixMetal": None,
-        f"{_INTERFACES}.vlans.vip.hcloud": None,
     },
     "KubeFlannelCNIConfig": {"kubeNetworkPoliciesEnabled": False},
     "UserVolumeConfig": {"filesystem.xfs": None, "scrub": None, "trim": None},

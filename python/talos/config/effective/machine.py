@@ -6,6 +6,7 @@ is None or empty, or upstream's default.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any, cast
 
 from talos.config.contract import (
@@ -33,6 +34,7 @@ from talos.config.documents.kubernetes.network import KubeNetworkConfig
 from talos.config.documents.kubernetes.node import KubeNodeConfig
 from talos.config.documents.kubernetes.service_account import KubeServiceAccountConfig
 from talos.config.documents.network import resolver
+from talos.config.documents.network.hcloud_vip import HCloudVIPConfig
 from talos.config.documents.network.hostname import HostnameConfig
 from talos.config.documents.network.layer2_vip import Layer2VIPConfig
 from talos.config.documents.network.resolver import NameserverConfig, ResolverConfig
@@ -50,6 +52,7 @@ from talos.config.documents.runtime.watchdog_timer import WatchdogTimerConfig
 from talos.config.documents.security.trusted_roots import TrustedRootsConfig
 from talos.config.documents.v1alpha1 import features
 from talos.config.documents.v1alpha1.cluster import ClusterConfig
+from talos.config.documents.v1alpha1.device import DeviceVIPConfig
 from talos.config.documents.v1alpha1.etcd import EtcdConfig
 from talos.config.documents.v1alpha1.machine import LoggingDestination, MachineConfig, MachineFile
 from talos.config.documents.v1alpha1.network import NetworkConfig
@@ -343,10 +346,21 @@ def etcd(config: Config) -> EtcdConfig | None:
 
 def virtual_addresses(config: Config) -> tuple[str, ...]:
     """Addresses that control plane nodes share: they belong to no node."""
-    documents = config.find_all(Layer2VIPConfig)
-    devices = _network(config).interfaces or ()
-    older = [part.vip.ip for device in devices for part in (device, *(device.vlans or ())) if part.vip]
+    documents = (*config.find_all(Layer2VIPConfig), *config.find_all(HCloudVIPConfig))
+    older = [vip.ip for vip in _list_device_vips(config)]
     return tuple(filter(None, (*(document.name for document in documents), *older)))
+
+
+def hcloud_tokens(config: Config) -> Mapping[str, str]:
+    """Virtual addresses that Hetzner's cloud moves, each with the token for its API."""
+    older = {vip.ip or "": vip.hcloud.api_token or "" for vip in _list_device_vips(config) if vip.hcloud}
+    tokens = older | {one.name: one.api_token or "" for one in config.find_all(HCloudVIPConfig)}
+    return {str(ip_address(address)): token for address, token in tokens.items() if address}
+
+
+def _list_device_vips(config: Config) -> list[DeviceVIPConfig]:
+    devices = _network(config).interfaces or ()
+    return [part.vip for device in devices for part in (device, *(device.vlans or ())) if part.vip]
 
 
 def etcd_ca(config: Config) -> PemPair | None:

@@ -217,8 +217,7 @@ def test_virtual_addresses_that_a_cloud_should_move_are_named_by_their_place() -
     )
     (note,) = find_unread(config)
     assert note.message == (
-        "no effect yet on nodes of this version: machine.network.interfaces[0].vip.hcloud, "
-        "machine.network.interfaces[1].vlans[0].vip.equinixMetal"
+        "no effect yet on nodes of this version: machine.network.interfaces[1].vlans[0].vip.equinixMetal"
     )
 
 
@@ -235,8 +234,8 @@ def test_network_policies_that_nothing_enforces_are_named() -> None:
     )
 
 
-def test_nodes_call_no_cloud_and_enforce_no_policy() -> None:
-    unread = {"hcloud", "equinix_metal", "kube_network_policies_enabled"}
+def test_nodes_do_not_call_equinix_and_enforce_no_policy() -> None:
+    unread = {"equinix_metal", "kube_network_policies_enabled"}
     assert not unread & attributes_of_nodes()
 
 
