@@ -1,5 +1,6 @@
 """What decides whether a trial is kept, and when a boot is confirmed."""
 
+import errno
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
@@ -13,6 +14,7 @@ from talos.machined.controllers.runtime.boot_confirmation import BootConfirmatio
 from talos.machined.controllers.runtime.self_check import (
     CHECK_TIMEOUT,
     STABLE,
+    UNREAD,
     SelfCheckController,
     find_limit,
 )
@@ -198,3 +200,69 @@ async def test_a_trial_without_meta_goes_back(
         await trio.sleep(CHECK_TIMEOUT)
         nursery.cancel_scope.cancel()
     assert (watchdog.armed, watchdog.fed) == (True, fed)
+
+
+async def test_a_trial_is_kept_only_after_every_block_was_read(
+    machine: Machine, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    await (await machine.boot()).roll_back()
+    upgrader, began = await machine.boot(), trio.current_time()
+    await _set_health(machine.state, apid=False, network=True)
+    times: list[float] = []
+
+    async def read_slowly() -> int:
+        times.append(trio.current_time() - began)
+        await trio.sleep(4 * STABLE)
+        times.append(trio.current_time() - began)
+        return 4096
+
+    log = Log(write=machine.lines.append)
+    controller = SelfCheckController(upgrader, lambda: None, answer, log, read_images=read_slowly)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_controllers, machine.state, [controller])
+        await trio.sleep(STABLE)
+        await _set_health(machine.state, apid=True, network=True)
+        await _wait(lambda: upgrader.current.phase is not Phase.TRIAL)
+        took = trio.current_time() - began
+        nursery.cancel_scope.cancel()
+    assert upgrader.current.phase is Phase.BLESSED
+    assert times[0] >= STABLE, "it was read while services began"
+    assert times[1] <= took
+
+
+async def test_a_trial_whose_images_are_never_read_to_the_end_goes_back(
+    machine: Machine, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    await (await machine.boot()).roll_back()
+    upgrader, rebooted = await machine.boot(), trio.Event()
+    await _set_health(machine.state, apid=True, network=True)
+    log = Log(write=machine.lines.append)
+    controller = SelfCheckController(upgrader, rebooted.set, answer, log, read_images=trio.sleep_forever)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_controllers, machine.state, [controller])
+        await rebooted.wait()
+        nursery.cancel_scope.cancel()
+    assert upgrader.current.reason == f"self-check: after {CHECK_TIMEOUT:.0f} s: {UNREAD}"
+
+
+async def test_images_that_cannot_be_opened_do_not_end_a_trial(
+    machine: Machine, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    await (await machine.boot()).roll_back()
+    upgrader = await machine.boot()
+    await _set_health(machine.state, apid=True, network=True)
+
+    async def read() -> int:
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", "/dev/dm-0")
+
+    log = Log(write=machine.lines.append)
+    controller = SelfCheckController(upgrader, lambda: None, answer, log, read_images=read)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_controllers, machine.state, [controller])
+        await _wait(lambda: upgrader.current.phase is not Phase.TRIAL)
+        nursery.cancel_scope.cancel()
+    assert upgrader.current.phase is Phase.BLESSED
+    assert any("/dev/dm-0" in line for line in machine.lines)

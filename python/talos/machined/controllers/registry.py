@@ -75,6 +75,7 @@ from talos.machined.controllers.runtime.security_state import SecurityStateContr
 from talos.machined.controllers.runtime.self_check import (
     SelfCheckController,
     open_watchdog,
+    read_nothing,
 )
 from talos.machined.controllers.runtime.upgrade_lock import UpgradeLockController
 from talos.machined.controllers.runtime.watchdog import (
@@ -93,6 +94,7 @@ from talos.machined.node.sysctls import KernelParams
 from talos.machined.platform.platform import METAL
 from talos.resource.controller.controller import Controller
 from talos.rpc.bridge import Bridge
+from talos.system.block.mapped import read_images
 from talos.system.logging import Log
 from talos.system.watchdog import KernelWatchdog
 from talos.upgrade.slots.folder import SlotFolder
@@ -186,6 +188,7 @@ def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
             context.node.services.ask,
             context.log,
             context.slots.open_watchdog if context.slots else open_watchdog,
+            read_images if has_kernel else read_nothing,
         ),
         BootConfirmationController(context.node.upgrades, context.log),
         UpgradeLockController(context.node.upgrades, context.node.upgrade_lock, context.log),

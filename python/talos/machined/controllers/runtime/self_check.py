@@ -1,4 +1,8 @@
-"""The self-check of a system on trial: what was healthy before has to be healthy again, within a limit."""
+"""The self-check of a system on trial: what was healthy before has to be healthy again, within a limit.
+
+And every block of the system's images is read: a damaged one is a panic (dm-verity), which on trial is the
+way back, and later would come whenever something reads that block.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from math import inf
@@ -29,12 +33,16 @@ FEED_INTERVAL = 20.0
 """Seconds between two feeds of the watchdog."""
 WELL = f"everything is well, which has to last {STABLE:.0f} s; then every service is asked once more"
 """What is shown while nothing is amiss."""
+UNREAD = "the system's images are not read whole"
+"""What is amiss when the limit is over before they are."""
 REVERTED, TRIAL, FALLBACK = "upgrade-reverted", "upgrade-trial", "upgrade-fallback"
 """Ids of the diagnostics."""
 
 
 type Ask = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
 """Asks services now; the failures of those that don't answer."""
+type ReadImages = Callable[[], Awaitable[int]]
+"""Reads every block of the system's images; the number of bytes. OSError."""
 type OpenWatchdog = Callable[[], Watchdog | None]
 """Opens the watchdog that was armed at the start, if there is one."""
 
@@ -46,6 +54,12 @@ def open_watchdog() -> Watchdog | None:
         return KernelWatchdog(device) if device else None
     except OSError:
         return None
+
+
+async def read_nothing() -> int:
+    """For a system whose images the kernel compares with nothing."""
+    await trio.lowlevel.checkpoint()
+    return 0
 
 
 class SelfCheckController(Controller):
@@ -62,12 +76,16 @@ class SelfCheckController(Controller):
         ask: Ask,
         log: Log,
         open_watchdog: OpenWatchdog = lambda: None,
+        read_images: ReadImages = read_nothing,
     ) -> None:
         self._upgrader = upgrader
         self._reboot = reboot
         self._ask = ask
         self._log = log
         self._open = open_watchdog
+        self._read_images = read_images
+        self._is_reading = False
+        self._is_read = False
         self._limit = CHECK_TIMEOUT
         self._deadline = inf
         self._well_since = inf
@@ -76,6 +94,10 @@ class SelfCheckController(Controller):
 
     async def run(self, runtime: ControllerRuntime) -> None:
         """Follow the trial; a machine that is not on trial only shows what the last one came to."""
+        async with trio.open_nursery() as nursery:
+            await self._follow(runtime, nursery)
+
+    async def _follow(self, runtime: ControllerRuntime, nursery: trio.Nursery) -> None:
         self._upgrader.listen(runtime.queue_reconcile)
         watchdog = None
         if self._upgrader.is_guarded:
@@ -89,6 +111,10 @@ class SelfCheckController(Controller):
             if watchdog is not None:
                 watchdog = self._tend(watchdog, state)
             unmet = await self._find_unmet(runtime, state.checks) if state.phase is Phase.TRIAL else []
+            if state.phase is Phase.TRIAL and not unmet and not self._is_reading:
+                # Not earlier: what starts needs the processors.
+                self._is_reading = True
+                nursery.start_soon(self._read, runtime)
             await _show(runtime, state, unmet or [WELL], self._upgrader.fallback)
             wait = await self._judge(unmet) if state.phase is Phase.TRIAL else inf
             if self._has_ended:
@@ -101,6 +127,19 @@ class SelfCheckController(Controller):
             runtime.reset_backoff()
         await trio.sleep_forever()  # the machine reboots; the watchdog is not fed, should it hang
 
+    async def _read(self, runtime: ControllerRuntime) -> None:
+        began = trio.current_time()
+        try:
+            size = await self._read_images()
+        except OSError as error:
+            # No damage, which is a panic: what can't be looked at is no reason against the release.
+            self._log.error("the system's images can't be read whole", reason=str(error))
+        else:
+            took = trio.current_time() - began
+            self._log.info(f"the system's images are intact: {size:,} bytes, read in {took:.1f} s")
+        self._is_read = True
+        runtime.queue_reconcile()
+
     def _tend(self, watchdog: Watchdog, state: Upgrade) -> Watchdog | None:
         """Feed the watchdog while this system is on trial, then disarm it."""
         watchdog.feed()
@@ -112,10 +151,10 @@ class SelfCheckController(Controller):
 
     async def _find_unmet(self, runtime: ControllerRuntime, checks: Sequence[str]) -> list[str]:
         """What is not well; once everything has stayed well, what does not answer now."""
-        unmet = await find_unmet(runtime, checks)
-        self._were_asked = not unmet and trio.current_time() - self._well_since >= STABLE
+        unmet, now = await find_unmet(runtime, checks), trio.current_time()
+        self._were_asked = not unmet and self._is_read and now - self._well_since >= STABLE
         if not self._were_asked:
-            return unmet
+            return unmet or ([UNREAD] if not self._is_read and now >= self._deadline else [])
         failures = await self._ask([name for name in checks if name != NETWORK])
         # Whatever happened meanwhile counts as well.
         return await find_unmet(runtime, checks) or [
@@ -129,7 +168,8 @@ class SelfCheckController(Controller):
         if not unmet:
             self._well_since = min(self._well_since, now)
             if not self._were_asked:
-                return max(0.0, self._well_since + STABLE - now)
+                # The end of the read wakes this task.
+                return max(0.0, (self._well_since + STABLE if self._is_read else self._deadline) - now)
             try:
                 await self._upgrader.bless()
             except (UserError, OSError) as error:
