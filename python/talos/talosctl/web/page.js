@@ -61,8 +61,10 @@ function makePlot(title, points, now) {
   svg.setAttribute("role", "img");
   svg.setAttribute("aria-label", `${title} over the last hour: now ${now} %, at most ${most} %`);
   const line = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
-  const first = POINTS - points.length;
-  line.setAttribute("points", points.map((value, at) => `${first + at},${98 - 0.96 * value}`).join(" "));
+  // One point alone is no line.
+  const drawn = points.length === 1 ? [points[0], points[0]] : points;
+  const first = POINTS - drawn.length;
+  line.setAttribute("points", drawn.map((value, at) => `${first + at},${98 - 0.96 * value}`).join(" "));
   svg.append(line);
   plot.append(svg, make("span", `${now} %`));
   return plot;
