@@ -30,7 +30,7 @@ def test_the_bill_of_materials_has_its_short_name(cluster: Cluster) -> None:
     spec = cast("dict[str, object]", item["spec"])
     assert str(spec["purls"]).startswith("['pkg:golang/github.com/containerd/containerd/v2@v2.")
     assert "Apache-2.0" in str(spec["license"])
-    (kernel,) = cluster.resource("sbom", "linux")
+    (kernel,) = cluster.resource("sbom", "kernel")
     assert "cpe:2.3:o:linux:linux_kernel:6.12." in str(kernel["spec"])
 
 

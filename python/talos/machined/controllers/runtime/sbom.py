@@ -15,6 +15,8 @@ EXTENSIONS = "/usr/local/share/spdx"
 """Those of system extensions."""
 SUFFIX = ".spdx.json"
 _UNKNOWN_LICENSE = "NOASSERTION"
+UPSTREAM_IDS = {"Talos": "talos", "linux": "kernel", "stdlib": "golang"}
+"""What upstream calls some packages, by their names in our documents: clients ask for these ids."""
 
 
 class SBOMItemController(Controller):
@@ -29,7 +31,7 @@ class SBOMItemController(Controller):
     async def run(self, runtime: ControllerRuntime) -> None:
         """Write all of them once."""
         for item in read_items(self._files):
-            await runtime.put(kinds.SBOM_ITEM, item.name, item)
+            await runtime.put(kinds.SBOM_ITEM, UPSTREAM_IDS.get(item.name, item.name), item)
         for owner, item in read_extensions(self._files):
             await runtime.put(kinds.SBOM_ITEM, f"{owner}/{item.name}", item)
 

@@ -1,8 +1,13 @@
 """The bill of materials as resources."""
 
 import pytest
+import trio
+from tests.unit.machined.controllers.running import running
 
-from talos.machined.controllers.runtime.sbom import DIRECTORY, parse_document, read_items
+from talos.machined.controllers.runtime.sbom import DIRECTORY, SBOMItemController, parse_document, read_items
+from talos.resource import kinds
+from talos.resource.changes import wait_for
+from talos.resource.memory.state import MemoryState
 from talos.system.errors import UserError
 from talos.testing.files import MemoryFiles
 
@@ -24,3 +29,13 @@ def test_items() -> None:
     assert not read_items(MemoryFiles({"/x": ""}))
     with pytest.raises(UserError, match="no SPDX document"):
         parse_document("{}", "bad.spdx.json")
+
+
+async def test_some_have_the_ids_of_upstream() -> None:
+    state = MemoryState()
+    files = MemoryFiles({f"{DIRECTORY}/talos.spdx.json": DOCUMENT})
+    async with running(state, SBOMItemController(files)):
+        with trio.fail_after(5):
+            await wait_for(state, kinds.SBOM_ITEM, "runc", lambda _: True)
+            found = await wait_for(state, kinds.SBOM_ITEM, "talos", lambda _: True)
+    assert found.spec.name == "Talos"
