@@ -6,18 +6,25 @@ import pytest
 from tests.harness.e2e import FAILED, PASSED, SKIPPED, Spec, count, format_table, read_report
 
 
-def report(*specs: Mapping[str, object]) -> list[dict[str, object]]:
+def report(chosen: int, *specs: Mapping[str, object]) -> list[dict[str, object]]:
     usual: dict[str, object] = {
         "ContainerHierarchyTexts": ["[sig-node] Pods", "[LinuxOnly] Logs"],
         "LeafNodeType": "It",
         "RunTime": 2_000_000_000,
     }
-    return [{"SpecReports": [{**usual, **spec} for spec in specs]}]
+    return [
+        {
+            "PreRunStats": {"SpecsThatWillRun": chosen},
+            "SpecReports": [{**usual, **spec} for spec in specs],
+            "SpecialSuiteFailureReasons": ["Suite Timeout Elapsed"],
+        }
+    ]
 
 
 def test_specs_that_were_chosen_are_results() -> None:
     found = read_report(
         report(
+            3,
             {"LeafNodeText": "b [NodeConformance] [Conformance]", "State": "passed"},
             {"LeafNodeText": "a", "State": "timedout", "Failure": {"Message": "late\n  | again"}},
             {"LeafNodeText": "c", "State": "skipped"},
@@ -35,7 +42,13 @@ def test_specs_that_were_chosen_are_results() -> None:
     assert f"| failed | 2 | {name} a | late \\| again |" in format_table(found)
 
 
+def test_specs_for_which_there_was_no_time_are_counted() -> None:
+    found = read_report(report(3, {"LeafNodeText": "a", "State": "passed"}))
+    missed = Spec(name="2 specs did not run", state=FAILED, seconds=0, message="Suite Timeout Elapsed")
+    assert missed in found
+
+
 def test_what_fails_before_all_specs_is_an_error() -> None:
     failed = {"LeafNodeType": "SynchronizedBeforeSuite", "State": "failed", "Failure": {"Message": "no node"}}
     with pytest.raises(AssertionError, match="SynchronizedBeforeSuite: failed: no node"):
-        read_report(report(failed))
+        read_report(report(1, failed))
