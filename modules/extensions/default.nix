@@ -8,7 +8,7 @@ let
     inherit name;
     command = [ "python3.13" "-m" "talos.extensions.compose" "--base" base "--version" version ] ++ argv
       ++ [ "--out" (builtins.placeholder "out") ] ++ map (extension: "${extension}") extensions;
-    PYTHONPATH = "${python.folders.extensions}:${python.folders.system}:${python.wheels.image}/site";
+    PYTHONPATH = "${python.folders.extensions}:${python.folders.upgrade}:${python.folders.system}:${python.wheels.image}/site";
   };
 in
 rec {
