@@ -307,7 +307,7 @@ def answering() -> Generator[tuple[int, list[bytes]]]:
 
 
 def test_the_answer_of_a_registry() -> None:
-    client = Client(context=lambda host: pytest.fail(f"TLS for {host}"), environment={})
+    client = Client(context=lambda host: pytest.fail(f"TLS for {host}"), environment={}, silence=30)
     with answering() as (port, answers):
 
         def ask(data: bytes) -> None:

@@ -23,10 +23,9 @@ from talos.api.definitions.cri_pb2 import (
     RegistryTLSConfig,
 )
 from talos.machined.containerd.reference import parse_reference
-from talos.machined.containerd.registry import http, session
 from talos.machined.containerd.registry.hosts import NoSuchImageError, RegistryError, Sources
 from talos.machined.containerd.registry.proxies import find_server
-from talos.machined.containerd.registry.session import Session, open_session
+from talos.machined.containerd.registry.session import PullLimits, Session, open_session
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.keys import KeyType
 from talos.system.errors import UserError
@@ -35,11 +34,7 @@ DATA = bytes(range(256)) * 4096
 """A blob of 1 MiB."""
 
 
-@pytest.fixture(autouse=True)
-def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "SILENCE_TIMEOUT", 0.3)
-    monkeypatch.setattr(session, "BASE_TIMEOUT", 1.5)
-    monkeypatch.setattr(session, "FIRST_RETRY_DELAY", 0.01)
+LIMITS = PullLimits(timeout=1.5, min_rate=64 * 1024 * 1024, silence=0.3, first_retry_delay=0.01)
 
 
 @pytest.fixture
@@ -60,10 +55,15 @@ def make_sources(*ports: int, auth: RegistryAuthConfig | None = None) -> Sources
     return Sources(registries=spec)
 
 
+def begin(image: str, sources: Sources) -> Session:
+    """A session that does not wait for long."""
+    return open_session(parse_reference(image), sources, LIMITS)
+
+
 @contextmanager
 def hostile(store: Store, behaviour: type[Handler]) -> Generator[tuple[Session, Registry]]:
     with running_registry(store, behaviour) as registry:
-        yield open_session(parse_reference("sample:1"), make_sources(registry.port)), registry
+        yield begin("sample:1", make_sources(registry.port)), registry
 
 
 async def read_blob(session: Session, data: bytes = DATA) -> bytes:
@@ -103,16 +103,16 @@ async def test_an_honest_one(store: Store) -> None:
 
 async def test_the_next_endpoint_is_asked(store: Store) -> None:
     with running_registry(Store()) as empty, running_registry(store) as full:
-        session = open_session(parse_reference("sample:1"), make_sources(empty.port, full.port))
+        session = begin("sample:1", make_sources(empty.port, full.port))
         assert (await session.fetch_manifest("1")).data
-        both = open_session(parse_reference("other:1"), make_sources(empty.port, full.port))
+        both = begin("other:1", make_sources(empty.port, full.port))
         with pytest.raises(NoSuchImageError) as caught:
             await both.fetch_manifest("1")
     assert str(caught.value) == (
         f"image docker.io/library/other:1: manifest 1: 127.0.0.1:{empty.port}: it replied 404; "
         f"127.0.0.1:{full.port}: it replied 404"
     )
-    away = open_session(parse_reference("other:1"), make_sources(1))
+    away = begin("other:1", make_sources(1))
     with pytest.raises(UserError, match="refused") as caught:
         await away.fetch_manifest("1")
     assert not isinstance(caught.value, NoSuchImageError)
@@ -177,10 +177,7 @@ class Dripping(Handler):
         (Dripping, "blob", "it takes too long"),
     ],
 )
-async def test_stalls(
-    store: Store, monkeypatch: pytest.MonkeyPatch, behaviour: type[Handler], of: str, reason: str
-) -> None:
-    monkeypatch.setattr(session, "MIN_RATE", 64 * 1024 * 1024)
+async def test_stalls(store: Store, behaviour: type[Handler], of: str, reason: str) -> None:
     with hostile(store, behaviour) as (opened, _):
         assert reason in await fail(opened, of=of)
 
@@ -311,7 +308,7 @@ ENCODED = RegistryAuthConfig(registry_auth=base64.b64encode(b"user:password").de
 @pytest.mark.parametrize("auth", [USER, ENCODED])
 async def test_a_token_is_fetched_once(store: Store, auth: RegistryAuthConfig) -> None:
     with running_registry(store, Guarded) as registry:
-        session = open_session(parse_reference("sample:1"), make_sources(registry.port, auth=auth))
+        session = begin("sample:1", make_sources(registry.port, auth=auth))
         await session.fetch_manifest("1")
         assert await read_blob(session) == DATA
         assert sum("/token/" in request for request in registry.requests) == 1
@@ -335,7 +332,7 @@ async def test_what_does_not_lead_in(
     store: Store, changes: dict[str, Any], auth: RegistryAuthConfig | None, reason: str
 ) -> None:
     with running_registry(store, type("Guarded", (Guarded,), changes)) as registry:
-        session = open_session(parse_reference("sample:1"), make_sources(registry.port, auth=auth))
+        session = begin("sample:1", make_sources(registry.port, auth=auth))
         text = await fail(session)
         assert reason in text
         assert "password" not in text.replace("asks for a password", "")
@@ -364,7 +361,7 @@ async def test_a_redirects_target_gets_no_password(store: Store, challenge: str)
         target = f"http://127.0.0.1:{other.port}/v2/"
         elsewhere = type("Elsewhere", (Redirecting,), {"target": target})
         with running_registry(store, elsewhere) as registry:
-            session = open_session(parse_reference("sample:1"), make_sources(registry.port, auth=USER))
+            session = begin("sample:1", make_sources(registry.port, auth=USER))
             assert "it replied 401" in await fail(session)
         assert changes["given"] == []
         assert not any("/token" in request for request in other.requests)
@@ -384,7 +381,7 @@ async def test_proxies_of_the_environment(store: Store) -> None:
             environment=environment,
         )
         with pytest.raises(UserError, match=r"far\.example:5000: it replied 404"):
-            await open_session(parse_reference("sample:1"), sources).fetch_manifest("none")
+            await begin("sample:1", sources).fetch_manifest("none")
         assert proxy.requests == ["GET http://far.example:5000/v2/library/sample/manifests/none?ns=docker.io"]
         assert find_server(sources.environment, urlsplit("http://direct.example/")) is None
         assert find_server(sources.environment, urlsplit("https://far.example/")) is None
@@ -415,7 +412,7 @@ async def test_tls_as_it_is_configured(store: Store, tmp_path: Path) -> None:
             mirror = RegistryMirrorConfig(mirror_endpoints=[endpoint], mirror_skip_fallback=True)
             spec = RegistriesConfigSpec(registry_mirrors={"docker.io": mirror})
             spec.registry_tl_ss[host].CopyFrom(RegistryTLSConfig(**tls))
-            return open_session(parse_reference("sample:1"), Sources(registries=spec))
+            return begin("sample:1", Sources(registries=spec))
 
         pair = PEMEncodedCertificateAndKey(crt=client.crt, key=client.key)
         ca = authority.pem.crt
@@ -451,6 +448,6 @@ async def test_credentials_stay_where_they_belong(store: Store) -> None:
                 self.answer(307, b"", "text/plain", {"Location": place})
 
         with running_registry(store, Sending) as registry:
-            session = open_session(parse_reference("sample:1"), make_sources(registry.port, auth=USER))
+            session = begin("sample:1", make_sources(registry.port, auth=USER))
             assert await read_blob(session) == DATA
     assert seen == [None]

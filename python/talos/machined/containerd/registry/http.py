@@ -17,8 +17,6 @@ from talos.machined.containerd.registry.hosts import RegistryError
 from talos.machined.containerd.registry.proxies import find_server
 from talos.machined.containerd.registry.tls import explain
 
-SILENCE_TIMEOUT = 30.0
-"""Seconds within which a server has to send something."""
 MAX_REDIRECTS = 5
 AGENT = "talos"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -80,10 +78,14 @@ class Abort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """How servers are reached: the TLS context for each host, and the variables that may name proxies."""
+    """How servers are reached: the TLS context for each host, and the variables that may name proxies.
+
+    ``silence`` are the seconds within which a server has to send something.
+    """
 
     context: Callable[[str], ssl.SSLContext]
     environment: Mapping[str, str]
+    silence: float
 
 
 def request(
@@ -140,11 +142,11 @@ def _connect(url: str, parts: SplitResult, client: Client) -> tuple[HTTPConnecti
         proxy = find_server(client.environment, parts)
         ends = (host, port) if proxy is None else (proxy.host, proxy.port)
         if parts.scheme != "https":
-            connection = HTTPConnection(*ends, timeout=SILENCE_TIMEOUT)
+            connection = HTTPConnection(*ends, timeout=client.silence)
             if proxy is None:
                 return connection, target, {}
             return connection, parts._replace(fragment="").geturl(), proxy.headers
-        secured = HTTPSConnection(*ends, timeout=SILENCE_TIMEOUT, context=client.context(parts.netloc))
+        secured = HTTPSConnection(*ends, timeout=client.silence, context=client.context(parts.netloc))
         if proxy is not None:
             secured.set_tunnel(host, port or 443, headers=dict(proxy.headers))
     except (ValueError, HTTPException) as error:

@@ -38,16 +38,25 @@ CHUNK = 256 * 1024
 """Bytes that are handed on at once."""
 ATTEMPTS = 3
 """For each part and endpoint, when a failure may be temporary."""
-FIRST_RETRY_DELAY = 1.0
-"""Seconds before the second attempt; doubled for the next."""
-BASE_TIMEOUT = 60.0  # seconds
-MIN_RATE = 16 * 1024
-"""A part has to come within 60 s and a second for each so many bytes of its announced size."""
 MAX_THREADS = 6
 """Of all pulls together."""
 ACCEPT = ", ".join((*INDEX_TYPES, *MANIFEST_TYPES))
 
 _threads = trio.CapacityLimiter(MAX_THREADS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullLimits:
+    """How long a registry may take. Seconds.
+
+    A part has to come within ``timeout`` and a second for each ``min_rate`` bytes of its announced size, and
+    ``silence`` is the longest time without a byte. The delay before another attempt doubles.
+    """
+
+    timeout: float = 60.0
+    min_rate: int = 16 * 1024
+    silence: float = 30.0
+    first_retry_delay: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +74,7 @@ class Session:
     reference: Reference
     sources: Sources
     endpoints: tuple[Endpoint, ...]
+    limits: PullLimits = PullLimits()
     _tokens: dict[str, str] = field(default_factory=dict[str, str])
     _contexts: dict[str, ssl.SSLContext] = field(default_factory=dict[str, ssl.SSLContext])
 
@@ -73,7 +83,7 @@ class Session:
         digest = expected.digest if expected else object if ":" in object else ""
 
         async def fetch(endpoint: Endpoint) -> Fetched:
-            with trio.fail_after(BASE_TIMEOUT):
+            with trio.fail_after(self.limits.timeout):
                 opened = await self._open(endpoint, f"manifests/{object}", {"Accept": ACCEPT})
                 try:
                     data = await self._in_thread(opened, partial(opened.response.read_all, MAX_MANIFEST))
@@ -94,7 +104,7 @@ class Session:
         """The index of what refers to a manifest; what it names is fetched by its digest. UserError."""
 
         async def fetch(endpoint: Endpoint) -> bytes:
-            with trio.fail_after(BASE_TIMEOUT):
+            with trio.fail_after(self.limits.timeout):
                 opened = await self._open(endpoint, f"referrers/{digest}", {"Accept": INDEX_TYPES[0]})
                 try:
                     return await self._in_thread(opened, partial(opened.response.read_all, MAX_MANIFEST))
@@ -113,7 +123,7 @@ class Session:
         """
 
         async def fetch(endpoint: Endpoint) -> T:
-            with trio.fail_after(BASE_TIMEOUT + blob.size / MIN_RATE):
+            with trio.fail_after(self.limits.timeout + blob.size / self.limits.min_rate):
                 async with aclosing(self._read_blob(endpoint, blob)) as chunks:
                     return await store(chunks)
 
@@ -159,7 +169,9 @@ class Session:
         query = f"?{urlencode({'ns': endpoint.namespace})}" if endpoint.namespace else ""
         url = f"{endpoint.base}/{self.reference.repository}/{path}{query}"
 
-        client = Client(context=self._find_context, environment=self.sources.environment)
+        client = Client(
+            context=self._find_context, environment=self.sources.environment, silence=self.limits.silence
+        )
 
         def send() -> Response:
             token = self._tokens.get(endpoint.base)
@@ -209,7 +221,7 @@ class Session:
         raise kind(f"{what}: {'; '.join(failures)}", where=f"image {self.reference}")
 
     async def _try_often[T](self, endpoint: Endpoint, fetch: Callable[[Endpoint], Awaitable[T]]) -> T:
-        pause = FIRST_RETRY_DELAY
+        pause = self.limits.first_retry_delay
         for _ in range(ATTEMPTS - 1):
             try:
                 return await fetch(endpoint)
@@ -227,7 +239,7 @@ class _Opened:
     abort: Abort
 
 
-def open_session(reference: Reference, sources: Sources) -> Session:
+def open_session(reference: Reference, sources: Sources, limits: PullLimits | None = None) -> Session:
     """The session of one pull; UserError when the config leaves no endpoint."""
     endpoints = find_endpoints(sources.registries, reference.registry)
-    return Session(reference=reference, sources=sources, endpoints=endpoints)
+    return Session(reference=reference, sources=sources, endpoints=endpoints, limits=limits or PullLimits())
