@@ -17,6 +17,7 @@ TOOLS = (
     "usr/sbin/mkfs.vfat",
     "usr/sbin/mkfs.xfs",
     "usr/sbin/sfdisk",
+    "usr/sbin/cryptsetup",
     "usr/sbin/xfs_growfs",
     "usr/sbin/xfs_repair",
 )

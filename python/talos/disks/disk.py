@@ -14,6 +14,8 @@ from talos.system.sizes import format_size
 
 MEDIUM_LABEL = "TALOS"
 """Label of the ISO: a machine booted from it must not erase it."""
+MAPPED = "/dev/dm-"
+"""What the devices of encrypted volumes begin with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,8 @@ class Disk:
             return "is an optical drive"
         if self.spec.readonly:
             return "is read-only"
+        if self.path.startswith(MAPPED):
+            return "is mapped to another device"
         labels = [(self.kind, self.label), *((part.filesystem, part.label) for part in self.contents)]
         return "is the medium with the installer" if ("iso9660", MEDIUM_LABEL) in labels else ""
 

@@ -9,7 +9,7 @@ from talos.api.machine.machine_pb2 import ResetRequest
 from talos.disks.disk import Content, Disk, read_disks
 from talos.resource.state import State
 from talos.system.block.layout import EFI, MARKS
-from talos.system.block.wipe import WipeMethod, wipe_device, wipe_edges
+from talos.system.block.wipe import WipeMethod, destroy_keys, wipe_device, wipe_edges
 from talos.system.errors import UserError
 
 WIPE_ARGUMENT = "talos.experimental.wipe"
@@ -94,12 +94,14 @@ def _find_user_disk(disks: Sequence[Disk], device: str) -> str:
 
 
 def erase_system(disk: Disk, parts: Sequence[Content] = ()) -> None:
-    """Erase partitions of a disk, or all of it; what marks an installation first.
+    """Erase partitions of a disk, or all of it; first the keys of volumes, then what marks an installation.
 
     Through the whole disk: a mount that is still in use does not prevent it.
     """
     descriptor = os.open(disk.path, os.O_RDWR | os.O_CLOEXEC)
     try:
+        for part in parts or disk.contents:
+            destroy_keys(descriptor, part.offset, part.size)
         for part in sorted(parts or disk.contents, key=lambda part: part.label not in MARKS):
             wipe_edges(descriptor, part.offset, part.size)
             os.fsync(descriptor)

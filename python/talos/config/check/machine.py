@@ -17,6 +17,8 @@ from talos.config.check.forms import (
 from talos.config.check.note import Note
 from talos.config.check.pod import check_pod
 from talos.config.check.udev import check_udev_rules
+from talos.config.check.volumes import check_key_kind, check_slot
+from talos.config.documents.block.volume import VolumeConfig
 from talos.config.documents.v1alpha1.encryption import EncryptionConfig
 from talos.config.documents.v1alpha1.features import FeaturesConfig
 from talos.config.documents.v1alpha1.install import InstallConfig
@@ -50,8 +52,12 @@ def check_machine(config: Config, main: V1Alpha1Config, *, installs: bool) -> It
     yield from check_runtime_spec(machine.base_runtime_spec_overrides, at.below("baseRuntimeSpecOverrides"))
     encryption = machine.system_disk_encryption
     if encryption is not None:
-        yield from _check_encryption(encryption.ephemeral, at.below("systemDiskEncryption.ephemeral"))
-        yield from _check_encryption(encryption.state, at.below("systemDiskEncryption.state"))
+        for name, old in (("EPHEMERAL", encryption.ephemeral), ("STATE", encryption.state)):
+            place = at.below(f"systemDiskEncryption.{name.lower()}")
+            yield from _check_encryption(old, place)
+            documents = [document for document in config.find_all(VolumeConfig) if document.name == name]
+            if old is not None and any(document.encryption for document in documents):
+                yield place.find(f"is also set by VolumeConfig {name}", hint="keep VolumeConfig")
     yield from check_labels(machine.node_labels, at.below("nodeLabels"))
     yield from check_annotations(machine.node_annotations, at.below("nodeAnnotations"))
     yield from check_taints(machine.node_taints, at.below("nodeTaints"))
@@ -183,6 +189,8 @@ def _check_encryption(encryption: EncryptionConfig | None, at: Note) -> Iterator
         slots.add(key.slot)
         if key.static is None and key.node_id is None and key.kms is None and key.tpm is None:
             yield at.below(f"keys[{index}]").find("names no kind of key", hint="static, nodeID, kms or tpm")
+        yield from check_key_kind(key, at.below(f"keys[{index}]"))
+        yield from check_slot(key.slot, at.below(f"keys[{index}].slot"))
 
 
 def _check_features(config: Config, features: FeaturesConfig | None, at: Note) -> Iterator[Note]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from talos.config.check.expressions import check_expression
 from talos.config.check.forms import check_name, check_present
 from talos.config.check.note import Check, Note
-from talos.config.documents.block.encryption import EncryptionKey, EncryptionSpec
+from talos.config.documents.block.encryption import PERFORMANCE_OPTIONS, EncryptionKey, EncryptionSpec
 from talos.config.documents.block.existing_volume import ExistingVolumeConfig
 from talos.config.documents.block.external_volume import ExternalVolumeConfig
 from talos.config.documents.block.provisioning import ProvisioningSpec
@@ -19,6 +19,7 @@ from talos.config.documents.block.zswap import ZswapConfig
 from talos.config.documents.storage.lvm_logical_volume import LVMLogicalVolumeConfig
 from talos.config.documents.storage.lvm_volume_group import LVMVolumeGroupConfig
 from talos.config.documents.storage.raid_array import RAIDArrayConfig
+from talos.config.documents.v1alpha1.encryption import EncryptionKey as OldKey
 from talos.config.values import ByteSize, Size
 
 _SYSTEM_VOLUMES = ("STATE", "EPHEMERAL", "IMAGECACHE", "ETCD", "CRI", "KUBELET", "LOG")
@@ -30,6 +31,7 @@ _LABEL_HINT = "1 to 34 letters, digits and hyphens"
 _GROUP = re.compile(r"[a-zA-Z0-9_-]{1,63}", re.ASCII)
 _ARRAY = re.compile(r"[a-zA-Z0-9_-]{1,32}", re.ASCII)
 _MAX_PCR = 23  # TPM 2.0
+_MAX_SLOT = 31  # LUKS2
 _LAYOUTS = ("linear", "raid0", "raid1", "raid10")
 _MIN_SCRUB_PERIOD = 10  # seconds
 
@@ -131,18 +133,26 @@ def _check_encryption(
         yield at.below("provider").find("is missing", hint="luks2")
     if not encryption.keys:
         yield at.below("keys").find("is empty")
+    for index, option in enumerate(encryption.options or ()):
+        if option not in PERFORMANCE_OPTIONS:
+            hint = f"one of: {', '.join(PERFORMANCE_OPTIONS)}"
+            yield at.below(f"options[{index}]").find(f'"{option}" is not known', hint=hint)
     slots: set[int] = set()
     for index, key in enumerate(encryption.keys or ()):
         place = at.below(f"keys[{index}]")
         if key.slot in slots:
             yield place.below("slot").find(f"{key.slot} is used already")
         slots.add(key.slot)
+        yield from check_slot(key.slot, place.below("slot"))
         yield from _check_key(key, place, is_state=is_state)
 
 
 def _check_key(key: EncryptionKey, at: Note, *, is_state: bool) -> Iterator[Note]:
     if key.static is None and key.node_id is None and key.kms is None and key.tpm is None:
         yield at.find("has no kind of key", hint="static, nodeID, kms or tpm")
+    if key.static is not None and not key.static.passphrase:
+        yield at.below("static.passphrase").find("is missing")
+    yield from check_key_kind(key, at)
     if is_state and key.lock_to_state:
         yield at.below("lockToState").find("is not for STATE")
     pcrs = (key.tpm and key.tpm.options and key.tpm.options.pcrs) or ()
@@ -150,6 +160,19 @@ def _check_key(key: EncryptionKey, at: Note, *, is_state: bool) -> Iterator[Note
         if not 0 <= pcr <= _MAX_PCR:
             place = at.below(f"tpm.options.pcrs[{index}]")
             yield place.find(f"{pcr} is out of range", hint=f"from 0 to {_MAX_PCR}")
+
+
+def check_key_kind(key: EncryptionKey | OldKey, at: Note) -> Iterator[Note]:
+    """Kinds of keys that no node of this version has: their volume could not be made."""
+    for name in ("kms", "tpm"):
+        if getattr(key, name) is not None:
+            yield at.below(name).find("is not supported by this version", hint="use static or nodeID")
+
+
+def check_slot(slot: int, at: Note) -> Iterator[Note]:
+    """LUKS2 has a fixed number of key slots."""
+    if not 0 <= slot <= _MAX_SLOT:
+        yield at.find(f"{slot} is out of range", hint=f"from 0 to {_MAX_SLOT}")
 
 
 def _check_scrub(scrub: ScrubConfig | None, at: Note) -> Iterator[Note]:

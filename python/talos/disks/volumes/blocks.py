@@ -144,7 +144,7 @@ def _read_head(device: str) -> bytes:
 
 
 def _erase(disk: str, start: int, size: int) -> None:
-    descriptor = os.open(disk, os.O_WRONLY | os.O_CLOEXEC)
+    descriptor = os.open(disk, os.O_RDWR | os.O_CLOEXEC)
     try:
         wipe_edges(descriptor, start, size)
         os.fsync(descriptor)

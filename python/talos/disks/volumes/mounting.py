@@ -28,30 +28,30 @@ async def mount_volume(
     there is no way to do it by hand, it may drop a log that can't be replayed.
     """
     target = point.target
-    if not is_mounted(mounts, place.device, target):
+    if not is_mounted(mounts, place.source, target):
         try:
             await trio.to_thread.run_sync(mounts.mount, point)
         except OSError as error:
             if error.errno not in STRUCTURE_ERRORS:
-                raise UserError(f"can't be mounted: {error.strerror}", where=place.device) from None
-            log.warning("a filesystem is broken, repairing it", device=place.device, reason=error.strerror)
+                raise UserError(f"can't be mounted: {error.strerror}", where=place.source) from None
+            log.warning("a filesystem is broken, repairing it", device=place.source, reason=error.strerror)
             await _repair(blocks, place, log)
             await _mount_again(mounts, place, point)
         await blocks.set_mode(target, point.mode)
     known = place.content.filesystem_size
-    if grow and known and place.partition.size - known >= GROWTH:
+    if grow and known and place.content.size - known >= GROWTH:
         try:
             await blocks.grow_filesystem(target)
-            log.info("a filesystem has grown with its partition", device=place.device)
+            log.info("a filesystem has grown with its partition", device=place.source)
         except UserError as error:
             log.warning("a filesystem stays smaller than its partition", reason=str(error))
 
 
 async def _repair(blocks: Blocks, place: VolumePlace, log: Log) -> None:
-    if await blocks.repair(place.device, drop_log=False):
+    if await blocks.repair(place.source, drop_log=False):
         return
-    log.error("its log can't be replayed: what was written last is lost", device=place.device)
-    await blocks.repair(place.device, drop_log=True)
+    log.error("its log can't be replayed: what was written last is lost", device=place.source)
+    await blocks.repair(place.source, drop_log=True)
 
 
 async def _mount_again(mounts: Mounts, place: VolumePlace, point: MountPoint) -> None:
@@ -60,7 +60,7 @@ async def _mount_again(mounts: Mounts, place: VolumePlace, point: MountPoint) ->
     except OSError as error:
         raise UserError(
             f"can't be mounted, not even after a repair: {error.strerror}",
-            where=place.device,
+            where=place.source,
             hint="reset it: talosctl reset --system-labels-to-wipe, and the label",
         ) from None
 
@@ -112,7 +112,7 @@ def make_point(
 ) -> MountPoint:
     """The mount of a volume."""
     return MountPoint(
-        source=place.device,
+        source=place.source,
         target=target,
         type=FILESYSTEM,
         options=options,

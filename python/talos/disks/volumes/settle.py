@@ -2,9 +2,10 @@
 
 Safe against power cuts. A partition whose filesystem is not complete is marked: GPT attribute 50 is set
 in the write that creates the partition, and cleared after mkfs has finished and the disk is synced. A
-marked partition was never mounted, so it is formatted again. Without the mark only a blank partition is
-formatted, one that starts with zeros and in which libblkid finds nothing (it is marked first). Any other
-content that is not XFS is never overwritten; an XFS with a broken superblock is repaired. The place of a
+marked partition was never mounted, so it is formatted again, and encrypted again where it is to be. Without
+the mark only a blank partition is formatted, one that starts with zeros and in which libblkid finds nothing
+(it is marked first). Any other content that is not XFS is never overwritten; an XFS with a broken superblock
+is repaired. What is encrypted stays encrypted, what is not stays as it is. The place of a
 new partition is erased first, so that no previous content reappears.
 """
 
@@ -13,7 +14,9 @@ from dataclasses import dataclass, replace
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.disks.volumes.blocks import Blocks
+from talos.disks.volumes.encryption import VolumeEncryption
 from talos.system.block.blkid import Content, Partition
+from talos.system.block.luks_header import MARK
 from talos.system.block.partitions import (
     ALIGNMENT,
     UNFINISHED,
@@ -29,6 +32,8 @@ from talos.system.logging import Log
 from talos.system.sizes import format_size
 
 FILESYSTEM, GPT = "xfs", "gpt"
+LUKS = "crypto_LUKS"
+"""libblkid's name for an encrypted device."""
 XFS_MAGIC = b"XFSB"
 """What a superblock begins with, also one that libblkid refuses because its checksum is wrong."""
 
@@ -54,16 +59,23 @@ class WantedVolume:
     limit: Limit = take_all
     grow: bool = False
     may_create: bool = False
+    encryption: VolumeEncryption | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumePlace:
-    """Where a volume is."""
+    """Where a volume is. ``mapped`` is what an encrypted one is mounted from, ``content`` what that holds."""
 
     disk: str
     device: str
     partition: Partition
     content: Content
+    mapped: str = ""
+
+    @property
+    def source(self) -> str:
+        """The device with the filesystem."""
+        return self.mapped or self.device
 
 
 @dataclass(slots=True)
@@ -94,12 +106,14 @@ async def settle(
     if wanted.grow and wanted.may_create and not is_unfinished(partition):
         partition = await _grow(blocks, wanted, disk, partition, log, progress)
     progress.phase = enums.VOLUME_PHASE_PROVISIONED
-    content = await _make_whole(blocks, wanted, disk, partition, log, progress)
-    if content is None:
+    made = await _make_whole(blocks, wanted, disk, partition, log, progress)
+    if made is None:
         return None
     partition = replace(partition, flags=partition.flags & ~(1 << UNFINISHED))
     progress.phase = enums.VOLUME_PHASE_PREPARED
-    return VolumePlace(disk=disk, device=device, partition=partition, content=content)
+    return VolumePlace(
+        disk=disk, device=device, partition=partition, content=made.content, mapped=made.mapped
+    )
 
 
 async def find(blocks: Blocks, wanted: WantedVolume, disks: Sequence[str]) -> tuple[str, Partition] | None:
@@ -169,24 +183,76 @@ async def _append(
     return await blocks.append(disk, table, part)
 
 
+@dataclass(frozen=True, slots=True)
+class MadeFilesystem:
+    """A filesystem, and the mapped device that it is on when it is encrypted."""
+
+    content: Content
+    mapped: str = ""
+
+
 async def _make_whole(
     blocks: Blocks, wanted: WantedVolume, disk: str, partition: Partition, log: Log, progress: VolumeProgress
-) -> Content | None:
+) -> MadeFilesystem | None:
     device = blocks.name_partition(disk, partition.number)
     if not is_unfinished(partition):
-        content = await find_filesystem(blocks, wanted, device, log)
-        if content is not None or not wanted.may_create:
-            return content
+        found = await find_filesystem(blocks, wanted, device, log)
+        if found is not None or not wanted.may_create:
+            return found
         await blocks.mark(disk, partition.number, finished=False)
-    log.info(f"volume {wanted.label}: making its filesystem", device=device)
     progress.changed = True
-    await blocks.format(device, wanted.filesystem_label, partition.size)
+    made = await make_filesystem(blocks, wanted, device, log)
     await blocks.mark(disk, partition.number, finished=True)
-    return await blocks.probe(device)
+    return made
 
 
-async def find_filesystem(blocks: Blocks, wanted: WantedVolume, device: str, log: Log) -> Content | None:
+async def make_filesystem(blocks: Blocks, wanted: WantedVolume, device: str, log: Log) -> MadeFilesystem:
+    """Format a device, inside of its encryption where it has one."""
+    encryption = wanted.encryption
+    if encryption and not encryption.configured:
+        await encryption.forget()
+        encryption = None
+    mapped = await encryption.create(device) if encryption else ""
+    target = mapped or device
+    log.info(f"volume {wanted.label}: making its filesystem", device=target)
+    await blocks.format(target, wanted.filesystem_label, (await blocks.probe(target)).size)
+    if encryption:
+        await encryption.publish(device)
+    return MadeFilesystem(await blocks.probe(target), mapped)
+
+
+async def find_filesystem(
+    blocks: Blocks, wanted: WantedVolume, device: str, log: Log
+) -> MadeFilesystem | None:
     """The XFS on a partition or disk; None when that is blank. UserError for anything else."""
+    encryption = wanted.encryption
+    content = await blocks.probe(device)
+    if content.name == LUKS:
+        if encryption is None:
+            raise UserError(
+                f"{device} is encrypted, and the config has no encryption for it",
+                where=wanted.label,
+                hint="add its encryption to the config",
+            )
+        mapped = await encryption.open(device)
+        inside = await _find_xfs(blocks, wanted, mapped, log)
+        if inside is None:
+            raise _refuse(wanted, device, "is encrypted, and empty inside: it is not formatted")
+        await encryption.keep_slots(device)
+        return MadeFilesystem(inside, mapped)
+    if encryption is None:
+        found = await _find_xfs(blocks, wanted, device, log)
+        return None if found is None else MadeFilesystem(found)
+    if content.kind:
+        reason = f"holds {content.name}, which is not encrypted: it is neither formatted nor encrypted"
+        raise _refuse(wanted, device, reason)
+    head = await blocks.read_head(device)
+    if not head.startswith(MARK) and any(head):
+        raise _refuse(wanted, device, "holds unrecognised data: it is not encrypted")
+    return None
+
+
+async def _find_xfs(blocks: Blocks, wanted: WantedVolume, device: str, log: Log) -> Content | None:
     content = await blocks.probe(device)
     if content.name == FILESYSTEM:
         return content

@@ -10,8 +10,6 @@ SELECTOR = "talos.dev/disk-selector"
 """Annotation: the expression that selects the disks for a volume."""
 OBSTACLE = "talos.dev/obstacle"
 """Annotation: why the configured volume is not possible."""
-NO_ENCRYPTION = "encryption is not supported by this version"
-"""The obstacle of a volume configured as encrypted, which must not be made unencrypted."""
 _PERCENT = "%"
 
 type Volumes = Mapping[str, tuple[block_pb2.VolumeConfigSpec, Mapping[str, str]]]

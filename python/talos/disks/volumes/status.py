@@ -4,9 +4,16 @@ from dataclasses import dataclass
 
 from talos.api.definitions import block_pb2, runtime_pb2
 from talos.api.definitions import enums_pb2 as enums
+from talos.disks.volumes.encryption import VolumeEncryption
+from talos.disks.volumes.encryption_spec import list_kinds
 from talos.disks.volumes.settle import FILESYSTEM, VolumePlace, WantedVolume, take_all
 from talos.system.proc.mounts import Mount
 from talos.system.sizes import format_pretty_size
+
+UNENCRYPTED = (
+    "the volume is not encrypted (reset it to have it made anew: talosctl reset --system-labels-to-wipe)"
+)
+STILL_ENCRYPTED = "the volume is encrypted, and the config has no encryption for it any more (put it back)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,13 +27,16 @@ class VolumeState:
     place: VolumePlace | None = None
     target: str = ""
     error: str = ""
+    encryption: VolumeEncryption | None = None
 
 
-def make_wanted_volume(label: str, spec: block_pb2.VolumeConfigSpec) -> WantedVolume:
+def make_wanted_volume(
+    label: str, spec: block_pb2.VolumeConfigSpec, encryption: VolumeEncryption | None = None
+) -> WantedVolume:
     """The spec of a volume's partition from its config."""
     filesystem_label = spec.provisioning.filesystem_spec.label
     if not spec.provisioning.HasField("partition_spec"):
-        return WantedVolume(label=label, filesystem_label=filesystem_label)
+        return WantedVolume(label=label, filesystem_label=filesystem_label, encryption=encryption)
     part = spec.provisioning.partition_spec
 
     def limit(free: int) -> int:
@@ -43,6 +53,7 @@ def make_wanted_volume(label: str, spec: block_pb2.VolumeConfigSpec) -> WantedVo
         limit=limit if has_limit else take_all,
         grow=part.grow,
         may_create=True,
+        encryption=encryption,
     )
 
 
@@ -63,8 +74,10 @@ def fill_status(
         fresh.mount_spec.CopyFrom(config.mount)
     if config.HasField("symlink"):
         fresh.symlink_spec.CopyFrom(config.symlink)
+    _fill_encryption(fresh, current, config)
     place = current.place
     if place is not None:
+        fresh.mount_location = place.source
         fresh.uuid = place.content.uuid
         fresh.partition_uuid = place.partition.uuid
         fresh.partition_index = place.partition.number
@@ -73,6 +86,25 @@ def fill_status(
         if place.content.name == FILESYSTEM:
             fresh.filesystem = enums.FILESYSTEM_TYPE_XFS
     spec.CopyFrom(fresh)
+
+
+def _fill_encryption(
+    spec: block_pb2.VolumeStatusSpec, current: VolumeState, config: block_pb2.VolumeConfigSpec
+) -> None:
+    encryption, is_wanted = current.encryption, config.HasField("encryption")
+    if encryption is None:
+        if is_wanted and current.target:
+            spec.encryption_failed_syncs.append(UNENCRYPTED)
+        return
+    spec.encryption_provider = enums.ENCRYPTION_PROVIDER_LUKS2
+    spec.configured_encryption_keys[:] = list_kinds(encryption.spec.keys)
+    spec.encryption_failed_syncs[:] = encryption.failed
+    if encryption.configured and not is_wanted:
+        spec.encryption_failed_syncs.append(STILL_ENCRYPTED)
+    spec.encryption_allow_discards = encryption.spec.allow_discards
+    if encryption.opener is not None:
+        spec.encryption_slot = encryption.opener.spec.slot
+        spec.encryption_locked_to_state = encryption.opener.spec.lock_to_state
 
 
 def fill_mount(spec: block_pb2.MountStatusSpec, volume: str, mount: Mount, quota: bool) -> None:
@@ -86,8 +118,10 @@ def fill_mount(spec: block_pb2.MountStatusSpec, volume: str, mount: Mount, quota
     spec.project_quota_support = quota
 
 
-def fill_runtime_mount(spec: runtime_pb2.MountStatusSpec, mount: Mount) -> None:
+def fill_runtime_mount(spec: runtime_pb2.MountStatusSpec, mount: Mount, encrypted: bool) -> None:
     """The MountStatus of ``talosctl get mounts``."""
+    spec.encrypted = encrypted
+    spec.encryption_providers[:] = ["luks2"] if encrypted else []
     spec.source = mount.source
     spec.target = mount.target
     spec.filesystem_type = mount.type

@@ -5,14 +5,8 @@ from collections.abc import Mapping
 from talos.api.definitions import block_pb2, enums_pb2
 from talos.config.documents.block.user_volume import UserVolumeConfig
 from talos.config.model import Config
-from talos.disks.volumes.specs import (
-    NO_ENCRYPTION,
-    OBSTACLE,
-    SELECTOR,
-    Volumes,
-    set_access_times,
-    set_sizes,
-)
+from talos.disks.volumes.encryption_spec import make_encryption
+from talos.disks.volumes.specs import OBSTACLE, SELECTOR, Volumes, set_access_times, set_sizes
 from talos.system.block.layout import LINUX_TYPE, MIB
 
 USER_VOLUMES = "/var/mnt"
@@ -53,7 +47,7 @@ def make_user_volumes(config: Config | None, *, has_partitions: bool) -> Volumes
 
 
 def _fill(spec: block_pb2.VolumeConfigSpec, document: UserVolumeConfig) -> None:
-    """Size, filesystem and mount options of what is not a folder."""
+    """Size, filesystem, encryption and mount options of what is not a folder."""
     spec.provisioning.filesystem_spec.type = enums_pb2.FILESYSTEM_TYPE_XFS
     if spec.type == enums_pb2.VOLUME_TYPE_PARTITION:
         part = spec.provisioning.partition_spec
@@ -63,6 +57,8 @@ def _fill(spec: block_pb2.VolumeConfigSpec, document: UserVolumeConfig) -> None:
         if document.provisioning:
             part.grow = bool(document.provisioning.grow)
             set_sizes(part, document.provisioning)
+    if document.encryption is not None:
+        spec.encryption.CopyFrom(make_encryption(document.encryption))
     mount = document.mount
     spec.mount.secure = not mount or mount.secure is not False
     set_access_times(spec.mount, disable=mount and mount.disable_access_time)
@@ -78,8 +74,6 @@ def _annotate(document: UserVolumeConfig, *, has_partitions: bool) -> Mapping[st
     filesystem = document.filesystem.type if document.filesystem else None
     if not has_partitions:
         found[OBSTACLE] = "a container has no disks of its own (use volumeType: directory)"
-    elif document.encryption is not None:
-        found[OBSTACLE] = NO_ENCRYPTION
     elif filesystem not in {None, "xfs"}:
         found[OBSTACLE] = f"the filesystem {filesystem} is not supported by this version (use xfs)"
     return found

@@ -1,14 +1,21 @@
 """A volume that is a whole disk, without a partition table.
 
 Safe against power cuts without a mark of its own: mkfs.xfs writes the superblock, with which the disk
-begins, last. Until then the disk is as blank as it was, and is formatted again.
+begins, last. Until then the disk is as blank as it was, and is formatted again. Encryption has a mark
+(:mod:`talos.disks.volumes.encryption`).
 """
 
 from collections.abc import Sequence
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.disks.volumes.blocks import Blocks
-from talos.disks.volumes.settle import VolumePlace, VolumeProgress, WantedVolume, find_filesystem
+from talos.disks.volumes.settle import (
+    VolumePlace,
+    VolumeProgress,
+    WantedVolume,
+    find_filesystem,
+    make_filesystem,
+)
 from talos.system.block.blkid import Partition
 from talos.system.errors import UserError
 from talos.system.logging import Log
@@ -30,13 +37,11 @@ async def settle_disk(
     (disk,) = disks
     progress.device = disk
     progress.phase = enums.VOLUME_PHASE_LOCATED
-    content = await find_filesystem(blocks, wanted, disk, log)
-    if content is None:
-        log.info(f"volume {wanted.label}: making its filesystem", device=disk)
+    made = await find_filesystem(blocks, wanted, disk, log)
+    if made is None:
         progress.phase = enums.VOLUME_PHASE_PROVISIONED
         progress.changed = True
-        await blocks.format(disk, wanted.filesystem_label, (await blocks.probe(disk)).size)
-        content = await blocks.probe(disk)
+        made = await make_filesystem(blocks, wanted, disk, log)
     progress.phase = enums.VOLUME_PHASE_PREPARED
-    whole = Partition(number=0, start=0, size=content.size)
-    return VolumePlace(disk=disk, device=disk, partition=whole, content=content)
+    whole = Partition(number=0, start=0, size=(await blocks.probe(disk)).size)
+    return VolumePlace(disk=disk, device=disk, partition=whole, content=made.content, mapped=made.mapped)

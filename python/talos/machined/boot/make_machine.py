@@ -21,7 +21,7 @@ from talos.machined.node.etcd import EtcdControl
 from talos.machined.node.etcd_data import has_data
 from talos.machined.node.events import EventLog
 from talos.machined.node.identity import load_identity, make_identity
-from talos.machined.node.meta_store import MetaStore
+from talos.machined.node.meta_store import MetaStore, forget_state_keys
 from talos.machined.node.ports import Node, Ports, ServiceState
 from talos.machined.node.stage import MachineStage
 from talos.machined.node.sysctls import KernelParams, default_params
@@ -109,6 +109,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         supervisor.start_soon([KUBELET])
         await supervisor.terminate(CLUSTERD.name)  # it has resigned until its end
 
+    meta = MetaStore()
     power = PowerSequences(
         nursery=nursery,
         sequencer=sequencer,
@@ -126,12 +127,12 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         drain=partial(drain, runner_context.connect, supervisor, daemon.log),
         shut_kubelet_down=partial(shut_kubelet_down, runner_context.connect, state, supervisor, daemon.log),
         stop_pods=partial(stop_pods, runner_context.connect, supervisor, daemon.log),
+        forget_state_keys=partial(forget_state_keys, meta),
         resume=resume,
         off=PowerAction.HALT
         if platform.arguments.first(SHUTDOWN_ARGUMENT) == "halt"
         else PowerAction.POWER_OFF,
     )
-    meta = MetaStore()
     processes = ProcessRunner(reaper, context.logs)
 
     async def list_checks() -> list[str]:

@@ -77,6 +77,7 @@ class PowerSequences:
         shut_kubelet_down: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
         stop_pods: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
         resume: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
+        forget_state_keys: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
     ) -> None:
         self._nursery = nursery
         self._sequencer = sequencer
@@ -96,6 +97,7 @@ class PowerSequences:
         self._shut_kubelet_down = shut_kubelet_down
         self._stop_all_pods = stop_pods
         self._resume = resume
+        self._forget_state_keys = forget_state_keys
 
     @property
     def is_locked(self) -> bool:
@@ -141,7 +143,8 @@ class PowerSequences:
         stop = tuple(replace(phase, may_fail=True) for phase in self.make_stop_phases())
         # Nothing is erased when the cluster refuses to let the node go.
         leave = Phase("leave", (Task("leaveEtcd", self._leave),))
-        phases = (*((leave,) if plan.graceful else ()), *stop, *make_reset(plan, self._mounts, self._log))
+        erase = make_reset(plan, self._mounts, self._log, self._forget_state_keys)
+        phases = (*((leave,) if plan.graceful else ()), *stop, *erase)
         self._nursery.start_soon(self._end, "reset", action, actor, phases, RESET_DEADLINE, plan.graceful)
         return actor
 

@@ -9,6 +9,7 @@ import trio
 
 from talos.disks.refresh import refresh_discovery
 from talos.disks.volumes.blocks import KernelBlocks
+from talos.disks.volumes.crypt_devices import KernelCryptDevices
 from talos.disks.volumes.requests import create_lifecycle
 from talos.machined.api.serving import serve_node
 from talos.machined.boot.config_loading import ConfigLoader
@@ -23,6 +24,7 @@ from talos.machined.platform.arguments import find_mistakes
 from talos.resource.controller.graph import dependencies
 from talos.resource.controller.runtime import run_controllers
 from talos.system import kernel
+from talos.system.block.luks import Luks
 
 
 async def run_node(
@@ -45,6 +47,8 @@ async def run_node(
             mounts=machine.ports.mounts,
             refresh=partial(refresh_discovery, machine.state, wait=False),
             make_folder=make_missing_directory,
+            devices=KernelCryptDevices(Luks(machine.processes.capture)),
+            meta=machine.meta,
             log=machine.controllers_log,
         ),
         meta=machine.meta,

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from talos.machined.controllers.block.diagnostics import VolumeDiagnosticsController
 from talos.machined.controllers.block.mount_request import MountRequestController
 from talos.machined.controllers.block.system_disk import SystemDiskController
 from talos.machined.controllers.block.volume_config import VolumeConfigController
@@ -231,6 +232,7 @@ def make_volume_controllers(context: ControllerContext) -> list[Controller]:
         SystemDiskController(context.log),
         VolumeConfigController(has_partitions=context.node.platform.has_disks),
         VolumeManagerController(context.volumes),
+        VolumeDiagnosticsController(),
         MountRequestController(),
         MetaController(context.meta, context.log, str(context.slots.meta) if context.slots else ""),
         NodeIdentityController(context.identity, context.show_identity, context.log),

@@ -10,6 +10,8 @@ from talos.system.errors import UserError
 
 PARTITION = 1 << 20
 """Bytes of the partition."""
+STATE_ENCRYPTION = 9
+"""The key with the encryption of STATE, which is needed before the config is known."""
 
 
 class MetaStore:
@@ -20,6 +22,7 @@ class MetaStore:
         self._values: dict[int, bytes] = {}
         self._writing = trio.Lock()
         self._listener: Callable[[], None] = _ignore
+        self._located = trio.Event()
 
     def listen(self, listener: Callable[[], None]) -> None:
         """The callback after every change; one only."""
@@ -35,6 +38,10 @@ class MetaStore:
         """All values by their keys."""
         return dict(self._values)
 
+    async def wait_until_located(self) -> None:
+        """Wait until a partition is known; during an installation that is a moment after it is made."""
+        await self._located.wait()
+
     async def load(self, device: str) -> None:
         """Take the values of a partition.
 
@@ -43,6 +50,7 @@ class MetaStore:
         async with self._writing:
             data = await trio.to_thread.run_sync(_read, device)
             self._device = device
+            self._located.set()
             self._values = {}
             try:
                 self._values = parse_meta(data)
@@ -93,6 +101,12 @@ class MetaStore:
     def _check(self) -> None:
         if not self._device:
             raise UserError("there is no META yet", hint="installation creates it on the disk")
+
+
+async def forget_state_keys(meta: MetaStore) -> None:
+    """Remove the keys of STATE, when it is erased."""
+    if meta.device:
+        await meta.delete(STATE_ENCRYPTION)
 
 
 def _read(device: str) -> bytes:

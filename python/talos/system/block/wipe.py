@@ -9,6 +9,10 @@ import os
 import struct
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
+
+from talos.system.block.blkid import Partition, probe
+from talos.system.block.luks_header import measure_keys
 
 EDGE = 1 << 20
 """Bytes erased at each end by the quick way; every signature that is known is within them."""
@@ -37,6 +41,9 @@ def wipe_device(path: str, method: WipeMethod, *, report: Callable[[int, int], N
     descriptor = os.open(path, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
     try:
         size = os.lseek(descriptor, 0, os.SEEK_END)
+        destroy_keys(descriptor, 0, size)
+        for part in _find_partitions(path):
+            destroy_keys(descriptor, part.start, part.size)
         if method is WipeMethod.FAST:
             # Discarded blocks need not read as zeros, so this comes first.
             with suppress(OSError):  # not every disk can
@@ -54,11 +61,27 @@ def wipe_device(path: str, method: WipeMethod, *, report: Callable[[int, int], N
         os.close(descriptor)
 
 
+def _find_partitions(path: str) -> tuple[Partition, ...]:
+    try:
+        return probe(Path(path)).partitions
+    except OSError:  # unreadable, or ambiguous: it is erased all the same
+        return ()
+
+
 def wipe_edges(descriptor: int, offset: int, size: int) -> None:
-    """Zero both ends of a part of a disk. In bytes."""
+    """Zero both ends of a part of a disk, the key slots of an encrypted part first. In bytes."""
+    destroy_keys(descriptor, offset, size)
     edge = min(EDGE, size)
     zero(descriptor, offset, edge)
     zero(descriptor, offset + size - edge, edge)
+
+
+def destroy_keys(descriptor: int, offset: int, size: int) -> None:
+    """Zero the headers and key slots of an encrypted part of a disk: without them its data are noise."""
+    keys = measure_keys(descriptor, offset)
+    if keys:
+        zero(descriptor, offset, min(keys, size))
+        os.fsync(descriptor)
 
 
 def zero(descriptor: int, offset: int, size: int) -> None:

@@ -1,14 +1,20 @@
 """A disk in memory, and power cuts: the twin of the kernel's disks."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from talos.disks.volumes.encryption_keys import SlotKey
 from talos.system.block.blkid import Content, Partition
 from talos.system.block.layout import GIB, INSTALLED, MIB, place_areas
+from talos.system.block.luks import KeyRejectedError, LuksOptions
+from talos.system.block.luks_header import MARK, LuksHeader
 from talos.system.block.partitions import UNFINISHED, NewPartition, Table, name_partition
 from talos.system.errors import UserError
 
 DISK = "/dev/vda"
 GPT = Content(kind="partition-table", name="gpt")
+MAPPED = "/dev/mapped"
+"""What the devices of encrypted ones begin with: ``/dev/mapped/dev/vda5``."""
 HALF_MADE = Content(kind="filesystem", name="ext4", label="half")
 """What a program left that was cut off: anything, also something misleading."""
 
@@ -32,6 +38,8 @@ class MemoryBlocks:
     """What lies in the free part of the disk since earlier times."""
     whole: Content = GPT
     """What the disk holds, seen as a whole."""
+    inside: dict[str, Content] = field(default_factory=dict[str, Content])
+    """What encrypted devices hold, by their mapped devices."""
 
     def install(self) -> None:
         """The partitions that an installer makes."""
@@ -44,6 +52,8 @@ class MemoryBlocks:
             self.contents[number] = Content(kind="filesystem" if name else "", name=name)
 
     async def probe(self, device: str) -> Content:
+        if device.startswith(MAPPED):
+            return replace(self.inside.get(device, Content()), size=self.size)
         if device == DISK:
             rows = tuple(self.partitions.values())
             return replace(self.whole, size=self.size, partitions=rows)
@@ -51,12 +61,14 @@ class MemoryBlocks:
         return replace(self.contents.get(number, Content()), size=self.partitions[number].size)
 
     async def read_head(self, device: str) -> bytes:
+        if device.startswith(MAPPED):
+            return b"noise"
         return self.heads.get(int(device.removeprefix(DISK) or "0"), bytes(4096))
 
     async def make_table(self, disk: str) -> None:
         assert disk == DISK
         assert not self.whole.kind, "what is on the disk is lost"
-        self._write("make table")
+        self.write("make table")
         self.whole = GPT
 
     async def read_table(self, disk: str) -> Table:
@@ -72,7 +84,7 @@ class MemoryBlocks:
     async def erase(self, disk: str, start: int, size: int) -> None:
         assert disk == DISK
         assert size
-        self._write(f"erase {start}")
+        self.write(f"erase {start}")
         self.stale = None
 
     async def append(self, disk: str, table: Table, part: NewPartition) -> Partition:
@@ -82,7 +94,7 @@ class MemoryBlocks:
         for row in self.partitions.values():
             assert part.start >= row.start + row.size or part.start + part.size <= row.start
         assert part.start + part.size <= self.size - MIB
-        self._write(f"append {part.label}")
+        self.write(f"append {part.label}")
         row = Partition(
             number=number,
             start=part.start,
@@ -98,34 +110,40 @@ class MemoryBlocks:
 
     async def mark(self, disk: str, number: int, *, finished: bool) -> None:
         assert disk == DISK
-        self._write(f"mark {number} {'finished' if finished else 'unfinished'}")
+        self.write(f"mark {number} {'finished' if finished else 'unfinished'}")
         row = self.partitions[number]
         self.partitions[number] = replace(row, flags=0 if finished else 1 << UNFINISHED)
         self._may_cut()
 
     async def grow(self, disk: str, number: int, size: int) -> None:
         assert disk == DISK
-        self._write(f"grow {number}")
+        self.write(f"grow {number}")
         self.partitions[number] = replace(self.partitions[number], size=size)
         self._may_cut()
 
     async def format(self, device: str, label: str, size: int) -> None:
+        if device.startswith(MAPPED):
+            self.inside[device] = HALF_MADE
+            self.write(f"format {device}")
+            self.inside[device] = Content(kind="filesystem", name="xfs", label=label, filesystem_size=size)
+            self._may_cut()
+            return
         if device == DISK:
             assert not self.whole.kind, "what is on the disk is lost"
-            self._write(f"format {device}")
+            self.write(f"format {device}")
             self.whole = Content(kind="filesystem", name="xfs", filesystem_size=size)
             return
         number = int(device.removeprefix(DISK))
         assert self.partitions[number].flags, "a partition is formatted without the flag"
         self.contents[number] = HALF_MADE
-        self._write(f"format {device}")
+        self.write(f"format {device}")
         self.contents[number] = Content(
             kind="filesystem", name="xfs", label=label, uuid=str(len(self.writes)), filesystem_size=size
         )
         self._may_cut()
 
     async def repair(self, device: str, *, drop_log: bool) -> bool:
-        self._write(f"repair {device}{' without its log' if drop_log else ''}")
+        self.write(f"repair {device}{' without its log' if drop_log else ''}")
         if self.dirty_log and not drop_log:
             return False
         number = int(device.removeprefix(DISK))
@@ -134,15 +152,16 @@ class MemoryBlocks:
         return True
 
     async def grow_filesystem(self, target: str) -> None:
-        self._write(f"grow filesystem {target}")
+        self.write(f"grow filesystem {target}")
 
     async def set_mode(self, target: str, mode: int) -> None:
-        self._write(f"mode {target} {mode:o}")
+        self.write(f"mode {target} {mode:o}")
 
     def name_partition(self, disk: str, number: int) -> str:
         return name_partition(disk, number)
 
-    def _write(self, what: str) -> None:
+    def write(self, what: str) -> None:
+        """Record a write; the power may go before it."""
         self._may_cut()
         self.writes.append(what)
 
@@ -157,3 +176,73 @@ class FailingBlocks(MemoryBlocks):
 
     async def grow(self, disk: str, number: int, size: int) -> None:
         raise UserError("sfdisk ended with 1: no", where=f"{disk} {number} {size}")
+
+
+@dataclass
+class MemoryCrypt:
+    """Encrypted devices of such a disk. ``slots`` are the passphrases by device and slot."""
+
+    blocks: MemoryBlocks
+    slots: dict[str, dict[int, bytes]] = field(default_factory=dict[str, dict[int, bytes]])
+    opened: dict[str, str] = field(default_factory=dict[str, str])
+    tries: int = 0
+    _made: dict[str, dict[int, bytes]] = field(default_factory=dict[str, dict[int, bytes]])
+
+    async def create(self, device: str, name: str, keys: Sequence[SlotKey], options: LuksOptions) -> str:
+        number = int(device.removeprefix(DISK) or "0")
+        flagged = number and self.blocks.partitions[number].flags
+        assert flagged or device not in self.slots, "the keys of a device are lost"
+        self.blocks.write(f"mark {device} as being encrypted")
+        self.blocks.heads[number] = MARK
+        self.blocks.write(f"encrypt {device}")
+        self._made[name] = {key.spec.slot: key.passphrase for key in keys}
+        self.opened[name] = MAPPED + device
+        self.blocks.inside.pop(self.opened[name], None)
+        return self.opened[name]
+
+    async def publish(self, device: str, name: str) -> None:
+        number = int(device.removeprefix(DISK) or "0")
+        self.blocks.write(f"publish {device}")
+        self.blocks.heads[number] = b"LUKS"
+        content = Content(kind="other", name="crypto_LUKS")
+        if number:
+            self.blocks.contents[number] = content
+        else:
+            self.blocks.whole = content
+        self.slots[device] = self._made.pop(name)
+        self.blocks.write(f"published {device}")
+
+    async def read_header(self, device: str) -> LuksHeader:
+        return LuksHeader(slots=tuple(sorted(self.slots[device])), data=repr(self.slots[device]).encode())
+
+    async def open(
+        self, device: str, name: str, header: LuksHeader, key: SlotKey, options: LuksOptions
+    ) -> str:
+        self.tries += 1
+        if not await self.test(device, key):
+            raise KeyRejectedError("the key is rejected", where=device)
+        self.opened[name] = MAPPED + device
+        return self.opened[name]
+
+    async def test(self, device: str, key: SlotKey) -> bool:
+        return self.slots[device].get(key.spec.slot) == key.passphrase
+
+    async def add(self, device: str, opener: SlotKey, key: SlotKey) -> None:
+        assert await self.test(device, opener)
+        assert key.spec.slot not in self.slots[device]
+        self.blocks.write(f"add {key.spec.slot}")
+        self.slots[device][key.spec.slot] = key.passphrase
+
+    async def change(self, device: str, opener: SlotKey, key: SlotKey) -> None:
+        assert await self.test(device, opener)
+        self.blocks.write(f"change {key.spec.slot}")
+        self.slots[device][key.spec.slot] = key.passphrase
+
+    async def remove(self, device: str, slot: int, opener: SlotKey) -> None:
+        assert await self.test(device, opener)
+        assert opener.spec.slot != slot, "the last key may be lost"
+        self.blocks.write(f"remove {slot}")
+        del self.slots[device][slot]
+
+    async def close(self, name: str) -> None:
+        self.opened.pop(name, None)

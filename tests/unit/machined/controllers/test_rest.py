@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 import trio
 from tests.harness.rest import CountingState, check_rest
-from tests.unit.disks.volumes.disks import DISK, MemoryBlocks
+from tests.unit.disks.volumes.disks import DISK, MemoryBlocks, MemoryCrypt
 
 from talos.api.definitions.block_pb2 import DiscoveredVolumeSpec
 from talos.api.definitions.network_pb2 import HostnameStatusSpec, NodeAddressSpec, ResolverStatusSpec
@@ -97,6 +97,8 @@ def make_context(state: CountingState, folder: Path, log: Log) -> ControllerCont
             mounts=MemoryMounts(),
             refresh=refresh,
             make_folder=lambda _path, _mode: None,
+            devices=MemoryCrypt(blocks),
+            meta=MetaStore(),
             log=log,
         ),
         meta=MetaStore(),

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from talos.config.schema import UINT64, Section, setting
 
+PERFORMANCE_OPTIONS = ("no_read_workqueue", "no_write_workqueue", "same_cpu_crypt")
+"""Of dm-crypt."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncryptionKeyStatic(Section):

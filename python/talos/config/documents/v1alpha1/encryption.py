@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from talos.config.documents.block.encryption import PERFORMANCE_OPTIONS
 from talos.config.schema import UINT64, Section, setting
 
 
@@ -54,9 +55,7 @@ class EncryptionConfig(Section):
     )
     key_size: int | None = setting("bits of the key", bounds=UINT64)
     block_size: int | None = setting("bytes of a block", bounds=UINT64)
-    options: tuple[str, ...] | None = setting(
-        "performance options", allowed=("no_read_workqueue", "no_write_workqueue", "same_cpu_crypt")
-    )
+    options: tuple[str, ...] | None = setting("performance options", allowed=PERFORMANCE_OPTIONS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

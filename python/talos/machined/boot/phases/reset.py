@@ -1,18 +1,23 @@
 """The phases of the sequence ``reset`` that erase, after all services have stopped."""
 
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import trio
 
 from talos.disks.reset import ResetPlan, erase_system, erase_user_disks, remove_boot_entries
 from talos.machined.boot.sequence import Phase, Task
+from talos.system.block.layout import STATE
+from talos.system.block.luks import find_lower_devices
 from talos.system.block.partitions import name_partition
 from talos.system.logging import Log
 from talos.system.mounts import Mounts
 
 
-def make_reset(plan: ResetPlan, mounts: Mounts, log: Log) -> tuple[Phase, ...]:
-    """The phases of a plan."""
+def make_reset(
+    plan: ResetPlan, mounts: Mounts, log: Log, forget_state_keys: Callable[[], Awaitable[None]]
+) -> tuple[Phase, ...]:
+    """The phases of a plan. ``forget_state_keys`` removes what META has of STATE's encryption."""
     phases: list[Phase] = []
     disk = plan.disk
 
@@ -34,6 +39,9 @@ def make_reset(plan: ResetPlan, mounts: Mounts, log: Log) -> tuple[Phase, ...]:
         phases.append(Phase("forceCleanup", (Task("forceCleanup", unmount),), may_fail=True))
         name, task = ("resetSpec", "resetSystemDiskSpec") if plan.parts else ("reset", "resetSystemDisk")
         phases.append(Phase(name, (Task(task, erase),)))
+        if STATE.label in [part.label for part in plan.parts]:
+            forget = Task("forgetStateKeys", forget_state_keys)
+            phases.append(Phase("resetMeta", (forget,), may_fail=True))
     if plan.user_disks:
         phases.append(Phase("resetUserDisks", (Task("resetUserDisks", erase_users),)))
     return tuple(phases)
@@ -42,7 +50,7 @@ def make_reset(plan: ResetPlan, mounts: Mounts, log: Log) -> tuple[Phase, ...]:
 def unmount_disk(path: str, mounts: Mounts, log: Log) -> None:
     """Unmount lazily what is still mounted from a disk."""
     for mount in reversed(mounts.list()):
-        if _is_on(mount.source, path):
+        if any(_is_on(device, path) for device in (mount.source, *find_lower_devices(mount.source))):
             log.warning("still mounted, unmounting lazily", mount=mount.target)
             mounts.unmount(mount.target, lazy=True)
 

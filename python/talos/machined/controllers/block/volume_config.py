@@ -1,21 +1,14 @@
 """VolumeConfigController: which volumes the machine should have."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from talos.api.definitions import block_pb2, enums_pb2
 from talos.config.active import read_config
 from talos.config.documents.block.volume import VolumeConfig
 from talos.config.model import Config
+from talos.disks.volumes.encryption_spec import find_system_encryption
 from talos.disks.volumes.folders import make_folders
-from talos.disks.volumes.specs import (
-    NO_ENCRYPTION,
-    OBSTACLE,
-    SELECTOR,
-    Volumes,
-    set_access_times,
-    set_sizes,
-)
+from talos.disks.volumes.specs import SELECTOR, Volumes, set_access_times, set_sizes
 from talos.disks.volumes.user import is_user_volume, make_user_volumes
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
@@ -77,11 +70,13 @@ def make_volumes(config: Config | None) -> Volumes:
     state.mount.no_exec = True
     found: dict[str, tuple[block_pb2.VolumeConfigSpec, Mapping[str, str]]] = {
         META.label: (meta, {}),
-        STATE.label: (state, _describe(config, STATE.label)),
+        STATE.label: (state, {}),
     }
     if config is not None and complete:
+        _set_encryption(state, config, STATE.label)
         spec = make_ephemeral(config)
-        found[EPHEMERAL.label] = (spec, _describe(config, EPHEMERAL.label))
+        _set_encryption(spec, config, EPHEMERAL.label)
+        found[EPHEMERAL.label] = (spec, _annotate_ephemeral(config))
     return found
 
 
@@ -118,21 +113,16 @@ def _make_partition(area: Area, *, create: bool) -> block_pb2.VolumeConfigSpec:
     return spec
 
 
-def _describe(config: Config | None, label: str) -> Mapping[str, str]:
-    document = _find(config, label) if config else None
-    found: dict[str, str] = {}
+def _set_encryption(spec: block_pb2.VolumeConfigSpec, config: Config, label: str) -> None:
+    encryption = find_system_encryption(config, label)
+    if encryption is not None:
+        spec.encryption.CopyFrom(encryption)
+
+
+def _annotate_ephemeral(config: Config) -> Mapping[str, str]:
+    document = _find(config, EPHEMERAL.label)
     selector = document.provisioning.disk_selector if document and document.provisioning else None
-    if selector and selector.match and label == EPHEMERAL.label:
-        found[SELECTOR] = str(selector.match)
-    encryption: Any = document.encryption if document else None
-    if encryption is not None or _wants_old_encryption(config, label):
-        found[OBSTACLE] = NO_ENCRYPTION
-    return found
-
-
-def _wants_old_encryption(config: Config | None, label: str) -> bool:
-    wanted: Any = config.machine.system_disk_encryption if config and config.machine else None
-    return getattr(wanted, label.lower(), None) is not None
+    return {SELECTOR: str(selector.match)} if selector and selector.match else {}
 
 
 def _find(config: Config, name: str) -> VolumeConfig | None:

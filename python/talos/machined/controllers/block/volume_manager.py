@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import trio
@@ -13,6 +13,7 @@ from talos.disks.disk import read_disks
 from talos.disks.installation import find_installed
 from talos.disks.volumes.blocks import Blocks
 from talos.disks.volumes.choice import choose_disks
+from talos.disks.volumes.crypt_devices import CryptDevices
 from talos.disks.volumes.mounting import make_options, make_point, mount_volume, unmount_volume
 from talos.disks.volumes.settle import VolumePlace, VolumeProgress, WantedVolume, find, settle
 from talos.disks.volumes.specs import OBSTACLE, SELECTOR
@@ -25,6 +26,8 @@ from talos.disks.volumes.status import (
 )
 from talos.disks.volumes.user import USER_PREFIX, USER_VOLUMES, is_user_volume
 from talos.disks.volumes.whole_disk import settle_disk
+from talos.machined.controllers.block.encryption import EncryptionKeeper
+from talos.machined.node.meta_store import MetaStore
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import (
     Controller,
@@ -35,7 +38,7 @@ from talos.resource.controller.controller import (
 )
 from talos.resource.resource import Phase, Resource
 from talos.resource.state import State
-from talos.system.block.layout import EPHEMERAL, META
+from talos.system.block.layout import EPHEMERAL, META, STATE
 from talos.system.errors import UserError
 from talos.system.files import KernelFiles
 from talos.system.logging import Log
@@ -56,7 +59,8 @@ type _Requests = Sequence[Resource[block_pb2.VolumeMountRequestSpec]]
 class VolumeContext:
     """The dependencies of the controller.
 
-    ``refresh`` requests a rescan of the disks, ``make_folder`` makes a folder with a mode if there is none.
+    ``refresh`` requests a rescan of the disks, ``make_folder`` makes a folder with a mode if there is none,
+    ``devices`` are the encrypted ones.
     """
 
     state: State
@@ -64,6 +68,8 @@ class VolumeContext:
     mounts: Mounts
     refresh: Callable[[], Awaitable[None]]
     make_folder: Callable[[str, int], None]
+    devices: CryptDevices
+    meta: MetaStore
     log: Log
 
 
@@ -82,6 +88,9 @@ class VolumeManagerController(Controller):
         Input(*ids.DEVICES_STATUS),
         Input(kinds.DISK),
         Input(kinds.DISCOVERED_VOLUME),
+        Input(*ids.META_LOAD),
+        Input(*ids.SYSTEM_INFORMATION),
+        Input(*ids.ENCRYPTION_SALT),
     )
     outputs = (
         Output(kinds.VOLUME_STATUS),
@@ -94,6 +103,7 @@ class VolumeManagerController(Controller):
         self._context = context
         self._mounted: dict[str, VolumeState] = {}
         self._failures: dict[str, str] = {}
+        self._encryption = EncryptionKeeper(context.devices, context.meta, context.log)
 
     async def run(self, runtime: ControllerRuntime) -> None:
         """Reconcile until the volume lifecycle is torn down."""
@@ -125,7 +135,9 @@ class VolumeManagerController(Controller):
 
     async def _keep(self, runtime: ControllerRuntime, config: _Config, *, is_wanted: bool) -> VolumeState:
         if config.id in self._mounted:
-            return self._mounted[config.id]
+            current = self._mounted[config.id]
+            await self._encryption.keep(runtime, config, current)
+            return current
         progress = VolumeProgress()
         try:
             current = await self._settle(runtime, config, progress, is_wanted=is_wanted)
@@ -179,15 +191,34 @@ class VolumeManagerController(Controller):
         disks = await self._choose_disks(runtime, config)
         if not disks:
             return VolumeState(phase=enums.VOLUME_PHASE_MISSING)
-        wanted = make_wanted_volume(config.id, config.spec)
         if not is_wanted:
-            return await self._locate(config.id, wanted, disks)
+            return await self._locate(config.id, make_wanted_volume(config.id, config.spec), disks)
+        return await self._provide(runtime, config, disks, progress, target)
+
+    async def _provide(
+        self,
+        runtime: ControllerRuntime,
+        config: _Config,
+        disks: Sequence[str],
+        progress: VolumeProgress,
+        target: str,
+    ) -> VolumeState:
+        """Unlock or make a volume, and mount it. META has the keys of STATE before there is a config."""
+        if config.id == STATE.label and not await _is_meta_known(runtime):
+            return VolumeState(phase=enums.VOLUME_PHASE_WAITING)
+        encryption = await self._encryption.make(runtime, config)
+        wanted = make_wanted_volume(config.id, config.spec, encryption)
         provide = settle_disk if config.spec.type == enums.VOLUME_TYPE_DISK else settle
         place = await provide(self._context.blocks, wanted, disks, self._context.log, progress)
         if place is None:
             return VolumeState(phase=enums.VOLUME_PHASE_MISSING)
         await self._mount(config, wanted, place, target)
-        return _make_state(place, enums.VOLUME_PHASE_READY, target)
+        state = _make_state(place, enums.VOLUME_PHASE_READY, target)
+        return replace(state, encryption=encryption if place.mapped else None)
+
+    async def _is_meta_known(self, runtime: ControllerRuntime) -> bool:
+        load = await runtime.get_or_none(*ids.META_LOAD)
+        return load is not None and load.spec.done
 
     async def _locate(self, label: str, wanted: WantedVolume, disks: Sequence[str]) -> VolumeState:
         """Locate without writing; META, which has no filesystem, is ready after this."""
@@ -245,7 +276,11 @@ class VolumeManagerController(Controller):
             quota = config.spec.mount.project_quota_support
             change = partial(fill_mount, volume=config.id, mount=mount, quota=quota)
             await runtime.modify(kinds.BLOCK_MOUNT_STATUS, config.id, change)
-            await runtime.modify(kinds.MOUNT_STATUS, config.id, partial(fill_runtime_mount, mount=mount))
+            await runtime.modify(
+                kinds.MOUNT_STATUS,
+                config.id,
+                partial(fill_runtime_mount, mount=mount, encrypted=current.encryption is not None),
+            )
 
     async def _release(self, configured: Collection[str]) -> None:
         """Unmount users' volumes without a document; one in use stays until it is free."""
@@ -261,6 +296,8 @@ class VolumeManagerController(Controller):
                 self._warn(volume, "can't be unmounted", f"{error.strerror}, held by {held}")
                 continue
             self._context.log.info(f"volume {volume}: unmounted", device=current.location)
+            if current.encryption is not None:
+                await current.encryption.close()
             del self._mounted[volume]
             self._failures.pop(volume, None)
 
@@ -268,8 +305,15 @@ class VolumeManagerController(Controller):
         """Unmount the mounts of this controller, the last first; a directory is its owner's."""
         for current in reversed(self._mounted.values()):
             if current.place is not None:
-                await unmount_volume(self._context.mounts, current.target, self._context.log)
+                done = await unmount_volume(self._context.mounts, current.target, self._context.log)
+                if done and current.encryption is not None:
+                    await current.encryption.close()
         self._mounted.clear()
+
+
+async def _is_meta_known(runtime: ControllerRuntime) -> bool:
+    load = await runtime.get_or_none(*ids.META_LOAD)
+    return load is not None and load.spec.done
 
 
 def _name(config: _Config) -> str:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import trio
 
 from talos.api.definitions import block_pb2
 from talos.disks.disk import Content, Disk
@@ -45,7 +46,14 @@ async def test_the_phases_of_a_reset(tmp_path: Path) -> None:
     mounts = MemoryMounts()
     mounts.mount(MountPoint(source=f"{tmp_path}/vda3", target="/system/state", type="xfs"))
     mounts.mount(MountPoint(source=f"{tmp_path}/vdb1", target="/var/mnt/data", type="xfs"))
-    phases = make_reset(ResetPlan(disk=disk, user_disks=(str(user),)), mounts, Log(write=lambda _: None))
+    forgotten: list[bool] = []
+
+    async def forget() -> None:
+        await trio.lowlevel.checkpoint()
+        forgotten.append(True)
+
+    log = Log(write=lambda _: None)
+    phases = make_reset(ResetPlan(disk=disk, user_disks=(str(user),)), mounts, log, forget)
     assert [phase.name for phase in phases] == ["forceCleanup", "reset", "resetUserDisks"]
     for phase in phases:
         for task in phase.tasks:
@@ -53,6 +61,12 @@ async def test_the_phases_of_a_reset(tmp_path: Path) -> None:
     assert [mount.target for mount in mounts.list()] == ["/var/mnt/data"]
     assert is_zero(tmp_path / "vda", 0)
     assert is_zero(user, 0)
+    assert not forgotten, "META is erased with all of the disk"
+    state = [part for part in disk.contents if part.label == "STATE"]
+    phases = make_reset(ResetPlan(disk=disk, parts=tuple(state)), mounts, log, forget)
+    assert [phase.name for phase in phases] == ["forceCleanup", "resetSpec", "resetMeta"]
+    await phases[-1].tasks[0].run()
+    assert forgotten
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,105 @@
+"""Volumes are encrypted from their first write on, open at each boot, and change their keys while in use."""
+
+from driver.client import at
+from driver.machine import Machine
+from driver.node import Disk, Node
+from driver.scenarios import install, read_log, volumes, wait_for_installed
+from driver.world import World
+
+ASSETS = ("kernel", "initramfs", "cmdline")
+RESTART_TIMEOUT = 300  # seconds
+UUID = "2f1d4e0a-7c39-4b58-9d6e-81c5a3f0b742"
+NODES = {
+    "node": Node(
+        hands_over_kernel=True,
+        memory=2048,
+        uuid=UUID,
+        disks={"system": Disk(size="8G"), "data": Disk(size="1G")},
+    )
+}
+STATE = """\
+apiVersion: v1alpha1
+kind: VolumeConfig
+name: STATE
+encryption:
+  provider: luks2
+  keys: [{slot: 0, nodeID: {}}]
+"""
+EPHEMERAL = """\
+apiVersion: v1alpha1
+kind: VolumeConfig
+name: EPHEMERAL
+encryption:
+  provider: luks2
+  keys:
+    - {slot: 0, static: {passphrase: FIRST}}
+    - {slot: 1, nodeID: {}}
+  options: [no_read_workqueue]
+"""
+WITHOUT_EPHEMERAL = "apiVersion: v1alpha1\nkind: VolumeConfig\nname: EPHEMERAL\n$patch: delete\n"
+"""A patch adds to a list of keys."""
+DATA = """\
+apiVersion: v1alpha1
+kind: UserVolumeConfig
+name: data
+volumeType: disk
+provisioning: {diskSelector: {match: 'disk.serial == "data"'}}
+encryption:
+  provider: luks2
+  keys: [{slot: 0, lockToState: true, static: {passphrase: of the data}}]
+"""
+
+
+def check_encrypted(node: Machine, slots: dict[str, int]) -> None:
+    """These volumes are ready and encrypted, each opened by a slot, and their keys are as configured."""
+    found = volumes(node)
+    for name, slot in slots.items():
+        volume = found.get(name, {})
+        assert at(volume, "spec.phase") == "ready", volume
+        assert at(volume, "spec.encryptionProvider") == "luks2", volume
+        assert int(str(at(volume, "spec.encryptionSlot") or 0)) == slot, volume
+        assert str(at(volume, "spec.mountLocation")).startswith("/dev/dm-"), volume
+        assert not at(volume, "spec.encryptionFailedSyncs"), volume
+
+
+def check_restarted(node: Machine, before: str) -> None:
+    assert node.boot_id() != before
+
+
+def patch(node: Machine, *texts: str) -> None:
+    argv = [word for text in texts for word in ("--patch", text)]
+    node.talosctl("patch", "machineconfig", "--mode", "no-reboot", *argv)
+
+
+def test(world: World) -> None:
+    node = world["node"]
+    cluster = world.cluster()
+
+    world.section("a machine is installed with encrypted volumes")
+    node.start()
+    install(node, cluster, STATE, EPHEMERAL.replace("FIRST", "one"))
+    wait_for_installed(node)
+    node.wait_until("they are encrypted", lambda: check_encrypted(node, {"STATE": 0, "EPHEMERAL": 0}))
+    machine_id, log = node.client.run("read", "/etc/machine-id").stdout, read_log(node)
+
+    world.section("a user's volume whose key is locked to STATE, and another key of EPHEMERAL")
+    patch(node, DATA)
+    patch(node, WITHOUT_EPHEMERAL, EPHEMERAL.replace("FIRST", "two"))
+    wanted = {"STATE": 0, "EPHEMERAL": 0, "u-data": 0}
+    node.wait_until("the user's volume is there", lambda: check_encrypted(node, wanted))
+    node.wait_for_console_text(r"volume EPHEMERAL: a key was written.*slot 0 \(static\)")
+
+    world.section("restarted: everything opens, and nothing is lost")
+    before = node.boot_id()
+    node.talosctl("reboot", "--wait=false")
+    node.wait_until("it has restarted", lambda: check_restarted(node, before), RESTART_TIMEOUT)
+    wait_for_installed(node)
+    node.wait_until("all are opened", lambda: check_encrypted(node, wanted))
+    assert node.client.run("read", "/etc/machine-id").stdout == machine_id, "STATE is lost"
+    assert read_log(node) == log, "EPHEMERAL is lost"
+
+    world.section("after a power cut")
+    node.crash()
+    node.start()
+    wait_for_installed(node)
+    assert read_log(node) == log, "EPHEMERAL is lost"

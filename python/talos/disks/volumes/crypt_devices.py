@@ -1,0 +1,111 @@
+"""The interface of encrypted volumes to their devices, and its implementation by cryptsetup."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol, override
+
+import trio
+
+from talos.disks.volumes.encryption_keys import SlotKey
+from talos.system.block.luks import Luks, LuksOptions, hold_in_memory
+from talos.system.block.luks_header import LuksHeader, publish_header, read_header, write_mark
+
+
+class CryptDevices(Protocol):
+    """Encrypted devices. UserError when a tool fails or a key is missing, OSError when the disk does."""
+
+    async def create(self, device: str, name: str, keys: Sequence[SlotKey], options: LuksOptions) -> str:
+        """Mark a device, make its header in memory, and open it by that; the mapped device."""
+        ...
+
+    async def publish(self, device: str, name: str) -> None:
+        """Write the header that was made, which completes the device."""
+        ...
+
+    async def read_header(self, device: str) -> LuksHeader:
+        """The device's header, checked."""
+        ...
+
+    async def open(
+        self, device: str, name: str, header: LuksHeader, key: SlotKey, options: LuksOptions
+    ) -> str:
+        """Open with one key; the mapped device. KeyRejectedError."""
+        ...
+
+    async def test(self, device: str, key: SlotKey) -> bool:
+        """Whether a key opens its slot."""
+        ...
+
+    async def add(self, device: str, opener: SlotKey, key: SlotKey) -> None:
+        """Add a key to its free slot, with one that works."""
+        ...
+
+    async def change(self, device: str, opener: SlotKey, key: SlotKey) -> None:
+        """Replace the key of the opener's slot; a power cut leaves either of them."""
+        ...
+
+    async def remove(self, device: str, slot: int, opener: SlotKey) -> None:
+        """Destroy a slot, with the key of another one."""
+        ...
+
+    async def close(self, name: str) -> None:
+        """Close a mapped device; nothing when it is not open."""
+        ...
+
+
+class KernelCryptDevices(CryptDevices):
+    """By cryptsetup and the kernel's device mapper."""
+
+    def __init__(self, luks: Luks) -> None:
+        self._luks = luks
+        self._made: dict[str, bytes] = {}
+
+    @override
+    async def create(self, device: str, name: str, keys: Sequence[SlotKey], options: LuksOptions) -> str:
+        await self.close(name)
+        await trio.to_thread.run_sync(write_mark, device)
+        first, *others = keys
+        with hold_in_memory() as header:
+            await self._luks.format(device, header, first.spec.slot, first.passphrase, options)
+            for key in others:
+                await self._luks.add(header, first.passphrase, key.spec.slot, key.passphrase)
+            mapped = await self._luks.open_by(
+                device, name, header, first.spec.slot, first.passphrase, options
+            )
+            self._made[name] = await trio.to_thread.run_sync(Path(header).read_bytes)
+        return mapped
+
+    @override
+    async def publish(self, device: str, name: str) -> None:
+        await trio.to_thread.run_sync(publish_header, device, self._made.pop(name))
+
+    @override
+    async def read_header(self, device: str) -> LuksHeader:
+        return await trio.to_thread.run_sync(read_header, device)
+
+    @override
+    async def open(
+        self, device: str, name: str, header: LuksHeader, key: SlotKey, options: LuksOptions
+    ) -> str:
+        await self.close(name)
+        return await self._luks.open(device, name, header, key.spec.slot, key.passphrase, options)
+
+    @override
+    async def test(self, device: str, key: SlotKey) -> bool:
+        return await self._luks.test(device, key.spec.slot, key.passphrase)
+
+    @override
+    async def add(self, device: str, opener: SlotKey, key: SlotKey) -> None:
+        await self._luks.add(device, opener.passphrase, key.spec.slot, key.passphrase)
+
+    @override
+    async def change(self, device: str, opener: SlotKey, key: SlotKey) -> None:
+        await self._luks.change(device, key.spec.slot, opener.passphrase, key.passphrase)
+
+    @override
+    async def remove(self, device: str, slot: int, opener: SlotKey) -> None:
+        await self._luks.remove(device, slot, opener.passphrase)
+
+    @override
+    async def close(self, name: str) -> None:
+        await self._luks.close(name)

@@ -1,0 +1,186 @@
+"""Encrypted devices by Debian's ``cryptsetup``, in the order of arguments that upstream's nodes use.
+
+The program runs through an injected function. Passphrases reach it on its standard input only. Headers that
+are being made, and those that a device is opened by, are files in memory.
+"""
+
+import os
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from talos.system.block.luks_header import DATA_OFFSET, SECTOR, LuksHeader
+from talos.system.block.partitions import Run
+from talos.system.errors import UserError
+from talos.system.process import Finished
+
+CRYPTSETUP = "/usr/sbin/cryptsetup"
+DEFAULT_CIPHER = "aes-xts-plain64"
+_KEY_BITS = {DEFAULT_CIPHER: 512}
+_OTHER_KEY_BITS = 256
+_SLOT_CIPHER = (f"--keyslot-cipher={DEFAULT_CIPHER}", "--keyslot-key-size=512")
+"""Of the key slots, whatever the data's is: cryptsetup itself has no Adiantum."""
+_DEVICES = Path("/sys/block")
+_NO_KEY = 2
+_NO_SLOT = "No usable keyslot is available."
+_NO_TOKEN = ("is not in use", "Failed to get token")
+
+
+class KeyRejectedError(UserError):
+    """The passphrase does not open the slot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LuksOptions:
+    """How a device is encrypted and opened. Zero and the empty text are the default."""
+
+    cipher: str = ""
+    key_bits: int = 0
+    sector_size: int = 0
+    performance: tuple[str, ...] = ()
+    allow_discards: bool = False
+
+
+@contextmanager
+def hold_in_memory(data: bytes = b"") -> Generator[str]:
+    """The path of a file in memory with a header, or with room for one."""
+    descriptor = os.memfd_create("talos-luks", os.MFD_CLOEXEC)
+    try:
+        os.ftruncate(descriptor, DATA_OFFSET)
+        done = 0
+        while done < len(data):
+            done += os.pwrite(descriptor, data[done:], done)
+        yield f"/proc/{os.getpid()}/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+class Luks:
+    """Calls of cryptsetup. KeyRejectedError, UserError with the program's last line."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    async def format(self, device: str, header: str, slot: int, key: bytes, options: LuksOptions) -> None:
+        """Make a header with one key in a file; the device is only asked for its size."""
+        cipher = options.cipher or DEFAULT_CIPHER
+        sector = [f"--sector-size={options.sector_size}"] if options.sector_size else []
+        argv = [
+            *("luksFormat", "-q", "--type", "luks2", "--header", header),
+            *("--offset", str(DATA_OFFSET // SECTOR), "--key-file=-", f"--keyfile-size={len(key)}"),
+            *("-c", cipher, device, f"--key-slot={slot}", f"--key-size={_find_key_bits(options)}", *sector),
+            *_SLOT_CIPHER,
+        ]
+        await self._call(argv, key, device)
+
+    async def open(
+        self, device: str, name: str, header: LuksHeader, slot: int, key: bytes, options: LuksOptions
+    ) -> str:
+        """Open by a header that was checked; the mapped device."""
+        with hold_in_memory(header.data) as copy:
+            return await self.open_by(device, name, copy, slot, key, options)
+
+    async def open_by(
+        self, device: str, name: str, header: str, slot: int, key: bytes, options: LuksOptions
+    ) -> str:
+        """Open by the header in a file; the mapped device."""
+        discards = ["--allow-discards"] if options.allow_discards else []
+        argv = [
+            *("luksOpen", device, name, f"--header={header}", "--key-file=-", f"--keyfile-size={len(key)}"),
+            *(f"--key-slot={slot}", *_make_performance(options), *discards),
+        ]
+        await self._call(argv, key, device)
+        mapped = find_mapped(name)
+        if not mapped:
+            raise UserError(f"{name} is not there after it was opened", where=device)
+        return mapped
+
+    async def test(self, header: str, slot: int, key: bytes) -> bool:
+        """Whether a passphrase opens a slot."""
+        argv = [
+            *("luksOpen", "--test-passphrase", header, "--key-file=-", f"--keyfile-size={len(key)}"),
+            f"--key-slot={slot}",
+        ]
+        try:
+            await self._call(argv, key, header)
+        except KeyRejectedError:
+            return False
+        return True
+
+    async def add(self, header: str, key: bytes, slot: int, added: bytes) -> None:
+        """Add a key to a free slot, with one that is there."""
+        argv = [
+            *("luksAddKey", "-q", header, "--key-file=-", f"--keyfile-size={len(key)}"),
+            *("--new-keyfile=-", f"--new-keyfile-size={len(added)}"),
+            *(f"--key-slot={slot}", *_SLOT_CIPHER),
+        ]
+        await self._call(argv, key + added, header)
+
+    async def change(self, header: str, slot: int, key: bytes, new: bytes) -> None:
+        """Replace the key of a slot; a power cut leaves either of them."""
+        argv = [
+            *("luksChangeKey", "-q", header, "--key-file=-", f"--keyfile-size={len(key)}"),
+            *(f"--new-keyfile-size={len(new)}", f"--key-slot={slot}", *_SLOT_CIPHER, "-"),
+        ]
+        await self._call(argv, key + new, header)
+
+    async def remove(self, header: str, slot: int, key: bytes) -> None:
+        """Destroy a slot, with the key of another one, and its token, which some of upstream's kinds have."""
+        argv = ["luksKillSlot", "-q", header, str(slot), "--key-file=-", f"--keyfile-size={len(key)}"]
+        await self._call(argv, key, header)
+        done = await self._start(["token", "remove", "--token-id", str(slot), header], b"")
+        if done.code and not any(text in _last_line(done) for text in _NO_TOKEN):
+            raise _make_error("token", done, header)
+
+    async def close(self, name: str) -> None:
+        """Close a mapped device; nothing when it is not open."""
+        if find_mapped(name):
+            await self._call(["luksClose", name], b"", name)
+
+    async def _call(self, argv: Sequence[str], stdin: bytes, where: str) -> Finished:
+        done = await self._start(argv, stdin)
+        if done.code == _NO_KEY or (done.code and _last_line(done) == _NO_SLOT):
+            raise KeyRejectedError("the key is rejected", where=where)
+        if done.code:
+            raise _make_error(argv[0], done, where)
+        return done
+
+    async def _start(self, argv: Sequence[str], stdin: bytes) -> Finished:
+        return await self._run([CRYPTSETUP, *argv, "--disable-locks"], stdin)
+
+
+def find_mapped(name: str) -> str:
+    """The device of a mapping, such as ``/dev/dm-1``; empty when there is none."""
+    for folder in sorted(_DEVICES.glob("dm-*")):
+        try:
+            if (folder / "dm" / "name").read_text(encoding="utf-8").strip() == name:
+                return f"/dev/{folder.name}"
+        except OSError:  # it has just gone
+            continue
+    return ""
+
+
+def find_lower_devices(mapped: str) -> tuple[str, ...]:
+    """The devices that a mapped device lies on; none for any other."""
+    try:
+        return tuple(f"/dev/{path.name}" for path in (_DEVICES / Path(mapped).name / "slaves").iterdir())
+    except OSError:
+        return ()
+
+
+def _find_key_bits(options: LuksOptions) -> int:
+    return options.key_bits or _KEY_BITS.get(options.cipher or DEFAULT_CIPHER, _OTHER_KEY_BITS)
+
+
+def _make_performance(options: LuksOptions) -> list[str]:
+    return [f"--perf-{option}" for option in options.performance]
+
+
+def _last_line(done: Finished) -> str:
+    lines = (done.stderr.strip() or done.stdout.strip()).decode(errors="replace").splitlines()
+    return lines[-1] if lines else "no reason given"
+
+
+def _make_error(command: str, done: Finished, where: str) -> UserError:
+    return UserError(f"cryptsetup {command} ended with {done.code}: {_last_line(done)}", where=where)
