@@ -205,7 +205,6 @@ def test(world: World) -> None:
     world.section("the second machine gets another address: the tunnel follows it, and back")
     inside = through(one, address(two))
     move = MOVE.replace("MOVED", MOVED).replace("HOST", HOST)
-    move = MOVE.replace("MOVED", MOVED).replace("HOST", HOST)
     patch = ("patch", "machineconfig", "--mode", "no-reboot", "--patch")
     inside.run(*patch, move)
     began = CLOCK.now()

@@ -34,6 +34,7 @@ NRI_PLUGINS = "/usr/local/lib/nri/plugins"
 _IMAGES, _RUNTIME = "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime"
 _NRI = "io.containerd.nri.v1.nri"
 _OLD_CRI = "io.containerd.grpc.v1.cri"
+_DIFF = "io.containerd.service.v1.diff-service"
 _UNPACK = "/usr/sbin/unpack-layer"
 """machined/containerd/layer.py"""
 _ARCHIVE = "application/vnd.oci.image.layer.v1.tar"
@@ -91,10 +92,13 @@ def find_version(part: Mapping[str, Any]) -> int:
     return version
 
 
-def make_processors(root: str) -> dict[str, Any]:
-    """Have each layer unpacked by our program, bounded by the room on the disk of containerd's root."""
+def make_unpacking(root: str) -> dict[str, Any]:
+    """Have each layer unpacked by our program, bounded by the room on the disk of containerd's root.
+
+    It is on the disk before containerd records it: after a power cut there would be empty files for good.
+    """
     unpack = {"accepts": [*_LAYERS], "returns": _ARCHIVE, "path": _UNPACK, "args": [root]}
-    return {"stream_processors": {"unpack": unpack}}
+    return {"stream_processors": {"unpack": unpack}, "plugins": {_DIFF: {"sync_fs": True}}}
 
 
 def make_config() -> str:
@@ -108,7 +112,7 @@ def make_config() -> str:
             "disabled_plugins": [*UNUSED],
             "grpc": {"address": CRI_SOCKET},
             "debug": {"level": "info", "format": "json"},
-            **make_processors(CRI_ROOT),
+            **make_unpacking(CRI_ROOT),
         }
     )
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from talos.machined.containerd.client import SYSTEM_ROOT, SYSTEM_SOCKET
-from talos.machined.containerd.config import KUBERNETES, UNUSED, VERSION, make_processors
+from talos.machined.containerd.config import KUBERNETES, UNUSED, VERSION, make_unpacking
 from talos.machined.containerd.toml import format_toml
 from talos.machined.services.health import HealthCheck, ServingProbe
 from talos.machined.services.spec import Directory, Execute, ServiceContext, ServiceSpec
@@ -37,7 +37,7 @@ def make_config() -> str:
             "disabled_plugins": [*UNUSED, *KUBERNETES],
             "grpc": {"address": SYSTEM_SOCKET},
             "debug": {"format": "json"},
-            **make_processors(SYSTEM_ROOT),
+            **make_unpacking(SYSTEM_ROOT),
         }
     )
 
