@@ -8,7 +8,6 @@ from pathlib import Path
 from driver.assets import Assets
 from driver.disks import pack_fifo, pack_folder
 from driver.process import run
-from driver.system_image import flip_bit
 from driver.tiny_loader import make_loader
 from driver.web import WebServer
 
@@ -52,19 +51,15 @@ class Releases:
         more: bytes = b"",
         extensions: Path | None = None,
         asset: str = "initramfs",
-        *,
-        damaged: bool = False,
     ) -> Path:
         """The initramfs of a version that accepts this key's releases; ``more`` are further archives.
 
-        ``extensions`` is an archive with those, ``damaged`` flips a bit of the system image.
+        ``extensions`` is an archive with those.
         """
         key = self._key.with_suffix(".pub").read_bytes()
         release = f"ID=talos\nVERSION_ID={version}\nBUILD_ID=test\n".encode()
         data = self._assets.path(asset).read_bytes() + (extensions.read_bytes() if extensions else b"")
         path = self._folder / f"initramfs-{version}"
-        if damaged:
-            data = flip_bit(data)
         path.write_bytes(data + pack_folder("release", {"os-release": release, "keys/test.pub": key}) + more)
         return path
 
@@ -79,7 +74,6 @@ class Releases:
         boot: Path | None = None,
         asset: str = "initramfs",
         altered: bool = False,
-        damaged: bool = False,
         kernel: bytes = b"",
     ) -> str:
         """Make a release and offer it; its name as an image.
@@ -87,15 +81,14 @@ class Releases:
         ``arguments`` are further ones of the kernel, ``more`` further archives of the initramfs,
         which is ``asset``.
         ``extensions`` is an archive with those, ``boot`` a folder with the boot loader, for installations.
-        ``altered`` changes a byte of the kernel after the release was signed, ``damaged`` a bit of the system
-        image before; ``kernel`` is another one.
+        ``altered`` changes a byte of the kernel after the release was signed; ``kernel`` is another one.
         """
         cmdline = self._folder / "cmdline"
         cmdline.write_text(f"{self._assets.path('cmdline').read_text().strip()} {arguments}")
         archive, signature = self._folder / f"{version}.tar", self._folder / f"{version}.signed.tar"
         files = {
             "vmlinuz": self._assets.path("kernel") / "vmlinuz",
-            "initramfs": self.initramfs(version, more, extensions, asset, damaged=damaged),
+            "initramfs": self.initramfs(version, more, extensions, asset),
             "cmdline": cmdline,
         }
         if kernel:

@@ -1,4 +1,4 @@
-"""Damage to the system image within an initramfs, in a place that every boot reads."""
+"""Damage to images of squashfs within an initramfs."""
 
 import struct
 
@@ -15,8 +15,17 @@ def find_root(initramfs: bytes) -> int:
     return start + table + (inode >> 16)
 
 
+def flip_unread_bit(extensions: bytes) -> bytes:
+    """A copy of an archive with another bit amid the files of its first image, unread unless one is used."""
+    data = bytearray(extensions)
+    start = data.index(MAGIC)
+    (table,) = struct.unpack_from("<Q", data, start + _INODE_TABLE)  # behind all files
+    data[start + table // 2] ^= 1
+    return bytes(data)
+
+
 def flip_bit(initramfs: bytes) -> bytes:
-    """A copy with one other bit there."""
+    """A copy with one other bit where the system image describes its root, which every boot reads."""
     data = bytearray(initramfs)
     data[find_root(initramfs)] ^= 1
     return bytes(data)
