@@ -1,4 +1,6 @@
-"""Volumes are encrypted from their first write on, open at each boot, and change their keys while in use."""
+"""Volumes are encrypted from their first write on, open at each boot, and stay closed on another machine."""
+
+from dataclasses import replace
 
 from driver.client import at
 from driver.machine import Machine
@@ -9,6 +11,7 @@ from driver.world import World
 ASSETS = ("kernel", "initramfs", "cmdline")
 RESTART_TIMEOUT = 300  # seconds
 UUID = "2f1d4e0a-7c39-4b58-9d6e-81c5a3f0b742"
+OTHER_UUID = "c0a86b1e-55d2-4f97-8e3b-1a74d9260f3c"
 NODES = {
     "node": Node(
         hands_over_kernel=True,
@@ -73,6 +76,7 @@ def patch(node: Machine, *texts: str) -> None:
 
 def test(world: World) -> None:
     node = world["node"]
+    own = node.node
     cluster = world.cluster()
 
     world.section("a machine is installed with encrypted volumes")
@@ -98,8 +102,17 @@ def test(world: World) -> None:
     assert node.client.run("read", "/etc/machine-id").stdout == machine_id, "STATE is lost"
     assert read_log(node) == log, "EPHEMERAL is lost"
 
-    world.section("after a power cut")
+    world.section("the disks in another machine: STATE stays closed, and the machine can be managed")
     node.crash()
-    node.start()
+    node.client.talosconfig = None
+    node.start(node=replace(own, uuid=OTHER_UUID))
+    node.wait_for_console_text(r"STATE.*slot 0 \(nodeID\): the key is rejected")
+    node.wait_for_api(insecure=True)
+    node.talosctl("get", "disks", insecure=True)
+
+    world.section("back in its own, the volumes are there")
+    node.crash()
+    node.client.talosconfig = cluster.talosconfig
+    node.start(node=own)
     wait_for_installed(node)
     assert read_log(node) == log, "EPHEMERAL is lost"
