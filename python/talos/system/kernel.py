@@ -103,6 +103,16 @@ def umount(target: str, flags: int = 0) -> None:
     _check(_libc.umount2(os.fsencode(target), flags), f"unmount {target}")
 
 
+def swapon(device: str, flags: int = 0) -> None:
+    """Let the kernel swap to a device."""
+    _check(_libc.swapon(os.fsencode(device), flags), f"swap to {device}")
+
+
+def swapoff(device: str) -> None:
+    """End that; everything comes back into memory."""
+    _check(_libc.swapoff(os.fsencode(device)), f"end swapping to {device}")
+
+
 def set_immutable(directory: str, *, immutable: bool) -> None:
     """Whether anything may be added to a directory; OSError where its filesystem has no such flag."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

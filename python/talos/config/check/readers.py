@@ -20,9 +20,8 @@ UNREAD_KINDS = frozenset({
     "ImageCacheConfig", "KernelModuleConfig",
     "LVMLogicalVolumeConfig",
     "LVMVolumeGroupConfig",
-    "RAIDArrayConfig", "RawVolumeConfig",
+    "RAIDArrayConfig",
     "SecurityProfileConfig", "SideroLinkConfig",
-    "SwapVolumeConfig",
 })  # fmt: skip
 
 _INTERFACES = "machine.network.interfaces"

@@ -6,7 +6,7 @@ from typing import Protocol, override
 
 import trio
 
-from talos.system.block import partitions
+from talos.system.block import partitions, swap
 from talos.system.block.blkid import Content, Partition, probe
 from talos.system.block.blkpg import tell_kernel
 from talos.system.block.partitions import NewPartition, Run, Table
@@ -54,6 +54,18 @@ class Blocks(Protocol):
 
     async def repair(self, device: str, *, drop_log: bool) -> bool:
         """Repair an XFS; False when its log has to be replayed or dropped first."""
+        ...
+
+    async def make_swap(self, device: str) -> None:
+        """Make a device swap, on the disk itself when this returns."""
+        ...
+
+    async def start_swap(self, device: str) -> None:
+        """Let the kernel swap to a device."""
+        ...
+
+    async def end_swap(self, device: str) -> None:
+        """End that; OSError when memory has no room for what comes back."""
         ...
 
     async def grow_filesystem(self, target: str) -> None:
@@ -124,6 +136,18 @@ class KernelBlocks(Blocks):
     @override
     async def repair(self, device: str, *, drop_log: bool) -> bool:
         return await partitions.repair_filesystem(self._run, device, drop_log=drop_log)
+
+    @override
+    async def make_swap(self, device: str) -> None:
+        await trio.to_thread.run_sync(swap.make_swap, device)
+
+    @override
+    async def start_swap(self, device: str) -> None:
+        await trio.to_thread.run_sync(swap.start_swap, device)
+
+    @override
+    async def end_swap(self, device: str) -> None:
+        await trio.to_thread.run_sync(swap.end_swap, device)
 
     @override
     async def grow_filesystem(self, target: str) -> None:

@@ -7,6 +7,9 @@ the mark only a blank partition is formatted, one that starts with zeros and in 
 (it is marked first). Any other content that is not XFS is never overwritten; an XFS with a broken superblock
 is repaired. What is encrypted stays encrypted, what is not stays as it is. The place of a
 new partition is erased first, so that no previous content reappears.
+
+A raw volume belongs to whom it is for: what its partition holds is not looked at. Swap is made anew at each
+start, and only where there is swap, or nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,6 +19,7 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.disks.volumes.blocks import Blocks
 from talos.disks.volumes.encryption import VolumeEncryption
 from talos.system.block.blkid import Content, Partition
+from talos.system.block.layout import LINUX_TYPE
 from talos.system.block.luks_header import MARK
 from talos.system.block.partitions import (
     ALIGNMENT,
@@ -31,7 +35,7 @@ from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.sizes import format_size
 
-FILESYSTEM, GPT = "xfs", "gpt"
+FILESYSTEM, SWAP, RAW, GPT = "xfs", "swap", "", "gpt"
 LUKS = "crypto_LUKS"
 """libblkid's name for an encrypted device."""
 XFS_MAGIC = b"XFSB"
@@ -50,10 +54,12 @@ def take_all(free: int) -> int:
 class WantedVolume:
     """The spec of a volume. Sizes in bytes; one that may not be created is only located.
 
-    ``label`` is the partition's; the filesystem's may be empty.
+    ``label`` is the partition's; the filesystem's may be empty. ``filesystem`` is what it is to hold.
     """
 
     label: str
+    type_uuid: str = LINUX_TYPE
+    filesystem: str = FILESYSTEM
     filesystem_label: str = ""
     minimum: int = 0
     limit: Limit = take_all
@@ -179,7 +185,9 @@ async def _append(
     size = min(-(-size // ALIGNMENT) * ALIGNMENT, gap.size)
     log.info(f"volume {wanted.label}: making a partition of {format_size(size)}", disk=disk)
     await blocks.erase(disk, gap.start, size)
-    part = NewPartition(label=wanted.label, start=gap.start, size=size, unfinished=True)
+    part = NewPartition(
+        label=wanted.label, start=gap.start, size=size, type_uuid=wanted.type_uuid, unfinished=True
+    )
     return await blocks.append(disk, table, part)
 
 
@@ -207,15 +215,16 @@ async def _make_whole(
 
 
 async def make_filesystem(blocks: Blocks, wanted: WantedVolume, device: str, log: Log) -> MadeFilesystem:
-    """Format a device, inside of its encryption where it has one."""
+    """Format a device, inside of its encryption where it has one; all but XFS is only encrypted."""
     encryption = wanted.encryption
     if encryption and not encryption.configured:
         await encryption.forget()
         encryption = None
     mapped = await encryption.create(device) if encryption else ""
     target = mapped or device
-    log.info(f"volume {wanted.label}: making its filesystem", device=target)
-    await blocks.format(target, wanted.filesystem_label, (await blocks.probe(target)).size)
+    if wanted.filesystem == FILESYSTEM:
+        log.info(f"volume {wanted.label}: making its filesystem", device=target)
+        await blocks.format(target, wanted.filesystem_label, (await blocks.probe(target)).size)
     if encryption:
         await encryption.publish(device)
     return MadeFilesystem(await blocks.probe(target), mapped)
@@ -224,9 +233,11 @@ async def make_filesystem(blocks: Blocks, wanted: WantedVolume, device: str, log
 async def find_filesystem(
     blocks: Blocks, wanted: WantedVolume, device: str, log: Log
 ) -> MadeFilesystem | None:
-    """The XFS on a partition or disk; None when that is blank. UserError for anything else."""
+    """The wanted content of a partition or disk; None when that is blank. UserError for anything else."""
     encryption = wanted.encryption
     content = await blocks.probe(device)
+    if wanted.filesystem == RAW and encryption is None:
+        return MadeFilesystem(content)
     if content.name == LUKS:
         if encryption is None:
             raise UserError(
@@ -235,13 +246,14 @@ async def find_filesystem(
                 hint="add its encryption to the config",
             )
         mapped = await encryption.open(device)
-        inside = await _find_xfs(blocks, wanted, mapped, log)
+        is_meant = wanted.filesystem != FILESYSTEM  # nobody else has the keys
+        inside = await blocks.probe(mapped) if is_meant else await _find(blocks, wanted, mapped, log)
         if inside is None:
             raise _refuse(wanted, device, "is encrypted, and empty inside: it is not formatted")
         await encryption.keep_slots(device)
         return MadeFilesystem(inside, mapped)
     if encryption is None:
-        found = await _find_xfs(blocks, wanted, device, log)
+        found = await _find(blocks, wanted, device, log)
         return None if found is None else MadeFilesystem(found)
     if content.kind:
         reason = f"holds {content.name}, which is not encrypted: it is neither formatted nor encrypted"
@@ -252,20 +264,20 @@ async def find_filesystem(
     return None
 
 
-async def _find_xfs(blocks: Blocks, wanted: WantedVolume, device: str, log: Log) -> Content | None:
+async def _find(blocks: Blocks, wanted: WantedVolume, device: str, log: Log) -> Content | None:
     content = await blocks.probe(device)
-    if content.name == FILESYSTEM:
+    if content.name == wanted.filesystem:
         return content
     if content.kind:
         name = f"{content.name} ({content.label})" if content.label else content.name
-        raise _refuse(wanted, device, f"holds {name}, no {FILESYSTEM}: it is not formatted over")
+        raise _refuse(wanted, device, f"holds {name}, no {wanted.filesystem}: it is not formatted over")
     return None if await _is_blank(blocks, wanted, device, log) else await blocks.probe(device)
 
 
 async def _is_blank(blocks: Blocks, wanted: WantedVolume, device: str, log: Log) -> bool:
     """Whether nothing can be lost here; False when there is an XFS again. UserError for anything else."""
     head = await blocks.read_head(device)
-    if head.startswith(XFS_MAGIC):
+    if head.startswith(XFS_MAGIC) and wanted.filesystem == FILESYSTEM:
         log.warning(f"volume {wanted.label}: its superblock is broken, repairing it", device=device)
         if not await blocks.repair(device, drop_log=False):
             await blocks.repair(device, drop_log=True)

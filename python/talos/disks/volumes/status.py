@@ -6,7 +6,7 @@ from talos.api.definitions import block_pb2, runtime_pb2
 from talos.api.definitions import enums_pb2 as enums
 from talos.disks.volumes.encryption import VolumeEncryption
 from talos.disks.volumes.encryption_spec import list_kinds
-from talos.disks.volumes.settle import FILESYSTEM, VolumePlace, WantedVolume, take_all
+from talos.disks.volumes.settle import FILESYSTEM, RAW, SWAP, VolumePlace, WantedVolume, take_all
 from talos.system.proc.mounts import Mount
 from talos.system.sizes import format_pretty_size
 
@@ -16,9 +16,19 @@ UNENCRYPTED = (
 STILL_ENCRYPTED = "the volume is encrypted, and the config has no encryption for it any more (put it back)"
 
 
+_FORMATS = {
+    enums.FILESYSTEM_TYPE_XFS: FILESYSTEM,
+    enums.FILESYSTEM_TYPE_SWAP: SWAP,
+    enums.FILESYSTEM_TYPE_NONE: RAW,
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeState:
-    """A volume now. ``before`` is the phase in which one failed, ``target`` where it is mounted."""
+    """A volume now. ``before`` is the phase in which one failed, ``target`` where it is mounted.
+
+    One that is ``used`` stays as it is until the end: mounted, swapped to, or a device for others.
+    """
 
     phase: enums.BlockVolumePhase
     before: enums.BlockVolumePhase = enums.VOLUME_PHASE_WAITING
@@ -26,6 +36,8 @@ class VolumeState:
     location: str = ""
     place: VolumePlace | None = None
     target: str = ""
+    used: bool = False
+    filesystem: str = ""
     error: str = ""
     encryption: VolumeEncryption | None = None
 
@@ -48,6 +60,8 @@ def make_wanted_volume(
     has_limit = part.max_size or part.relative_max_size
     return WantedVolume(
         label=label,
+        type_uuid=part.type_uuid,
+        filesystem=_FORMATS[spec.provisioning.filesystem_spec.type],
         filesystem_label=filesystem_label,
         minimum=part.min_size,
         limit=limit if has_limit else take_all,
@@ -83,8 +97,9 @@ def fill_status(
         fresh.partition_index = place.partition.number
         fresh.size = place.partition.size
         fresh.pretty_size = format_pretty_size(place.partition.size)
-        if place.content.name == FILESYSTEM:
-            fresh.filesystem = enums.FILESYSTEM_TYPE_XFS
+        filesystem = current.filesystem or place.content.name
+        found = (number for number, name in _FORMATS.items() if name == filesystem)
+        fresh.filesystem = next(found, enums.FILESYSTEM_TYPE_NONE)
     spec.CopyFrom(fresh)
 
 

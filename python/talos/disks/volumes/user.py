@@ -1,18 +1,28 @@
-"""Users' volumes: folders of EPHEMERAL, partitions, whole disks; mounted at /var/mnt/NAME."""
+"""Users' volumes: folders of EPHEMERAL, partitions, whole disks, mounted at /var/mnt/NAME; raw ones; swap."""
 
 from collections.abc import Mapping
 
 from talos.api.definitions import block_pb2, enums_pb2
+from talos.config.documents.block.provisioning import ProvisioningSpec
+from talos.config.documents.block.raw_volume import RawVolumeConfig
+from talos.config.documents.block.swap_volume import SwapVolumeConfig
 from talos.config.documents.block.user_volume import UserVolumeConfig
 from talos.config.model import Config
 from talos.disks.volumes.encryption_spec import make_encryption
 from talos.disks.volumes.specs import OBSTACLE, SELECTOR, Volumes, set_access_times, set_sizes
-from talos.system.block.layout import LINUX_TYPE, MIB
+from talos.system.block.layout import LINUX_TYPE, MIB, SWAP_TYPE
 
 USER_VOLUMES = "/var/mnt"
 """The folder that they are in, and its id as a volume."""
 USER_PREFIX = "u-"
-"""What the id of a user's volume begins with, and the label of its partition."""
+"""What the id of a mounted one begins with, and the label of its partition."""
+RAW_PREFIX, SWAP_PREFIX = "r-", "s-"
+KINDS = {
+    USER_PREFIX: UserVolumeConfig.kind,
+    RAW_PREFIX: RawVolumeConfig.kind,
+    SWAP_PREFIX: SwapVolumeConfig.kind,
+}
+"""The documents of users' volumes by what their ids begin with."""
 MIN_SIZE = 100 * MIB
 """Bytes of a partition whose document gives no ``minSize``."""
 _WAVE = 2
@@ -25,13 +35,21 @@ _TYPES = {
 
 
 def is_user_volume(spec: block_pb2.VolumeConfigSpec) -> bool:
-    """Whether a volume is mounted for workloads."""
+    """Whether a volume has a document of its own, which it comes and goes with."""
+    return spec.provisioning.wave == _WAVE
+
+
+def is_mounted(spec: block_pb2.VolumeConfigSpec) -> bool:
+    """Whether it is one of these, and mounted for workloads."""
     return spec.mount.parent_id == USER_VOLUMES
 
 
 def make_user_volumes(config: Config | None, *, has_partitions: bool) -> Volumes:
     """The specs of users' volumes; a machine that is a container has only folders."""
     found: dict[str, tuple[block_pb2.VolumeConfigSpec, Mapping[str, str]]] = {}
+    for document in (*config.find_all(RawVolumeConfig), *config.find_all(SwapVolumeConfig)) if config else ():
+        label, spec = _make_unmounted(document)
+        found[label] = (spec, _annotate(document, has_partitions=has_partitions))
     for document in config.find_all(UserVolumeConfig) if config else ():
         spec = block_pb2.VolumeConfigSpec(type=_TYPES[document.volume_type or "partition"])
         spec.mount.target_path = document.name
@@ -46,17 +64,40 @@ def make_user_volumes(config: Config | None, *, has_partitions: bool) -> Volumes
     return found
 
 
+def _make_unmounted(document: RawVolumeConfig | SwapVolumeConfig) -> tuple[str, block_pb2.VolumeConfigSpec]:
+    """A partition without a filesystem."""
+    is_swap = isinstance(document, SwapVolumeConfig)
+    spec = block_pb2.VolumeConfigSpec(type=enums_pb2.VOLUME_TYPE_PARTITION)
+    spec.provisioning.wave = _WAVE
+    spec.provisioning.filesystem_spec.type = (
+        enums_pb2.FILESYSTEM_TYPE_SWAP if is_swap else enums_pb2.FILESYSTEM_TYPE_NONE
+    )
+    label = f"{SWAP_PREFIX if is_swap else RAW_PREFIX}{document.name}"
+    _fill_partition(
+        spec.provisioning.partition_spec, label, SWAP_TYPE if is_swap else LINUX_TYPE, document.provisioning
+    )
+    if document.encryption is not None:
+        spec.encryption.CopyFrom(make_encryption(document.encryption))
+    return label, spec
+
+
+def _fill_partition(
+    part: block_pb2.PartitionSpec, label: str, type_uuid: str, wanted: ProvisioningSpec | None
+) -> None:
+    part.label = label
+    part.type_uuid = type_uuid
+    part.min_size = MIN_SIZE
+    if wanted:
+        part.grow = bool(wanted.grow)
+        set_sizes(part, wanted)
+
+
 def _fill(spec: block_pb2.VolumeConfigSpec, document: UserVolumeConfig) -> None:
     """Size, filesystem, encryption and mount options of what is not a folder."""
     spec.provisioning.filesystem_spec.type = enums_pb2.FILESYSTEM_TYPE_XFS
     if spec.type == enums_pb2.VOLUME_TYPE_PARTITION:
-        part = spec.provisioning.partition_spec
-        part.label = f"{USER_PREFIX}{document.name}"
-        part.type_uuid = LINUX_TYPE
-        part.min_size = MIN_SIZE
-        if document.provisioning:
-            part.grow = bool(document.provisioning.grow)
-            set_sizes(part, document.provisioning)
+        label = f"{USER_PREFIX}{document.name}"
+        _fill_partition(spec.provisioning.partition_spec, label, LINUX_TYPE, document.provisioning)
     if document.encryption is not None:
         spec.encryption.CopyFrom(make_encryption(document.encryption))
     mount = document.mount
@@ -66,12 +107,16 @@ def _fill(spec: block_pb2.VolumeConfigSpec, document: UserVolumeConfig) -> None:
     spec.mount.project_quota_support = bool(filesystem and filesystem.project_quota_support)
 
 
-def _annotate(document: UserVolumeConfig, *, has_partitions: bool) -> Mapping[str, str]:
+def _annotate(
+    document: UserVolumeConfig | RawVolumeConfig | SwapVolumeConfig, *, has_partitions: bool
+) -> Mapping[str, str]:
     found: dict[str, str] = {}
     selector = document.provisioning.disk_selector if document.provisioning else None
     if selector and selector.match:
         found[SELECTOR] = str(selector.match)
-    filesystem = document.filesystem.type if document.filesystem else None
+    filesystem: str | None = None
+    if isinstance(document, UserVolumeConfig) and document.filesystem:
+        filesystem = document.filesystem.type
     if not has_partitions:
         found[OBSTACLE] = "a container has no disks of its own (use volumeType: directory)"
     elif filesystem not in {None, "xfs"}:

@@ -6,6 +6,7 @@ from functools import partial
 
 from talos.machined.controllers.block.diagnostics import VolumeDiagnosticsController
 from talos.machined.controllers.block.mount_request import MountRequestController
+from talos.machined.controllers.block.swap_status import SwapStatusController
 from talos.machined.controllers.block.system_disk import SystemDiskController
 from talos.machined.controllers.block.volume_config import VolumeConfigController
 from talos.machined.controllers.block.volume_manager import VolumeContext, VolumeManagerController
@@ -96,6 +97,7 @@ from talos.machined.platform.platform import METAL
 from talos.resource.controller.controller import Controller
 from talos.rpc.bridge import Bridge
 from talos.system.block.mapped import read_images
+from talos.system.files import KernelFiles
 from talos.system.logging import Log
 from talos.system.watchdog import KernelWatchdog
 from talos.upgrade.slots.folder import SlotFolder
@@ -233,6 +235,7 @@ def make_volume_controllers(context: ControllerContext) -> list[Controller]:
         VolumeConfigController(has_partitions=context.node.platform.has_disks),
         VolumeManagerController(context.volumes),
         VolumeDiagnosticsController(),
+        SwapStatusController(KernelFiles().read),
         MountRequestController(),
         MetaController(context.meta, context.log, str(context.slots.meta) if context.slots else ""),
         NodeIdentityController(context.identity, context.show_identity, context.log),

@@ -129,6 +129,8 @@ NO_READER = {
     "machine.features.apidCheckExtKeyUsage": "always on, as upstream",
     "cluster.apiServer.disablePodSecurityPolicy": "without effect, as upstream",
     "machine.systemDiskEncryption": "the volume fails, with the reason",
+    "RawVolumeConfig.encryption": "luks2 alone; keys of a TPM are refused",
+    "SwapVolumeConfig.encryption": "luks2 alone; keys of a TPM are refused",
     "UserVolumeConfig.encryption": "the volume fails, with the reason",
     "VolumeConfig.encryption": "the volume fails, with the reason",
 }

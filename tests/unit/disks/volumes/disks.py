@@ -151,6 +151,15 @@ class MemoryBlocks:
             self.contents[number] = Content(kind="filesystem", name="xfs")
         return True
 
+    async def make_swap(self, device: str) -> None:
+        self.write(f"make swap {device}")
+
+    async def start_swap(self, device: str) -> None:
+        self.write(f"swap to {device}")
+
+    async def end_swap(self, device: str) -> None:
+        self.write(f"end swap {device}")
+
     async def grow_filesystem(self, target: str) -> None:
         self.write(f"grow filesystem {target}")
 

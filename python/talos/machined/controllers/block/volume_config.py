@@ -9,7 +9,7 @@ from talos.config.model import Config
 from talos.disks.volumes.encryption_spec import find_system_encryption
 from talos.disks.volumes.folders import make_folders
 from talos.disks.volumes.specs import SELECTOR, Volumes, set_access_times, set_sizes
-from talos.disks.volumes.user import is_user_volume, make_user_volumes
+from talos.disks.volumes.user import is_mounted, make_user_volumes
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.system.block.layout import EPHEMERAL, META, STATE, Area
@@ -41,7 +41,7 @@ class VolumeConfigController(Reconciler):
         async with runtime.track_outputs():
             for label, (spec, annotations) in wanted.items():
                 await runtime.put(kinds.VOLUME_CONFIG, label, spec, annotations=annotations)
-                if is_user_volume(spec):
+                if is_mounted(spec):
                     request = block_pb2.VolumeMountRequestSpec(volume_id=label, requester=self.name)
                     await runtime.put(kinds.VOLUME_MOUNT_REQUEST, label, request)
 

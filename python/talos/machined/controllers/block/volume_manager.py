@@ -15,7 +15,15 @@ from talos.disks.volumes.blocks import Blocks
 from talos.disks.volumes.choice import choose_disks
 from talos.disks.volumes.crypt_devices import CryptDevices
 from talos.disks.volumes.mounting import make_options, make_point, mount_volume, unmount_volume
-from talos.disks.volumes.settle import VolumePlace, VolumeProgress, WantedVolume, find, settle
+from talos.disks.volumes.settle import (
+    FILESYSTEM,
+    SWAP,
+    VolumePlace,
+    VolumeProgress,
+    WantedVolume,
+    find,
+    settle,
+)
 from talos.disks.volumes.specs import OBSTACLE, SELECTOR
 from talos.disks.volumes.status import (
     VolumeState,
@@ -24,7 +32,7 @@ from talos.disks.volumes.status import (
     fill_status,
     make_wanted_volume,
 )
-from talos.disks.volumes.user import USER_PREFIX, USER_VOLUMES, is_user_volume
+from talos.disks.volumes.user import KINDS, USER_VOLUMES, is_mounted, is_user_volume
 from talos.disks.volumes.whole_disk import settle_disk
 from talos.machined.controllers.block.encryption import EncryptionKeeper
 from talos.machined.node.meta_store import MetaStore
@@ -76,8 +84,8 @@ class VolumeContext:
 class VolumeManagerController(Controller):
     """Locates, makes, formats, grows and mounts volumes; unmounts them at the machine's end.
 
-    Disks are written to only for a volume whose mount was requested. What is mounted stays as it
-    is until the end, but for a user's volume, which ends with its document.
+    Disks are written to only for a volume whose mount was requested, and for raw ones and swap. What is
+    used stays as it is until the end, but for a user's volume, which ends with its document.
     """
 
     name = "block.VolumeManagerController"
@@ -101,7 +109,7 @@ class VolumeManagerController(Controller):
 
     def __init__(self, context: VolumeContext) -> None:
         self._context = context
-        self._mounted: dict[str, VolumeState] = {}
+        self._used: dict[str, VolumeState] = {}
         self._failures: dict[str, str] = {}
         self._encryption = EncryptionKeeper(context.devices, context.meta, context.log)
 
@@ -130,12 +138,13 @@ class VolumeManagerController(Controller):
         async with runtime.track_outputs():
             for config in sorted(configs, key=lambda config: config.spec.provisioning.wave):
                 wanted = [request for request in requests if request.spec.volume_id == config.id]
-                current = await self._keep(runtime, config, is_wanted=bool(wanted))
+                is_device = is_user_volume(config.spec) and not is_mounted(config.spec)
+                current = await self._keep(runtime, config, is_wanted=bool(wanted) or is_device)
                 await self._publish(runtime, config, current, wanted)
 
     async def _keep(self, runtime: ControllerRuntime, config: _Config, *, is_wanted: bool) -> VolumeState:
-        if config.id in self._mounted:
-            current = self._mounted[config.id]
+        if config.id in self._used:
+            current = self._used[config.id]
             await self._encryption.keep(runtime, config, current)
             return current
         progress = VolumeProgress()
@@ -146,8 +155,8 @@ class VolumeManagerController(Controller):
             current = self._fail(config.id, progress, error)
         if progress.changed:
             await self._context.refresh()
-        if current.target:
-            self._mounted[config.id] = current
+        if current.used:
+            self._used[config.id] = current
         return current
 
     def _fail(self, volume: str, progress: VolumeProgress, error: Exception) -> VolumeState:
@@ -169,19 +178,18 @@ class VolumeManagerController(Controller):
     async def _settle(
         self, runtime: ControllerRuntime, config: _Config, progress: VolumeProgress, *, is_wanted: bool
     ) -> VolumeState:
-        if is_user_volume(config.spec) and EPHEMERAL.label not in self._mounted:
+        if is_user_volume(config.spec) and EPHEMERAL.label not in self._used:
             return VolumeState(phase=enums.VOLUME_PHASE_WAITING)
         target = config.spec.mount.target_path
-        if is_user_volume(config.spec):
+        if is_mounted(config.spec):
             target = f"{USER_VOLUMES}/{target}"
         if config.spec.type in _PLAIN:
-            if is_user_volume(config.spec):
+            if is_mounted(config.spec):
                 await trio.to_thread.run_sync(self._context.make_folder, target, config.spec.mount.file_mode)
                 return VolumeState(phase=enums.VOLUME_PHASE_READY)
             # Those in another volume have a path relative to it, and are mounted with it.
-            return VolumeState(
-                phase=enums.VOLUME_PHASE_READY, target="" if config.spec.mount.parent_id else target
-            )
+            target = "" if config.spec.mount.parent_id else target
+            return VolumeState(phase=enums.VOLUME_PHASE_READY, target=target, used=bool(target))
         obstacle = config.metadata.annotations.get(OBSTACLE)
         if obstacle and is_wanted:
             raise UserError(obstacle, where=_name(config))
@@ -203,7 +211,7 @@ class VolumeManagerController(Controller):
         progress: VolumeProgress,
         target: str,
     ) -> VolumeState:
-        """Unlock or make a volume, and mount it. META has the keys of STATE before there is a config."""
+        """Unlock or make a volume, and use it. META has the keys of STATE before there is a config."""
         if config.id == STATE.label and not await _is_meta_known(runtime):
             return VolumeState(phase=enums.VOLUME_PHASE_WAITING)
         encryption = await self._encryption.make(runtime, config)
@@ -212,9 +220,23 @@ class VolumeManagerController(Controller):
         place = await provide(self._context.blocks, wanted, disks, self._context.log, progress)
         if place is None:
             return VolumeState(phase=enums.VOLUME_PHASE_MISSING)
-        await self._mount(config, wanted, place, target)
+        if wanted.filesystem == FILESYSTEM:
+            await self._mount(config, wanted, place, target)
+        elif wanted.filesystem == SWAP:
+            await self._swap(config, place)
         state = _make_state(place, enums.VOLUME_PHASE_READY, target)
-        return replace(state, encryption=encryption if place.mapped else None)
+        return replace(
+            state,
+            used=True,
+            filesystem=wanted.filesystem,
+            encryption=encryption if place.mapped else None,
+        )
+
+    async def _swap(self, config: _Config, place: VolumePlace) -> None:
+        """Swap is made anew at every start: what it held is of no use, and of use to a thief."""
+        await self._context.blocks.make_swap(place.source)
+        await self._context.blocks.start_swap(place.source)
+        self._context.log.info(f"volume {config.id}: swap", device=place.device)
 
     async def _is_meta_known(self, runtime: ControllerRuntime) -> bool:
         load = await runtime.get_or_none(*ids.META_LOAD)
@@ -252,7 +274,7 @@ class VolumeManagerController(Controller):
             no_exec=spec.no_exec,
             no_access_time=any(parameter.name == "noatime" for parameter in spec.parameters),
         )
-        quota, guarded = spec.project_quota_support, is_user_volume(config.spec)
+        quota, guarded = spec.project_quota_support, is_mounted(config.spec)
         point = make_point(place, target, options, spec.file_mode, quota=quota, guarded=guarded)
         context = self._context
         await mount_volume(context.blocks, context.mounts, place, point, context.log, grow=wanted.grow)
@@ -283,32 +305,48 @@ class VolumeManagerController(Controller):
             )
 
     async def _release(self, configured: Collection[str]) -> None:
-        """Unmount users' volumes without a document; one in use stays until it is free."""
-        for volume in self._failures.keys() - configured - self._mounted.keys():
+        """End users' volumes without a document; one in use stays until it is free."""
+        for volume in self._failures.keys() - configured - self._used.keys():
             del self._failures[volume]
-        for volume, current in list(self._mounted.items()):
-            if volume in configured or not volume.startswith(USER_PREFIX):
+        for volume, current in list(self._used.items()):
+            if volume in configured or not volume.startswith(tuple(KINDS)):
                 continue
             try:
-                await trio.to_thread.run_sync(self._context.mounts.unmount, current.target)
+                if current.target:
+                    await trio.to_thread.run_sync(self._context.mounts.unmount, current.target)
+                await self._end(current)
             except OSError as error:
-                held = await trio.to_thread.run_sync(find_holders, KernelFiles(), current.target)
-                self._warn(volume, "can't be unmounted", f"{error.strerror}, held by {held}")
+                reason = error.strerror
+                if current.target:
+                    held = await trio.to_thread.run_sync(find_holders, KernelFiles(), current.target)
+                    reason = f"{reason}, held by {held}"
+                self._warn(volume, "can't be unmounted", str(reason))
                 continue
-            self._context.log.info(f"volume {volume}: unmounted", device=current.location)
-            if current.encryption is not None:
-                await current.encryption.close()
-            del self._mounted[volume]
+            self._context.log.info(f"volume {volume}: not used any more", device=current.location)
+            del self._used[volume]
             self._failures.pop(volume, None)
+
+    async def _end(self, current: VolumeState) -> None:
+        """End swapping, and lock what is encrypted; OSError while memory has no room, or it is used."""
+        if current.filesystem == SWAP and current.place is not None:
+            await self._context.blocks.end_swap(current.place.source)
+        if current.encryption is not None:
+            await current.encryption.close()
 
     async def _finish(self) -> None:
         """Unmount the mounts of this controller, the last first; a directory is its owner's."""
-        for current in reversed(self._mounted.values()):
-            if current.place is not None:
-                done = await unmount_volume(self._context.mounts, current.target, self._context.log)
-                if done and current.encryption is not None:
-                    await current.encryption.close()
-        self._mounted.clear()
+        for volume, current in reversed(self._used.items()):
+            if current.place is None:
+                continue
+            if current.target and not await unmount_volume(
+                self._context.mounts, current.target, self._context.log
+            ):
+                continue
+            try:
+                await self._end(current)
+            except (OSError, UserError) as error:
+                self._context.log.warning(f"volume {volume}: stays in use", reason=str(error))
+        self._used.clear()
 
 
 async def _is_meta_known(runtime: ControllerRuntime) -> bool:
@@ -319,7 +357,7 @@ async def _is_meta_known(runtime: ControllerRuntime) -> bool:
 def _name(config: _Config) -> str:
     """The document of a volume."""
     if is_user_volume(config.spec):
-        return f"UserVolumeConfig {config.id.removeprefix(USER_PREFIX)}"
+        return f"{KINDS[config.id[:2]]} {config.id[2:]}"
     return f"VolumeConfig {config.id}"
 
 
