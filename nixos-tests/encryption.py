@@ -32,6 +32,7 @@ EPHEMERAL = """\
 apiVersion: v1alpha1
 kind: VolumeConfig
 name: EPHEMERAL
+provisioning: {maxSize: 3GiB}
 encryption:
   provider: luks2
   keys:
@@ -51,6 +52,30 @@ encryption:
   provider: luks2
   keys: [{slot: 0, lockToState: true, static: {passphrase: of the data}}]
 """
+SWAP = """\
+apiVersion: v1alpha1
+kind: SwapVolumeConfig
+name: one
+provisioning: {diskSelector: {match: system_disk}, minSize: 256MiB, maxSize: 256MiB}
+encryption:
+  provider: luks2
+  keys: [{slot: 0, nodeID: {}}]
+"""
+RAW = """\
+apiVersion: v1alpha1
+kind: RawVolumeConfig
+name: two
+provisioning: {diskSelector: {match: system_disk}, maxSize: 128MiB}
+"""
+
+
+def check_devices(node: Machine) -> None:
+    """What is not mounted: the kernel swaps to an encrypted device, and a raw volume is there."""
+    found = volumes(node)
+    assert at(found.get("r-two", {}), "spec.phase") == "ready", found.get("r-two")
+    mapped = at(found.get("s-one", {}), "spec.mountLocation")
+    swaps = [at(swap, "spec") for swap in node.get("swapstatus")]
+    assert [(at(swap, "device"), at(swap, "type")) for swap in swaps] == [(mapped, "partition")], swaps
 
 
 def check_encrypted(node: Machine, slots: dict[str, int]) -> None:
@@ -89,8 +114,10 @@ def test(world: World) -> None:
     world.section("a user's volume whose key is locked to STATE, and another key of EPHEMERAL")
     patch(node, DATA)
     patch(node, WITHOUT_EPHEMERAL, EPHEMERAL.replace("FIRST", "two"))
-    wanted = {"STATE": 0, "EPHEMERAL": 0, "u-data": 0}
+    patch(node, SWAP + "---\n" + RAW)
+    wanted = {"STATE": 0, "EPHEMERAL": 0, "u-data": 0, "s-one": 0}
     node.wait_until("the user's volume is there", lambda: check_encrypted(node, wanted))
+    node.wait_until("swap and a raw volume are there", lambda: check_devices(node))
     node.wait_for_console_text(r"volume EPHEMERAL: a key was written.*slot 0 \(static\)")
 
     world.section("restarted: everything opens, and nothing is lost")
@@ -99,6 +126,7 @@ def test(world: World) -> None:
     node.wait_until("it has restarted", lambda: check_restarted(node, before), RESTART_TIMEOUT)
     wait_for_installed(node)
     node.wait_until("all are opened", lambda: check_encrypted(node, wanted))
+    node.wait_until("swap and the raw volume are there again", lambda: check_devices(node))
     assert node.client.run("read", "/etc/machine-id").stdout == machine_id, "STATE is lost"
     assert read_log(node) == log, "EPHEMERAL is lost"
 

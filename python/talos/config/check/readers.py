@@ -16,7 +16,7 @@ from talos.config.schema import Form, Section, fields_of
 UNREAD_KINDS = frozenset({
     "BGPInstanceConfig", "ContainerConfig",
     "ExistingVolumeConfig",
-    "ExternalVolumeConfig", "FilesystemScrubConfig", "FilesystemTrimConfig",
+    "ExternalVolumeConfig", "FilesystemScrubConfig",
     "ImageCacheConfig", "KernelModuleConfig",
     "LVMLogicalVolumeConfig",
     "LVMVolumeGroupConfig",
@@ -37,8 +37,8 @@ UNREAD_SETTINGS: Mapping[str, Mapping[str, Any]] = {
         f"{_INTERFACES}.vlans.vip.equinixMetal": None,
     },
     "KubeFlannelCNIConfig": {"kubeNetworkPoliciesEnabled": False},
-    "UserVolumeConfig": {"filesystem.xfs": None, "scrub": None, "trim": None},
-    "VolumeConfig": {"filesystem": None, "scrub": None, "trim": None},
+    "UserVolumeConfig": {"filesystem.xfs": None, "scrub": None},
+    "VolumeConfig": {"filesystem": None, "scrub": None},
 }
 """By kind, the main document's first: paths of settings, each with the value that is what nodes do.
 

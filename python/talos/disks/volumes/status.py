@@ -88,6 +88,9 @@ def fill_status(
         fresh.mount_spec.CopyFrom(config.mount)
     if config.HasField("symlink"):
         fresh.symlink_spec.CopyFrom(config.symlink)
+    if config.trim_enabled:
+        fresh.trim_enabled = True
+        fresh.trim_interval.CopyFrom(config.trim_interval)
     _fill_encryption(fresh, current, config)
     place = current.place
     if place is not None:

@@ -10,6 +10,7 @@ from talos.config.documents.block.user_volume import UserVolumeConfig
 from talos.config.model import Config
 from talos.disks.volumes.encryption_spec import make_encryption
 from talos.disks.volumes.specs import OBSTACLE, SELECTOR, Volumes, set_access_times, set_sizes
+from talos.disks.volumes.upkeep import set_trim
 from talos.system.block.layout import LINUX_TYPE, MIB, SWAP_TYPE
 
 USER_VOLUMES = "/var/mnt"
@@ -47,10 +48,12 @@ def is_mounted(spec: block_pb2.VolumeConfigSpec) -> bool:
 def make_user_volumes(config: Config | None, *, has_partitions: bool) -> Volumes:
     """The specs of users' volumes; a machine that is a container has only folders."""
     found: dict[str, tuple[block_pb2.VolumeConfigSpec, Mapping[str, str]]] = {}
-    for document in (*config.find_all(RawVolumeConfig), *config.find_all(SwapVolumeConfig)) if config else ():
+    if config is None:
+        return found
+    for document in (*config.find_all(RawVolumeConfig), *config.find_all(SwapVolumeConfig)):
         label, spec = _make_unmounted(document)
         found[label] = (spec, _annotate(document, has_partitions=has_partitions))
-    for document in config.find_all(UserVolumeConfig) if config else ():
+    for document in config.find_all(UserVolumeConfig):
         spec = block_pb2.VolumeConfigSpec(type=_TYPES[document.volume_type or "partition"])
         spec.mount.target_path = document.name
         spec.mount.parent_id = USER_VOLUMES
@@ -59,6 +62,7 @@ def make_user_volumes(config: Config | None, *, has_partitions: bool) -> Volumes
         annotations: Mapping[str, str] = {}
         if document.volume_type != "directory":
             _fill(spec, document)
+            set_trim(spec, document.trim, config)
             annotations = _annotate(document, has_partitions=has_partitions)
         found[f"{USER_PREFIX}{document.name}"] = (spec, annotations)
     return found

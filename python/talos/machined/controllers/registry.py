@@ -8,6 +8,7 @@ from talos.machined.controllers.block.diagnostics import VolumeDiagnosticsContro
 from talos.machined.controllers.block.mount_request import MountRequestController
 from talos.machined.controllers.block.swap_status import SwapStatusController
 from talos.machined.controllers.block.system_disk import SystemDiskController
+from talos.machined.controllers.block.trim import VolumeTrimController
 from talos.machined.controllers.block.volume_config import VolumeConfigController
 from talos.machined.controllers.block.volume_manager import VolumeContext, VolumeManagerController
 from talos.machined.controllers.cluster.identity import NodeIdentityController
@@ -97,6 +98,7 @@ from talos.machined.platform.platform import METAL
 from talos.resource.controller.controller import Controller
 from talos.rpc.bridge import Bridge
 from talos.system.block.mapped import read_images
+from talos.system.block.trim import trim_filesystem
 from talos.system.files import KernelFiles
 from talos.system.logging import Log
 from talos.system.watchdog import KernelWatchdog
@@ -236,6 +238,7 @@ def make_volume_controllers(context: ControllerContext) -> list[Controller]:
         VolumeManagerController(context.volumes),
         VolumeDiagnosticsController(),
         SwapStatusController(KernelFiles().read),
+        VolumeTrimController(trim_filesystem, context.log),
         MountRequestController(),
         MetaController(context.meta, context.log, str(context.slots.meta) if context.slots else ""),
         NodeIdentityController(context.identity, context.show_identity, context.log),

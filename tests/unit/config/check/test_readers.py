@@ -243,11 +243,11 @@ def test_nodes_do_not_call_equinix_and_enforce_no_policy() -> None:
 
 def test_settings_of_a_users_volume_that_nothing_acts_on_are_named() -> None:
     config = load(
-        "apiVersion: v1alpha1\nkind: UserVolumeConfig\nname: db\ntrim: {enabled: true}\n"
+        "apiVersion: v1alpha1\nkind: UserVolumeConfig\nname: db\nscrub: {enabled: true}\n"
         "provisioning: {diskSelector: {match: system_disk}, minSize: 1GiB}\n"
     )
     (note,) = find_unread(config)
-    assert note.message == "no effect yet on nodes of this version: UserVolumeConfig db trim"
+    assert note.message == "no effect yet on nodes of this version: UserVolumeConfig db scrub"
 
 
 def test_volumes_of_the_system_that_are_no_partitions_are_named() -> None:
@@ -256,12 +256,12 @@ def test_volumes_of_the_system_that_are_no_partitions_are_named() -> None:
         for name, more in (
             ("ETCD", "provisioning: {minSize: 1GiB}\n"),
             ("STATE", "mount: {secure: false}\n"),
-            ("EPHEMERAL", "provisioning: {grow: false}\ntrim: {enabled: true}\n"),
+            ("EPHEMERAL", "provisioning: {grow: false}\nscrub: {enabled: true}\n"),
         )
     )
     (note,) = find_unread(load(documents.removeprefix("---\n")))
     assert note.message == (
-        "no effect yet on nodes of this version: VolumeConfig EPHEMERAL trim, VolumeConfig ETCD, "
+        "no effect yet on nodes of this version: VolumeConfig EPHEMERAL scrub, VolumeConfig ETCD, "
         "VolumeConfig STATE mount"
     )
 

@@ -9,6 +9,7 @@ from talos.config.model import Config
 from talos.disks.volumes.encryption_spec import find_system_encryption
 from talos.disks.volumes.folders import make_folders
 from talos.disks.volumes.specs import SELECTOR, Volumes, set_access_times, set_sizes
+from talos.disks.volumes.upkeep import set_trim
 from talos.disks.volumes.user import is_mounted, make_user_volumes
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
@@ -73,9 +74,11 @@ def make_volumes(config: Config | None) -> Volumes:
         STATE.label: (state, {}),
     }
     if config is not None and complete:
-        _set_encryption(state, config, STATE.label)
         spec = make_ephemeral(config)
-        _set_encryption(spec, config, EPHEMERAL.label)
+        for volume, label in ((state, STATE.label), (spec, EPHEMERAL.label)):
+            _set_encryption(volume, config, label)
+            document = _find(config, label)
+            set_trim(volume, document and document.trim, config)
         found[EPHEMERAL.label] = (spec, _annotate_ephemeral(config))
     return found
 
