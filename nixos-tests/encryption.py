@@ -17,7 +17,7 @@ NODES = {
         hands_over_kernel=True,
         memory=2048,
         uuid=UUID,
-        disks={"system": Disk(size="8G"), "data": Disk(size="1G")},
+        disks={"system": Disk(size="8G"), "data": Disk(size="1G"), "old": Disk(size="1G")},
     )
 }
 STATE = """\
@@ -67,15 +67,22 @@ kind: RawVolumeConfig
 name: two
 provisioning: {diskSelector: {match: system_disk}, maxSize: 128MiB}
 """
+OLD = """\
+machine:
+  disks:
+    - device: /dev/disk/by-id/virtio-old
+      partitions: [{mountpoint: /var/mnt/old, size: 200MiB}, {mountpoint: /var/lib/more}]
+"""
 
 
 def check_devices(node: Machine) -> None:
-    """What is not mounted: the kernel swaps to an encrypted device, and a raw volume is there."""
+    """The kernel swaps to an encrypted device; a raw volume and the partitions of another disk are there."""
     found = volumes(node)
-    assert at(found.get("r-two", {}), "spec.phase") == "ready", found.get("r-two")
+    for name in ("r-two", "/dev/vdc-1", "/dev/vdc-2"):
+        assert at(found.get(name, {}), "spec.phase") == "ready", found.get(name, sorted(found))
     mapped = at(found.get("s-one", {}), "spec.mountLocation")
-    swaps = [at(swap, "spec") for swap in node.get("swapstatus")]
-    assert [(at(swap, "device"), at(swap, "type")) for swap in swaps] == [(mapped, "partition")], swaps
+    swaps = [(at(swap, "spec.device"), at(swap, "spec.type")) for swap in node.get("swapstatus")]
+    assert swaps == [(mapped, "partition")]
 
 
 def check_encrypted(node: Machine, slots: dict[str, int]) -> None:
@@ -115,6 +122,7 @@ def test(world: World) -> None:
     patch(node, DATA)
     patch(node, WITHOUT_EPHEMERAL, EPHEMERAL.replace("FIRST", "two"))
     patch(node, SWAP + "---\n" + RAW)
+    patch(node, OLD)
     wanted = {"STATE": 0, "EPHEMERAL": 0, "u-data": 0, "s-one": 0}
     node.wait_until("the user's volume is there", lambda: check_encrypted(node, wanted))
     node.wait_until("swap and a raw volume are there", lambda: check_devices(node))

@@ -29,7 +29,6 @@ UNREAD_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "": {
         "cluster.discovery.registries.kubernetes.disabled": True,
         "cluster.network.cni.flannel.kubeNetworkPoliciesEnabled": False,
-        "machine.disks": (),
         "machine.install.bootloader": True,
         "machine.install.grubUseUKICmdline": False,
         "machine.kubelet.disableManifestsDirectory": True,

@@ -12,6 +12,15 @@ from talos.disks.volumes.user import is_user_volume
 from talos.system.errors import UserError
 
 
+def choose_device(disks: Sequence[Disk], device: str, system: str, where: str) -> list[str]:
+    """The one disk that is named; UserError when there is none, or it is the ``system``'s."""
+    if device == system:
+        raise UserError(f"{device} is the system disk", where=where, hint="name another disk")
+    if not any(disk.path == device and not disk.obstacle for disk in disks):
+        raise UserError(f"{device} is no disk that can be used", where=where, hint="talosctl get disks")
+    return [device]
+
+
 def choose_disks(
     disks: Sequence[Disk], spec: block_pb2.VolumeConfigSpec, selector: str, system: str, where: str
 ) -> list[str]:

@@ -54,10 +54,12 @@ def take_all(free: int) -> int:
 class WantedVolume:
     """The spec of a volume. Sizes in bytes; one that may not be created is only located.
 
-    ``label`` is the partition's; the filesystem's may be empty. ``filesystem`` is what it is to hold.
+    ``label`` is the partition's, which is found by its ``number`` if it has one; the filesystem's may be
+    empty. ``filesystem`` is what it is to hold.
     """
 
     label: str
+    number: int = 0
     type_uuid: str = LINUX_TYPE
     filesystem: str = FILESYSTEM
     filesystem_label: str = ""
@@ -123,12 +125,12 @@ async def settle(
 
 
 async def find(blocks: Blocks, wanted: WantedVolume, disks: Sequence[str]) -> tuple[str, Partition] | None:
-    """The partition with the volume's label, and its disk; UserError when there are several."""
+    """The partition with the volume's number or label, and its disk; UserError when there are several."""
     found = [
         (disk, row)
         for disk in disks
         for row in (await blocks.probe(disk)).partitions
-        if row.label == wanted.label
+        if (row.number == wanted.number if wanted.number else row.label == wanted.label)
     ]
     if len(found) > 1:
         names = ", ".join(blocks.name_partition(disk, row.number) for disk, row in found)
@@ -183,6 +185,10 @@ async def _append(
 ) -> Partition:
     size = max(wanted.minimum, min(gap.size, wanted.limit(gap.size)))
     size = min(-(-size // ALIGNMENT) * ALIGNMENT, gap.size)
+    taken = {row.number for row in table.partitions}
+    free = next(number for number in range(1, len(taken) + 2) if number not in taken)
+    if wanted.number not in (0, free):
+        raise UserError(f"the next partition of {disk} would be number {free}", where=wanted.label)
     log.info(f"volume {wanted.label}: making a partition of {format_size(size)}", disk=disk)
     await blocks.erase(disk, gap.start, size)
     part = NewPartition(
@@ -246,7 +252,7 @@ async def find_filesystem(
                 hint="add its encryption to the config",
             )
         mapped = await encryption.open(device)
-        is_meant = wanted.filesystem != FILESYSTEM  # nobody else has the keys
+        is_meant = wanted.filesystem != FILESYSTEM  # the keys are its alone
         inside = await blocks.probe(mapped) if is_meant else await _find(blocks, wanted, mapped, log)
         if inside is None:
             raise _refuse(wanted, device, "is encrypted, and empty inside: it is not formatted")

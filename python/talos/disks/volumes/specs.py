@@ -10,6 +10,11 @@ SELECTOR = "talos.dev/disk-selector"
 """Annotation: the expression that selects the disks for a volume."""
 OBSTACLE = "talos.dev/obstacle"
 """Annotation: why the configured volume is not possible."""
+DEVICE, NUMBER = "talos.dev/device", "talos.dev/partition-number"
+"""Annotations: the disk and the partition that a volume is, whatever its label."""
+NO_DISKS = "a container has no disks of its own"
+USER_WAVE = 2
+"""From which on volumes are users', which are made after EPHEMERAL."""
 _PERCENT = "%"
 
 type Volumes = Mapping[str, tuple[block_pb2.VolumeConfigSpec, Mapping[str, str]]]

@@ -43,7 +43,11 @@ class VolumeState:
 
 
 def make_wanted_volume(
-    label: str, spec: block_pb2.VolumeConfigSpec, encryption: VolumeEncryption | None = None
+    label: str,
+    spec: block_pb2.VolumeConfigSpec,
+    encryption: VolumeEncryption | None = None,
+    *,
+    number: int = 0,
 ) -> WantedVolume:
     """The spec of a volume's partition from its config."""
     filesystem_label = spec.provisioning.filesystem_spec.label
@@ -59,7 +63,8 @@ def make_wanted_volume(
 
     has_limit = part.max_size or part.relative_max_size
     return WantedVolume(
-        label=label,
+        label=part.label if number else label,
+        number=number,
         type_uuid=part.type_uuid,
         filesystem=_FORMATS[spec.provisioning.filesystem_spec.type],
         filesystem_label=filesystem_label,

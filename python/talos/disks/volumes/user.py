@@ -9,7 +9,15 @@ from talos.config.documents.block.swap_volume import SwapVolumeConfig
 from talos.config.documents.block.user_volume import UserVolumeConfig
 from talos.config.model import Config
 from talos.disks.volumes.encryption_spec import make_encryption
-from talos.disks.volumes.specs import OBSTACLE, SELECTOR, Volumes, set_access_times, set_sizes
+from talos.disks.volumes.specs import (
+    NO_DISKS,
+    OBSTACLE,
+    SELECTOR,
+    USER_WAVE,
+    Volumes,
+    set_access_times,
+    set_sizes,
+)
 from talos.disks.volumes.upkeep import set_trim
 from talos.system.block.layout import LINUX_TYPE, MIB, SWAP_TYPE
 
@@ -18,16 +26,15 @@ USER_VOLUMES = "/var/mnt"
 USER_PREFIX = "u-"
 """What the id of a mounted one begins with, and the label of its partition."""
 RAW_PREFIX, SWAP_PREFIX = "r-", "s-"
-KINDS = {
-    USER_PREFIX: UserVolumeConfig.kind,
-    RAW_PREFIX: RawVolumeConfig.kind,
-    SWAP_PREFIX: SwapVolumeConfig.kind,
+_DOCUMENTS = {
+    USER_PREFIX: f"{UserVolumeConfig.kind} ",
+    RAW_PREFIX: f"{RawVolumeConfig.kind} ",
+    SWAP_PREFIX: f"{SwapVolumeConfig.kind} ",
+    "/dev/": "machine.disks /dev/",
 }
-"""The documents of users' volumes by what their ids begin with."""
+"""Where users' volumes are configured, by what their ids begin with."""
 MIN_SIZE = 100 * MIB
 """Bytes of a partition whose document gives no ``minSize``."""
-_WAVE = 2
-"""After EPHEMERAL, which they are mounted in."""
 _TYPES = {
     "directory": enums_pb2.VOLUME_TYPE_DIRECTORY,
     "disk": enums_pb2.VOLUME_TYPE_DISK,
@@ -36,13 +43,23 @@ _TYPES = {
 
 
 def is_user_volume(spec: block_pb2.VolumeConfigSpec) -> bool:
-    """Whether a volume has a document of its own, which it comes and goes with."""
-    return spec.provisioning.wave == _WAVE
+    """Whether a volume comes and goes with its place in the config."""
+    return spec.provisioning.wave >= USER_WAVE
 
 
 def is_mounted(spec: block_pb2.VolumeConfigSpec) -> bool:
     """Whether it is one of these, and mounted for workloads."""
-    return spec.mount.parent_id == USER_VOLUMES
+    return is_user_volume(spec) and bool(spec.mount.target_path)
+
+
+def find_place(volume: str) -> str:
+    """Where the config has a user's volume, such as ``UserVolumeConfig db``; empty for one of the system."""
+    places = (
+        place + volume.removeprefix(prefix)
+        for prefix, place in _DOCUMENTS.items()
+        if volume.startswith(prefix)
+    )
+    return next(places, "")
 
 
 def make_user_volumes(config: Config | None, *, has_partitions: bool) -> Volumes:
@@ -58,7 +75,7 @@ def make_user_volumes(config: Config | None, *, has_partitions: bool) -> Volumes
         spec.mount.target_path = document.name
         spec.mount.parent_id = USER_VOLUMES
         spec.mount.file_mode = 0o755
-        spec.provisioning.wave = _WAVE
+        spec.provisioning.wave = USER_WAVE
         annotations: Mapping[str, str] = {}
         if document.volume_type != "directory":
             _fill(spec, document)
@@ -72,7 +89,7 @@ def _make_unmounted(document: RawVolumeConfig | SwapVolumeConfig) -> tuple[str, 
     """A partition without a filesystem."""
     is_swap = isinstance(document, SwapVolumeConfig)
     spec = block_pb2.VolumeConfigSpec(type=enums_pb2.VOLUME_TYPE_PARTITION)
-    spec.provisioning.wave = _WAVE
+    spec.provisioning.wave = USER_WAVE
     spec.provisioning.filesystem_spec.type = (
         enums_pb2.FILESYSTEM_TYPE_SWAP if is_swap else enums_pb2.FILESYSTEM_TYPE_NONE
     )
@@ -122,7 +139,8 @@ def _annotate(
     if isinstance(document, UserVolumeConfig) and document.filesystem:
         filesystem = document.filesystem.type
     if not has_partitions:
-        found[OBSTACLE] = "a container has no disks of its own (use volumeType: directory)"
+        is_mounted_one = isinstance(document, UserVolumeConfig)
+        found[OBSTACLE] = NO_DISKS + (" (use volumeType: directory)" if is_mounted_one else "")
     elif filesystem not in {None, "xfs"}:
         found[OBSTACLE] = f"the filesystem {filesystem} is not supported by this version (use xfs)"
     return found

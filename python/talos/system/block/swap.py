@@ -12,7 +12,7 @@ from talos.system.errors import UserError
 from talos.system.sizes import format_size
 
 MIN_PAGES = 10
-"""As mkswap's: the kernel takes less, which helps nobody."""
+"""As mkswap's: the kernel takes less, which is of no use."""
 _SIGNATURE = b"SWAPSPACE2"
 _HEADER = struct.Struct("<III16s16x")
 """After room for a boot loader: version, last page, number of bad pages, UUID, an empty label."""

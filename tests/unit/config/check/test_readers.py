@@ -128,11 +128,11 @@ NO_READER = {
     "machine.network.interfaces.bond.arpIPTarget": "validation refuses it",
     "machine.features.apidCheckExtKeyUsage": "always on, as upstream",
     "cluster.apiServer.disablePodSecurityPolicy": "without effect, as upstream",
-    "machine.systemDiskEncryption": "the volume fails, with the reason",
+    "machine.systemDiskEncryption": "luks2 alone; keys of a TPM are refused",
     "RawVolumeConfig.encryption": "luks2 alone; keys of a TPM are refused",
     "SwapVolumeConfig.encryption": "luks2 alone; keys of a TPM are refused",
-    "UserVolumeConfig.encryption": "the volume fails, with the reason",
-    "VolumeConfig.encryption": "the volume fails, with the reason",
+    "UserVolumeConfig.encryption": "luks2 alone; keys of a TPM are refused",
+    "VolumeConfig.encryption": "luks2 alone; keys of a TPM are refused",
 }
 """Settings that nothing reads and that need no notice."""
 

@@ -8,6 +8,7 @@ from talos.config.documents.block.volume import VolumeConfig
 from talos.config.model import Config
 from talos.disks.volumes.encryption_spec import find_system_encryption
 from talos.disks.volumes.folders import make_folders
+from talos.disks.volumes.legacy import make_legacy_disks
 from talos.disks.volumes.specs import SELECTOR, Volumes, set_access_times, set_sizes
 from talos.disks.volumes.upkeep import set_trim
 from talos.disks.volumes.user import is_mounted, make_user_volumes
@@ -20,13 +21,13 @@ EPHEMERAL_TARGET = "/var"
 
 
 class VolumeConfigController(Reconciler):
-    """MachineConfig → VolumeConfig, and a VolumeMountRequest for each of a user's.
+    """MachineConfig, Disk → VolumeConfig, and a VolumeMountRequest for each of a user's.
 
     Volumes without provisioning are only located.
     """
 
     name = "block.VolumeConfigController"
-    inputs = (Input(*ids.MACHINE_CONFIG),)
+    inputs = (Input(*ids.MACHINE_CONFIG), Input(kinds.DISK))
     outputs = (Output(kinds.VOLUME_CONFIG), Output(kinds.VOLUME_MOUNT_REQUEST))
 
     def __init__(self, *, has_partitions: bool) -> None:
@@ -39,6 +40,8 @@ class VolumeConfigController(Reconciler):
         if EPHEMERAL.label in wanted:
             wanted |= {label: (spec, {}) for label, spec in make_folders().items()}
             wanted |= make_user_volumes(config, has_partitions=self._has_partitions)
+            disks = [disk.spec for disk in await runtime.list(kinds.DISK)]
+            wanted |= make_legacy_disks(config, disks, has_partitions=self._has_partitions)
         async with runtime.track_outputs():
             for label, (spec, annotations) in wanted.items():
                 await runtime.put(kinds.VOLUME_CONFIG, label, spec, annotations=annotations)

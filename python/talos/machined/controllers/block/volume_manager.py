@@ -4,6 +4,7 @@ import math
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import PurePosixPath
 
 import trio
 
@@ -12,7 +13,7 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.disks.disk import read_disks
 from talos.disks.installation import find_installed
 from talos.disks.volumes.blocks import Blocks
-from talos.disks.volumes.choice import choose_disks
+from talos.disks.volumes.choice import choose_device, choose_disks
 from talos.disks.volumes.crypt_devices import CryptDevices
 from talos.disks.volumes.mounting import make_options, make_point, mount_volume, unmount_volume
 from talos.disks.volumes.settle import (
@@ -24,7 +25,7 @@ from talos.disks.volumes.settle import (
     find,
     settle,
 )
-from talos.disks.volumes.specs import OBSTACLE, SELECTOR
+from talos.disks.volumes.specs import DEVICE, NUMBER, OBSTACLE, SELECTOR
 from talos.disks.volumes.status import (
     VolumeState,
     fill_mount,
@@ -32,7 +33,7 @@ from talos.disks.volumes.status import (
     fill_status,
     make_wanted_volume,
 )
-from talos.disks.volumes.user import KINDS, USER_VOLUMES, is_mounted, is_user_volume
+from talos.disks.volumes.user import USER_VOLUMES, find_place, is_mounted, is_user_volume
 from talos.disks.volumes.whole_disk import settle_disk
 from talos.machined.controllers.block.encryption import EncryptionKeeper
 from talos.machined.node.meta_store import MetaStore
@@ -182,7 +183,7 @@ class VolumeManagerController(Controller):
             return VolumeState(phase=enums.VOLUME_PHASE_WAITING)
         target = config.spec.mount.target_path
         if is_mounted(config.spec):
-            target = f"{USER_VOLUMES}/{target}"
+            target = str(PurePosixPath(USER_VOLUMES, target))
         if config.spec.type in _PLAIN:
             if is_mounted(config.spec):
                 await trio.to_thread.run_sync(self._context.make_folder, target, config.spec.mount.file_mode)
@@ -215,7 +216,8 @@ class VolumeManagerController(Controller):
         if config.id == STATE.label and not await _is_meta_known(runtime):
             return VolumeState(phase=enums.VOLUME_PHASE_WAITING)
         encryption = await self._encryption.make(runtime, config)
-        wanted = make_wanted_volume(config.id, config.spec, encryption)
+        number = int(config.metadata.annotations.get(NUMBER, 0))
+        wanted = make_wanted_volume(config.id, config.spec, encryption, number=number)
         provide = settle_disk if config.spec.type == enums.VOLUME_TYPE_DISK else settle
         place = await provide(self._context.blocks, wanted, disks, self._context.log, progress)
         if place is None:
@@ -263,6 +265,9 @@ class VolumeManagerController(Controller):
         if not installed:
             return []
         disks = await read_disks(self._context.state)
+        device = config.metadata.annotations.get(DEVICE, "")
+        if device:
+            return choose_device(disks, device, installed[0][0], _name(config))
         selector = config.metadata.annotations.get(SELECTOR, "")
         where = f"{_name(config)} provisioning.diskSelector.match"
         return choose_disks(disks, config.spec, selector, installed[0][0], where)
@@ -309,7 +314,7 @@ class VolumeManagerController(Controller):
         for volume in self._failures.keys() - configured - self._used.keys():
             del self._failures[volume]
         for volume, current in list(self._used.items()):
-            if volume in configured or not volume.startswith(tuple(KINDS)):
+            if volume in configured or not find_place(volume):
                 continue
             try:
                 if current.target:
@@ -356,9 +361,7 @@ async def _is_meta_known(runtime: ControllerRuntime) -> bool:
 
 def _name(config: _Config) -> str:
     """The document of a volume."""
-    if is_user_volume(config.spec):
-        return f"{KINDS[config.id[:2]]} {config.id[2:]}"
-    return f"VolumeConfig {config.id}"
+    return find_place(config.id) or f"VolumeConfig {config.id}"
 
 
 def _make_state(place: VolumePlace, phase: enums.BlockVolumePhase, target: str = "") -> VolumeState:

@@ -1,6 +1,7 @@
 """When filesystems are trimmed, and which."""
 
 import errno
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
@@ -41,12 +42,12 @@ class World:
         log = Log(write=self.lines.append)
         await run_controllers(self.state, [VolumeTrimController(self.trim, log, lambda: self.now)])
 
-    async def add(self, *, read_only: bool = False, **more: bool | int) -> None:
+    async def add(self, *, read_only: bool = False, more: Mapping[str, int] | None = None) -> None:
         def status(spec: block_pb2.VolumeStatusSpec) -> None:
             spec.phase, spec.trim_enabled = enums.VOLUME_PHASE_READY, True
             spec.filesystem = enums.FILESYSTEM_TYPE_XFS
             spec.trim_interval.FromNanoseconds(WEEK)
-            for name, value in more.items():
+            for name, value in (more or {}).items():
                 setattr(spec, name, value)
 
         def mount(spec: block_pb2.MountStatusSpec) -> None:
@@ -57,10 +58,12 @@ class World:
         await modify(self.state, *ids.IDENTITY, lambda spec: setattr(spec, "node_id", NODE))
 
     async def next(self, *, after: int) -> int:
-        def is_later(found: object) -> bool:
-            return found.spec.next_trim.ToNanoseconds() > after  # pyright: ignore[reportAttributeAccessIssue]
-
-        found = await wait_for(self.state, kinds.VOLUME_TRIM_SCHEDULE, "EPHEMERAL", is_later)
+        found = await wait_for(
+            self.state,
+            kinds.VOLUME_TRIM_SCHEDULE,
+            "EPHEMERAL",
+            lambda found: found.spec.next_trim.ToNanoseconds() > after,
+        )
         return found.spec.next_trim.ToNanoseconds()
 
 
@@ -114,7 +117,7 @@ async def test_some_are_not(more: dict[str, int], autojump_clock: trio.testing.M
     world = World()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(world.run)
-        await world.add(**more)
+        await world.add(more=more)
         await trio.testing.wait_all_tasks_blocked()
         assert not await world.state.list(kinds.VOLUME_TRIM_SCHEDULE)
         nursery.cancel_scope.cancel()
