@@ -43,6 +43,8 @@ let
   withPicture = name: tag: ofTests name tag (agnhost // {
     files = agnhost.files // {
       "/${name}.jpg" = source "test/images/${name}/html/${name}.jpg";
+      # A spec that mounts the image looks for the name of upstream's base in it.
+      "/etc/os-release" = { text = "# stands in for an image of Alpine Linux\n"; };
       "/data.json" = source "test/images/${name}/html/data.json";
     };
     arguments = [ "test-webserver" ];
