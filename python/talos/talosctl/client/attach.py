@@ -40,18 +40,24 @@ async def run_container(session: Session, node: str, spec: DebugContainerRunRequ
             try:
                 with requests.forwarded_signals(with_size=spec.tty):
                     threading.Thread(target=requests.read, args=(sys.stdin.fileno(),), daemon=True).start()
-                    return await _show_output(call)
+                    return await _show_output(call, requests)
             finally:
                 sending.cancel()
 
 
-async def _show_output(call: Call[DebugContainerRunResponse]) -> int:
+async def _show_output(call: Call[DebugContainerRunResponse], requests: "_Requests") -> int:
+    """Show output until the node ends the call: after the exit code, once the requests have ended."""
+    code: int | None = None
     while (reply := await call.receive()) is not None:
         if reply.HasField("exit_code"):
-            return reply.exit_code
-        console.write_bytes(reply.stdout_data)
-        console.flush_bytes()
-    raise RpcError(Code.INTERNAL, "the node sent no exit code")
+            code = reply.exit_code
+            requests.end()
+        else:
+            console.write_bytes(reply.stdout_data)
+            console.flush_bytes()
+    if code is None:
+        raise RpcError(Code.INTERNAL, "the node sent no exit code")
+    return code
 
 
 class _Requests:
@@ -83,6 +89,10 @@ class _Requests:
                 self._loop.call_soon_threadsafe(self._queue.put_nowait, request)
                 if not data:
                     return
+
+    def end(self) -> None:
+        """Send nothing more: the container has ended."""
+        self._queue.put_nowait(None)
 
     @contextmanager
     def forwarded_signals(self, *, with_size: bool) -> Generator[None]:
