@@ -29,9 +29,7 @@ from driver.world import World
 FORMED = "base-cluster"
 """The asset with three machines of one cluster."""
 ADDRESSES = {"one": "10.0.2.9", "two": "10.0.2.10", "three": "10.0.2.11"}
-SUBNET = "10.0.2.8/30"
-"""Below the addresses that QEMU's network gives by DHCP: a machine has one of those until it has read its
-config, and its etcd may begin in that moment."""
+"""Others than QEMU's network gives by DHCP: a machine has one of those until it has read its config."""
 MEMBERS = {
     name: replace(UPGRADED, boot="bios", hands_over_kernel=False, address=address, ports=(HTTP_PORT,))
     for name, address in ADDRESSES.items()
@@ -119,7 +117,7 @@ class Members:
         removals = "---\n".join(
             f"apiVersion: v1alpha1\nkind: {kind}\n$patch: delete\n" for kind in KUBERNETES
         )
-        etcd = json.dumps({"cluster": {"etcd": {"advertisedSubnets": [SUBNET], "extraArgs": SLOW_MEMBERS}}})
+        etcd = json.dumps({"cluster": {"etcd": {"extraArgs": SLOW_MEMBERS}}})
         patches = (*fix_kernel(self.world[name]), removals, etcd, make_network(name))
         return self.cluster.config(*patches, *self.make_service_patches(), disk=DISK)
 
