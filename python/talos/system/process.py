@@ -35,6 +35,12 @@ class Finished:
     stderr: bytes = b""
 
 
+def find_line(done: Finished, index: int) -> str:
+    """A line of what a program said of its failure, 0 the first, -1 the last."""
+    lines = (done.stderr.strip() or done.stdout.strip()).decode(errors="replace").splitlines()
+    return lines[index] if lines else "no reason given"
+
+
 def format_command(argv: Sequence[str], *, cwd: Path | None = None) -> str:
     """A command as one may paste it into a shell."""
     line = shlex.join(argv)

@@ -5,11 +5,9 @@ from pathlib import PurePosixPath
 
 from talos.api.definitions import block_pb2, enums_pb2
 from talos.config.model import Config
-from talos.disks.volumes.specs import DEVICE, NO_DISKS, NUMBER, OBSTACLE, USER_WAVE, Volumes
-from talos.system.block.layout import LINUX_TYPE, MIB
+from talos.disks.volumes.specs import DEVICE, MIN_SIZE, NO_DISKS, NUMBER, OBSTACLE, USER_WAVE, Volumes
+from talos.system.block.layout import LINUX_TYPE
 
-MIN_SIZE = 100 * MIB
-"""Bytes of a last partition, which takes the rest."""
 _MAX_LABEL = 36
 """Characters of a partition's label in a GPT."""
 

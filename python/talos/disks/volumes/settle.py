@@ -29,6 +29,7 @@ from talos.system.block.partitions import (
     Table,
     find_gaps,
     find_growth,
+    find_next_number,
     is_unfinished,
 )
 from talos.system.errors import UserError
@@ -185,10 +186,9 @@ async def _append(
 ) -> Partition:
     size = max(wanted.minimum, min(gap.size, wanted.limit(gap.size)))
     size = min(-(-size // ALIGNMENT) * ALIGNMENT, gap.size)
-    taken = {row.number for row in table.partitions}
-    free = next(number for number in range(1, len(taken) + 2) if number not in taken)
-    if wanted.number not in (0, free):
-        raise UserError(f"the next partition of {disk} would be number {free}", where=wanted.label)
+    number = find_next_number(table)
+    if wanted.number not in (0, number):
+        raise UserError(f"the next partition of {disk} would be number {number}", where=wanted.label)
     log.info(f"volume {wanted.label}: making a partition of {format_size(size)}", disk=disk)
     await blocks.erase(disk, gap.start, size)
     part = NewPartition(
@@ -252,14 +252,15 @@ async def find_filesystem(
                 hint="add its encryption to the config",
             )
         mapped = await encryption.open(device)
-        is_meant = wanted.filesystem != FILESYSTEM  # the keys are its alone
-        inside = await blocks.probe(mapped) if is_meant else await _find(blocks, wanted, mapped, log)
+        inside: Content | None = await blocks.probe(mapped)
+        if wanted.filesystem == FILESYSTEM:  # else what is there is its own: no one else has the keys
+            inside = await _find(blocks, wanted, mapped, inside, log)
         if inside is None:
             raise _refuse(wanted, device, "is encrypted, and empty inside: it is not formatted")
         await encryption.keep_slots(device)
         return MadeFilesystem(inside, mapped)
     if encryption is None:
-        found = await _find(blocks, wanted, device, log)
+        found = await _find(blocks, wanted, device, content, log)
         return None if found is None else MadeFilesystem(found)
     if content.kind:
         reason = f"holds {content.name}, which is not encrypted: it is neither formatted nor encrypted"
@@ -270,8 +271,9 @@ async def find_filesystem(
     return None
 
 
-async def _find(blocks: Blocks, wanted: WantedVolume, device: str, log: Log) -> Content | None:
-    content = await blocks.probe(device)
+async def _find(
+    blocks: Blocks, wanted: WantedVolume, device: str, content: Content, log: Log
+) -> Content | None:
     if content.name == wanted.filesystem:
         return content
     if content.kind:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from talos.api.definitions import block_pb2, enums_pb2
 from talos.config.documents.block.provisioning import ProvisioningSpec
 from talos.config.values import Size
+from talos.system.block.layout import MIB
 
 SELECTOR = "talos.dev/disk-selector"
 """Annotation: the expression that selects the disks for a volume."""
@@ -13,6 +14,8 @@ OBSTACLE = "talos.dev/obstacle"
 DEVICE, NUMBER = "talos.dev/device", "talos.dev/partition-number"
 """Annotations: the disk and the partition that a volume is, whatever its label."""
 NO_DISKS = "a container has no disks of its own"
+MIN_SIZE = 100 * MIB
+"""Bytes of a user's partition whose config gives no size."""
 USER_WAVE = 2
 """From which on volumes are users', which are made after EPHEMERAL."""
 _PERCENT = "%"

@@ -1,6 +1,7 @@
 """Regular care of filesystems: for which volumes, and when."""
 
 from talos.api.definitions import block_pb2
+from talos.api.timestamps import make_duration
 from talos.config.documents.block.filesystem_trim import FilesystemTrimConfig
 from talos.config.documents.block.upkeep import TrimConfig
 from talos.config.model import Config
@@ -17,7 +18,7 @@ def set_trim(spec: block_pb2.VolumeConfigSpec, own: TrimConfig | None, config: C
     if is_off or not interval or interval.seconds <= 0:
         return
     spec.trim_enabled = True
-    spec.trim_interval.FromNanoseconds(round(interval.seconds * 1e9))
+    spec.trim_interval.CopyFrom(make_duration(interval.seconds))
 
 
 def find_slot(node: str, volume: str, interval: int, now: int) -> int:

@@ -10,6 +10,7 @@ from talos.config.documents.block.user_volume import UserVolumeConfig
 from talos.config.model import Config
 from talos.disks.volumes.encryption_spec import make_encryption
 from talos.disks.volumes.specs import (
+    MIN_SIZE,
     NO_DISKS,
     OBSTACLE,
     SELECTOR,
@@ -19,7 +20,7 @@ from talos.disks.volumes.specs import (
     set_sizes,
 )
 from talos.disks.volumes.upkeep import set_trim
-from talos.system.block.layout import LINUX_TYPE, MIB, SWAP_TYPE
+from talos.system.block.layout import LINUX_TYPE, SWAP_TYPE
 
 USER_VOLUMES = "/var/mnt"
 """The folder that they are in, and its id as a volume."""
@@ -33,8 +34,6 @@ _DOCUMENTS = {
     "/dev/": "machine.disks /dev/",
 }
 """Where users' volumes are configured, by what their ids begin with."""
-MIN_SIZE = 100 * MIB
-"""Bytes of a partition whose document gives no ``minSize``."""
 _TYPES = {
     "directory": enums_pb2.VOLUME_TYPE_DIRECTORY,
     "disk": enums_pb2.VOLUME_TYPE_DISK,

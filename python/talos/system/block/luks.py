@@ -13,7 +13,7 @@ from pathlib import Path
 from talos.system.block.luks_header import DATA_OFFSET, SECTOR, LuksHeader
 from talos.system.block.partitions import Run
 from talos.system.errors import UserError
-from talos.system.process import Finished
+from talos.system.process import Finished, find_line
 
 CRYPTSETUP = "/usr/sbin/cryptsetup"
 DEFAULT_CIPHER = "aes-xts-plain64"
@@ -130,7 +130,7 @@ class Luks:
         argv = ["luksKillSlot", "-q", header, str(slot), "--key-file=-", f"--keyfile-size={len(key)}"]
         await self._call(argv, key, header)
         done = await self._start(["token", "remove", "--token-id", str(slot), header], b"")
-        if done.code and not any(text in _last_line(done) for text in _NO_TOKEN):
+        if done.code and not any(text in find_line(done, -1) for text in _NO_TOKEN):
             raise _make_error("token", done, header)
 
     async def close(self, name: str) -> None:
@@ -140,7 +140,7 @@ class Luks:
 
     async def _call(self, argv: Sequence[str], stdin: bytes, where: str) -> Finished:
         done = await self._start(argv, stdin)
-        if done.code == _NO_KEY or (done.code and _last_line(done) == _NO_SLOT):
+        if done.code == _NO_KEY or (done.code and find_line(done, -1) == _NO_SLOT):
             raise KeyRejectedError("the key is rejected", where=where)
         if done.code:
             raise _make_error(argv[0], done, where)
@@ -177,10 +177,5 @@ def _make_performance(options: LuksOptions) -> list[str]:
     return [f"--perf-{option}" for option in options.performance]
 
 
-def _last_line(done: Finished) -> str:
-    lines = (done.stderr.strip() or done.stdout.strip()).decode(errors="replace").splitlines()
-    return lines[-1] if lines else "no reason given"
-
-
 def _make_error(command: str, done: Finished, where: str) -> UserError:
-    return UserError(f"cryptsetup {command} ended with {done.code}: {_last_line(done)}", where=where)
+    return UserError(f"cryptsetup {command} ended with {done.code}: {find_line(done, -1)}", where=where)

@@ -12,7 +12,7 @@ from typing import Literal, NotRequired, TypedDict, cast
 
 from talos.system.block.blkid import Partition
 from talos.system.errors import UserError
-from talos.system.process import Finished
+from talos.system.process import Finished, find_line
 
 SFDISK = "/usr/sbin/sfdisk"
 MKFS_XFS = "/usr/sbin/mkfs.xfs"
@@ -130,10 +130,14 @@ async def write_table(run: Run, disk: str, script: str) -> None:
     await _check(run, [SFDISK, "--quiet", "--wipe=always", "--wipe-partitions=always", disk], disk, script)
 
 
+def find_next_number(table: Table) -> int:
+    """The number of the partition that :func:`append_partition` adds."""
+    return max((row.number for row in table.partitions), default=0) + 1
+
+
 async def append_partition(run: Run, disk: str, table: Table, part: NewPartition) -> Partition:
     """Add a partition to a disk that may be in use; the partition as it is now in the table."""
-    taken = {row.number for row in table.partitions}
-    number = next(number for number in range(max(taken, default=0) + 1, 130) if number not in taken)
+    number = find_next_number(table)
     argv = [SFDISK, "--quiet", "--append", "--no-reread", "--wipe-partitions=always", disk]
     await _check(run, argv, disk, _describe(number, part) + "\n")
     for row in (await read_table(run, disk)).partitions:
@@ -262,8 +266,7 @@ async def _check(run: Run, argv: Sequence[str], where: str, text: str = "") -> F
 
 
 def _make_error(argv: Sequence[str], done: Finished, where: str) -> UserError:
-    lines = (done.stderr.strip() or done.stdout.strip()).decode(errors="replace").splitlines()
     program = argv[0].rpartition("/")[2]
     # After the reason mkfs.xfs shows all of its options; sfdisk shows what went well before it.
-    reason = lines[0 if program.startswith("mkfs") else -1] if lines else "no reason given"
+    reason = find_line(done, 0 if program.startswith("mkfs") else -1)
     return UserError(f"{program} ended with {done.code}: {reason}", where=where)

@@ -88,3 +88,14 @@ async def test_partitions_are_made_in_order_and_found_by_number() -> None:
 
 def _unlabelled(row: Partition) -> Partition:
     return Partition(number=row.number, start=row.start, size=row.size)
+
+
+async def test_a_number_that_was_freed_is_not_given_again() -> None:
+    """A new partition gets the number behind the highest: the one that is meant would not be made."""
+    blocks = MemoryBlocks()
+    blocks.partitions[2] = Partition(number=2, start=MIB, size=GIB)
+    (spec, _), *_ = make_legacy_disks(load(CONFIG), DISKS, has_partitions=True).values()
+    wanted = make_wanted_volume("", spec, number=1)
+    with pytest.raises(UserError, match="would be number 3"):
+        await settle(blocks, wanted, [DISK], Log(write=lambda _: None), VolumeProgress())
+    assert not blocks.writes

@@ -240,10 +240,6 @@ class VolumeManagerController(Controller):
         await self._context.blocks.start_swap(place.source)
         self._context.log.info(f"volume {config.id}: swap", device=place.device)
 
-    async def _is_meta_known(self, runtime: ControllerRuntime) -> bool:
-        load = await runtime.get_or_none(*ids.META_LOAD)
-        return load is not None and load.spec.done
-
     async def _locate(self, label: str, wanted: WantedVolume, disks: Sequence[str]) -> VolumeState:
         """Locate without writing; META, which has no filesystem, is ready after this."""
         found = await find(self._context.blocks, wanted, disks)
@@ -332,7 +328,7 @@ class VolumeManagerController(Controller):
             self._failures.pop(volume, None)
 
     async def _end(self, current: VolumeState) -> None:
-        """End swapping, and lock what is encrypted; OSError while memory has no room, or it is used."""
+        """End swapping, and lock what is encrypted; OSError while memory has no room."""
         if current.filesystem == SWAP and current.place is not None:
             await self._context.blocks.end_swap(current.place.source)
         if current.encryption is not None:
@@ -349,7 +345,7 @@ class VolumeManagerController(Controller):
                 continue
             try:
                 await self._end(current)
-            except (OSError, UserError) as error:
+            except OSError as error:
                 self._context.log.warning(f"volume {volume}: stays in use", reason=str(error))
         self._used.clear()
 
