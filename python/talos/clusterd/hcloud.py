@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_network
 from typing import Any, cast
 
+from talos.process.fetch import make_opener
 from talos.system.logging import make_printable
+from talos.system.parsed import as_object
 
 API = "https://api.hetzner.cloud/v1"
 METADATA = "http://169.254.169.254/hetzner/v1/metadata"
@@ -54,7 +56,7 @@ class HetznerCloud:
         """
         end = time.monotonic() + TAKE_TIMEOUT
         own = self._find_own_id(end)
-        server = _object(self._call(end, "GET", f"/servers/{own}").get("server"))
+        server = as_object(self._call(end, "GET", f"/servers/{own}").get("server"))
         network = self._find_network(end, server, address)
         if network is None:
             self._assign_floating(end, own, address)
@@ -79,7 +81,7 @@ class HetznerCloud:
         """The private network of the server that an address belongs to."""
         for attached in _objects(server.get("private_net")):
             number = attached.get("network")
-            network = _object(self._call(end, "GET", f"/networks/{number}").get("network"))
+            network = as_object(self._call(end, "GET", f"/networks/{number}").get("network"))
             try:
                 if address in ip_network(str(network.get("ip_range"))):
                     return cast("int", number)
@@ -119,34 +121,26 @@ class HetznerCloud:
         for _ in range(MAX_PAGES):
             reply = self._call(end, "GET", f"{path}?per_page={PAGE}&page={page}")
             yield from _objects(reply.get(key))
-            page = _object(_object(reply.get("meta")).get("pagination")).get("next_page")
+            page = as_object(as_object(reply.get("meta")).get("pagination")).get("next_page")
             if not isinstance(page, int):
                 return
 
     def _call(self, end: float, method: str, path: str, body: Fields | None = None) -> Fields:
         try:
-            return _object(json.loads(self._send(end, method, self.api + path, body)))
+            return as_object(json.loads(self._send(end, method, self.api + path, body)))
         except (ValueError, RecursionError):
             raise CloudError(f"{path}: the reply is no JSON") from None
 
     def _send(self, end: float, method: str, url: str, body: Fields | None) -> bytes:
         # Nodes elsewhere never need it.
         import http.client
-        import ssl
         import urllib.error
         import urllib.request
 
         left = end - time.monotonic()
         if left <= 0:
             raise CloudError(f"not done within {TAKE_TIMEOUT:g} s")
-        opener = urllib.request.OpenerDirector()  # without redirects, which would get the token
-        for handler in (
-            urllib.request.HTTPHandler(),
-            urllib.request.HTTPSHandler(context=ssl.create_default_context()),
-            urllib.request.HTTPErrorProcessor(),
-            urllib.request.HTTPDefaultErrorHandler(),
-        ):
-            opener.add_handler(handler)
+        opener = make_opener()  # without redirects, which would get the token
         headers = {"Content-Type": "application/json"}
         if url.startswith(self.api):
             headers["Authorization"] = f"Bearer {self.token}"
@@ -170,7 +164,8 @@ class HetznerCloud:
 
 def _read_error(body: bytes) -> str:
     try:
-        return make_printable(str(_object(_object(json.loads(body)).get("error")).get("message")))[:MAX_TEXT]
+        error = as_object(as_object(json.loads(body)).get("error"))
+        return make_printable(str(error.get("message")))[:MAX_TEXT]
     except (ValueError, RecursionError):
         return ""
 
@@ -185,10 +180,6 @@ def _find_aliases(server: Fields, network: int) -> list[str]:
     return found
 
 
-def _object(value: object) -> Fields:
-    return cast("Fields", value) if isinstance(value, dict) else {}
-
-
 def _objects(value: object) -> list[Fields]:
     items = cast("list[object]", value) if isinstance(value, list) else []
-    return [_object(item) for item in items]
+    return [as_object(item) for item in items]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
 
-from talos.api.addresses import make_host_prefix, make_prefix
+from talos.api.addresses import make_host_prefix, make_prefix, parse_ip_port
 from talos.api.common.common_pb2 import NetIP, NetIPPort, NetIPPrefix
 from talos.api.definitions.cluster_pb2 import AffiliateSpec, KubeSpanAffiliateSpec
 from talos.api.definitions.kubespan_pb2 import ConfigSpec, IdentitySpec, PeerSpecSpec
@@ -37,7 +37,7 @@ def make_config(config: Config) -> ConfigSpec:
         mtu=settings.mtu,
         endpoint_filters=settings.endpoint_filters,
         harvest_extra_endpoints=settings.harvest_extra_endpoints,
-        extra_endpoints=[_parse_endpoint(text) for text in kubespan_extra_endpoints(config)],
+        extra_endpoints=[parse_ip_port(text) for text in kubespan_extra_endpoints(config)],
         exclude_advertised_networks=[
             make_prefix(ipaddress.ip_network(text, strict=False)) for text in excluded
         ],
@@ -197,8 +197,3 @@ def _make_prefixes(ranges: Iterable[Range], version: int) -> Iterator[NetIPPrefi
         else:
             networks = ipaddress.summarize_address_range(IPv6Address(low), IPv6Address(high))
         yield from map(make_prefix, networks)
-
-
-def _parse_endpoint(text: str) -> NetIPPort:
-    host, _, port = text.rpartition(":")
-    return NetIPPort(ip=ipaddress.ip_address(host.strip("[]")).packed, port=int(port))

@@ -15,6 +15,7 @@ from talos.kubed.serving_names import Names
 from talos.pki.csr import parse_csr
 from talos.system.errors import UserError
 
+REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 SIGNER = "kubernetes.io/kubelet-serving"
 USER_PREFIX, GROUP = "system:node:", "system:nodes"
 USAGES = frozenset({"digital signature", "key encipherment", "server auth"})

@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from urllib.request import BaseHandler, OpenerDirector
 
 MAX_BYTES = 8 * 1024 * 1024
 """Bytes that are taken at most."""
@@ -57,8 +60,24 @@ def fetch(url: str, headers: Mapping[str, str] | None = None) -> Fetched:
         raise FetchError(f"this is no URL: {error}") from None
 
 
-def _get(url: str, headers: Mapping[str, str]) -> Fetched:
+def make_opener(*handlers: "BaseHandler") -> "OpenerDirector":
+    """What opens http and https, no file:, ftp: or data:; redirects only with a handler for them."""
     import ssl
+    import urllib.request
+
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.HTTPHandler(),
+        urllib.request.HTTPSHandler(context=ssl.create_default_context()),
+        *handlers,
+        urllib.request.HTTPErrorProcessor(),
+        urllib.request.HTTPDefaultErrorHandler(),
+    ):
+        opener.add_handler(handler)
+    return opener
+
+
+def _get(url: str, headers: Mapping[str, str]) -> Fetched:
     import time
     import urllib.request
 
@@ -76,15 +95,7 @@ def _get(url: str, headers: Mapping[str, str]) -> Fetched:
                     request.remove_header(name)
             return request
 
-    opener = urllib.request.OpenerDirector()  # without file:, ftp: and data:
-    for handler in (
-        urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(context=ssl.create_default_context()),
-        Redirects(),
-        urllib.request.HTTPErrorProcessor(),
-        urllib.request.HTTPDefaultErrorHandler(),
-    ):
-        opener.add_handler(handler)
+    opener = make_opener(Redirects())
     request = urllib.request.Request(url, headers={"User-Agent": AGENT, **headers})  # noqa: S310 - the opener has no others
     end = time.monotonic() + ATTEMPT_LIMIT
     answer = opener.open(request, timeout=SILENCE_TIMEOUT)

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from talos.system.errors import UserError
 from talos.system.files import replace_durably
+from talos.system.parsed import as_object
 
 MAX_STATUS = 4 << 20
 """Bytes of the file: a thousand nodes have 300 KB."""
@@ -72,11 +73,6 @@ def read_status(path: Path) -> dict[str, Any]:
         hint = "remove it; the controller writes it anew"
         raise UserError("is no status of this program", where=str(path), hint=hint)
     return as_object(cast("object", document))
-
-
-def as_object(value: object) -> dict[str, Any]:
-    """A part of a document, empty when it is none with keys."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def read_texts(document: dict[str, Any], key: str) -> dict[str, str]:

@@ -9,14 +9,13 @@ import trio
 
 from talos.api.definitions.runtime_pb2 import DiagnosticSpec
 from talos.kubed.node_access import INPUTS, NodeAccess
-from talos.kubed.serving_request import SIGNER, find_node, is_decided
+from talos.kubed.serving_request import REQUESTS, SIGNER, find_node, is_decided
 from talos.kubernetes.client import KubernetesError
 from talos.resource import kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Output
 
 DIAGNOSTIC = "kubelet-csr"
 MESSAGE = "kubelet server certificate rotation is enabled, but CSR is not approved"
-REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 PORT = 10250
 INTERVAL = 60.0
 """Seconds between two looks. One that finds something is repeated after PERSISTENCE."""

@@ -20,7 +20,7 @@ from talos.config.model import Config
 from talos.kubed.admin import ADMIN_INPUTS, AdminAccess, find_admin_secret
 from talos.kubed.controllers.certificates import make_sans
 from talos.kubed.serving_names import Names, Reserved, find_names, make_reserved, read_members, read_nodes
-from talos.kubed.serving_request import SIGNER, find_node, find_problem, is_decided
+from talos.kubed.serving_request import REQUESTS, SIGNER, find_node, find_problem, is_decided
 from talos.kubed.watch import keep_following
 from talos.kubernetes.client import KubernetesClient, KubernetesError
 from talos.resource import ids, kinds
@@ -28,7 +28,6 @@ from talos.resource.controller.controller import Controller, ControllerRuntime, 
 from talos.resource.objects import format_now
 from talos.system.logging import Log
 
-COLLECTION = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 MIN_RETRY_INTERVAL = 5.0
 """Seconds between two tries to reach the API; more when that takes long."""
 MAX_WAITING = 1000
@@ -89,7 +88,7 @@ class ServingCertificatesController(Controller):
             connect = partial(self._access.connect, root)
             await keep_following(
                 connect,
-                COLLECTION,
+                REQUESTS,
                 f"spec.signerName={SIGNER}",
                 handle,
                 report,
@@ -158,7 +157,7 @@ async def approve(client: KubernetesClient, request: Mapping[str, Any]) -> None:
     }
     body = {**request, "status": {**request.get("status", {}), "conditions": [condition]}}
     body |= {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest"}
-    path = f"{COLLECTION}/{quote(request['metadata']['name'])}/approval"
+    path = f"{REQUESTS}/{quote(request['metadata']['name'])}/approval"
     try:
         await client.call("PUT", path, body)
     except KubernetesError as error:

@@ -12,6 +12,7 @@ from typing import Any, cast
 from talos.api.containerd.descriptor_pb2 import Descriptor
 from talos.machined.containerd.reference import DIGEST
 from talos.system.errors import UserError
+from talos.system.parsed import as_object
 from talos.upgrade.release.archive import MANIFEST as RELEASE
 
 MAX_MANIFEST = 1024 * 1024
@@ -81,7 +82,7 @@ def parse_index(data: bytes, where: str) -> Descriptor:
     """The descriptor of this machine's manifest in an index; UserError."""
     manifests = _list(parse_document(data, where), "manifests", where, MAX_MANIFESTS)
     for entry in manifests:
-        platform = _object(_object(entry).get("platform"))
+        platform = as_object(as_object(entry).get("platform"))
         if (platform.get("os"), platform.get("architecture")) == (OS, ARCHITECTURE):
             return make_descriptor(entry, where)
     raise UserError(f"there is no image for {OS}/{ARCHITECTURE}", where=where)
@@ -93,7 +94,7 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
     if document.get("schemaVersion") != 2:
         raise UserError("a manifest of another version than 2", where=where, hint="push the image anew")
     layers = tuple(make_descriptor(entry, where) for entry in _list(document, "layers", where, MAX_LAYERS))
-    notes = _object(document.get("annotations")).items()
+    notes = as_object(document.get("annotations")).items()
     found = Manifest(
         config=make_descriptor(document.get("config"), where),
         layers=layers,
@@ -107,8 +108,8 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
 def parse_config(data: bytes, where: str) -> ImageConfig:
     """An image's config; UserError."""
     document = parse_document(data, where)
-    diff_ids = _list(_object(document.get("rootfs")), "diff_ids", where, MAX_LAYERS)
-    config = _object(document.get("config"))
+    diff_ids = _list(as_object(document.get("rootfs")), "diff_ids", where, MAX_LAYERS)
+    config = as_object(document.get("config"))
     pairs = [text.partition("=") for text in _texts(config, "Env", where)]
     for diff_id in diff_ids:
         if not (isinstance(diff_id, str) and DIGEST.fullmatch(diff_id)):
@@ -150,11 +151,6 @@ def parse_document(data: bytes, where: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _object(value: object) -> Mapping[str, Any]:
-    """A JSON object; an empty one for anything else."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
 def _list(document: Mapping[str, Any], key: str, where: str, limit: int) -> Sequence[Any]:
     value: object = document.get(key)
     if not isinstance(value, list):
@@ -176,7 +172,7 @@ def _texts(config: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
 
 def make_descriptor(value: object, where: str) -> Descriptor:
     """A descriptor in a manifest or an index; UserError."""
-    entry = _object(value)
+    entry = as_object(value)
     digest, size, kind = entry.get("digest"), entry.get("size"), entry.get("mediaType", "")
     if (
         isinstance(digest, str)

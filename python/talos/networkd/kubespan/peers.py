@@ -13,6 +13,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from talos.api.common.common_pb2 import NetIPPort
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.kubespan_pb2 import PeerSpecSpec, PeerStatusSpec
+from talos.api.timestamps import make_timestamp
 from talos.system.net.wireguard import WireguardPeer, WireguardTraffic
 
 # As upstream.
@@ -52,18 +53,18 @@ def find_status(spec: PeerSpecSpec, last: PeerStatusSpec, seen: Seen, now: float
         last_used_endpoint=last.last_used_endpoint if last.last_used_endpoint.ip else None,
     )
     if seen.traffic.last_handshake:
-        status.last_handshake_time.CopyFrom(_make_time(seen.traffic.last_handshake))
+        status.last_handshake_time.CopyFrom(make_timestamp(seen.traffic.last_handshake))
     changed = _read_time(last.last_endpoint_change)
     if changed:
         # The clock was set back: what lies in the future would not pass for as long.
         changed = min(changed, now)
-        status.last_endpoint_change.CopyFrom(_make_time(changed))
+        status.last_endpoint_change.CopyFrom(make_timestamp(changed))
     status.state = _find_state(status, changed, now)
     chosen = _choose(spec.endpoints, status)
     if chosen is not None:
         status.endpoint.CopyFrom(chosen)
         status.last_used_endpoint.CopyFrom(chosen)
-        status.last_endpoint_change.CopyFrom(_make_time(now))
+        status.last_endpoint_change.CopyFrom(make_timestamp(now))
         status.state = enums.PEER_STATE_UNKNOWN
     return status
 
@@ -104,12 +105,6 @@ def _choose(endpoints: Sequence[NetIPPort], status: PeerStatusSpec) -> NetIPPort
         return endpoints[0]
     chosen = endpoints[(list(endpoints).index(used) + 1) % len(endpoints)]
     return None if chosen == used == status.endpoint else chosen
-
-
-def _make_time(seconds: float) -> Timestamp:
-    time = Timestamp()
-    time.FromNanoseconds(round(seconds * 1e9))
-    return time
 
 
 def _read_time(time: Timestamp) -> float:

@@ -10,14 +10,13 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 
-from talos.api.addresses import make_ip, make_prefix
+from talos.api.addresses import make_ip, make_prefix, parse_ip_port
 from talos.api.common import common_pb2 as common
 from talos.api.durations import parse_duration
+from talos.api.timestamps import make_duration
 from talos.resource.yaml.enums import enum_texts
 from talos.resource.yaml.plan import FLAGS, HARDWARE_ADDRESSES, find_key
 from talos.system.errors import UserError
-
-_NANOS = 1_000_000_000
 
 
 def value_to_message(message: Message, value: object, where: str = "") -> None:
@@ -142,23 +141,14 @@ def _parse_prefix(text: str) -> common.NetIPPrefix:
     return make_prefix(ip_interface(text))
 
 
-def _parse_ip_port(text: str) -> common.NetIPPort:
-    host, colon, port = text.rpartition(":")
-    if not (colon and port.isascii() and port.isdecimal() and int(port) < 1 << 16):
-        raise ValueError(f"{text[:80]!r} is no address and port")
-    return common.NetIPPort(ip=make_ip(ip_address(host.strip("[]"))).ip, port=int(port))
-
-
 def _parse_duration(text: str) -> Duration:
-    duration = Duration()
-    duration.FromNanoseconds(round(parse_duration(text) * _NANOS))
-    return duration
+    return make_duration(parse_duration(text))
 
 
 _TEXTS: Mapping[str, Callable[[str], Message]] = {
     common.NetIP.DESCRIPTOR.full_name: _parse_ip,
     common.NetIPPrefix.DESCRIPTOR.full_name: _parse_prefix,
-    common.NetIPPort.DESCRIPTOR.full_name: _parse_ip_port,
+    common.NetIPPort.DESCRIPTOR.full_name: parse_ip_port,
     Duration.DESCRIPTOR.full_name: _parse_duration,
 }
 """Messages that are one text, by their full names. ValueError."""

@@ -1,5 +1,7 @@
 """What a version of Kubernetes changes: each node's images, and what an upgrade would do."""
 
+from dataclasses import replace
+
 from talos.client.session import Session
 from talos.config.generate.config import render
 from talos.config.model import Config
@@ -13,7 +15,7 @@ from talos.talosctl.commands.upgrade_k8s import IMAGES, upgrade_kubernetes
 from talos.talosctl.kubernetes import components
 from talos.talosctl.kubernetes.versions import parse as check_version
 from talos.talosctl.plan.configs import plan_text
-from talos.talosctl.plan.model import NodePlan
+from talos.talosctl.plan.model import NodePlan, Reboot
 from talos.talosctl.tree import ROOT
 
 _IDLE = ("no changes", "skipped in dry-run")
@@ -42,17 +44,8 @@ async def plan_images(session: Session, node: str, version: str) -> list[Outcome
         new, changes = set_images(old, version, is_control_plane=look.is_control_plane)
         after = render(Config(new.documents), docs=False, examples=False) if changes else before
         planned = await plan_text(session, look, before, after.encode(), source=f"node {node}")
-        return NodePlan(
-            node=node,
-            hostname=look.hostname,
-            role=planned.role,
-            before=planned.before,
-            is_changed=planned.is_changed,
-            changes=changes,
-            diff=planned.diff,
-            warnings=planned.warnings,
-            problems=list(found.problems.get(node, {}).values()),
-        )
+        problems = list(found.problems.get(node, {}).values())
+        return replace(planned, reboot=Reboot.NONE, changes=changes, problems=problems)
 
     return await ask_nodes(session, list(looks), ask)
 

@@ -13,6 +13,7 @@ from talos.machined.containerd.reference import Reference
 from talos.machined.containerd.registry.hosts import NoSuchImageError, RegistryError
 from talos.machined.containerd.verify.rules import Rule, find_rule
 from talos.system.errors import UserError
+from talos.system.parsed import as_object
 
 if TYPE_CHECKING:
     from talos.machined.containerd.registry.session import Fetched, Session
@@ -156,11 +157,7 @@ def _list_layers(manifest: "Fetched", where: str) -> Iterator[tuple[Descriptor, 
     if len(manifest.data) > MAX_MANIFEST:
         raise UserError(f"the manifest of a signature has {len(manifest.data)} bytes", where=where)
     for entry in _list_of(parse_document(manifest.data, where), "layers")[:MAX_SIGNATURES]:
-        annotations: object = entry.get("annotations")
-        yield (
-            make_descriptor(entry, where),
-            cast("Mapping[str, Any]", annotations) if isinstance(annotations, dict) else {},
-        )
+        yield make_descriptor(entry, where), as_object(entry.get("annotations"))
 
 
 def _list_of(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:

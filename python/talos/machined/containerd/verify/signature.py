@@ -18,6 +18,7 @@ from talos.machined.containerd.manifest import parse_document
 from talos.machined.containerd.verify.search import BUNDLES
 from talos.pki.keys import PublicKey
 from talos.system.errors import UserError
+from talos.system.parsed import as_object
 
 STATEMENT = "application/vnd.in-toto+json"
 SIGNED = "https://sigstore.dev/cosign/sign/v1"
@@ -33,9 +34,9 @@ def verify_bundle(data: bytes, image: bytes, key: PublicKey, where: str) -> None
     if kind not in BUNDLES:
         raise UserError(f"a bundle of the form {str(kind)[:80]!r}, not 0.3", where=where)
     if "dsseEnvelope" in bundle:
-        _verify_envelope(_object(bundle["dsseEnvelope"]), image, key, where)
+        _verify_envelope(as_object(bundle["dsseEnvelope"]), image, key, where)
     elif "messageSignature" in bundle:
-        signature = _decode(_object(bundle["messageSignature"]).get("signature"), where)
+        signature = _decode(as_object(bundle["messageSignature"]).get("signature"), where)
         _verify(key, signature, image, where)
     else:
         raise UserError("a bundle without a signature", where=where)
@@ -47,7 +48,7 @@ def _verify_envelope(envelope: Mapping[str, Any], image: bytes, key: PublicKey, 
     signatures: object = envelope.get("signatures")
     if kind != STATEMENT or not isinstance(signatures, list) or len(cast("list[object]", signatures)) != 1:
         raise UserError("it is no statement with one signature", where=where)
-    signature = _decode(_object(cast("list[object]", signatures)[0]).get("sig"), where)
+    signature = _decode(as_object(cast("list[object]", signatures)[0]).get("sig"), where)
     _verify(key, signature, _encode_envelope(kind, payload), where)
     statement = parse_document(payload, where)
     if statement.get("predicateType") != SIGNED:
@@ -55,7 +56,7 @@ def _verify_envelope(envelope: Mapping[str, Any], image: bytes, key: PublicKey, 
         raise UserError(f"it states {text!r} of the image, and does not approve it", where=where)
     subjects: object = statement.get("subject")
     digests = [
-        _object(_object(subject).get("digest")).get("sha256")
+        as_object(as_object(subject).get("digest")).get("sha256")
         for subject in (cast("list[object]", subjects) if isinstance(subjects, list) else ())
     ]
     if hashlib.sha256(image).hexdigest() not in digests:
@@ -70,8 +71,8 @@ def _encode_envelope(kind: str, payload: bytes) -> bytes:
 def verify_payload(payload: bytes, signature: str, image: bytes, key: PublicKey, where: str) -> None:
     """Whether a signed payload of the older form is of an image; UserError when it isn't."""
     _verify(key, _decode(signature, where), payload, where)
-    claim = _object(parse_document(payload, where).get("critical"))
-    digest = _object(claim.get("image")).get("docker-manifest-digest")
+    claim = as_object(parse_document(payload, where).get("critical"))
+    digest = as_object(claim.get("image")).get("docker-manifest-digest")
     if claim.get("type") != CLAIM or digest != f"sha256:{hashlib.sha256(image).hexdigest()}":
         raise UserError("it is a signature of another image", where=where)
 
@@ -94,8 +95,3 @@ def _decode(text: object, where: str) -> bytes:
         return base64.b64decode(cast("str", text), validate=True)
     except (TypeError, ValueError, binascii.Error):
         raise UserError("a signature that is not in base64", where=where) from None
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    """A JSON object; an empty one for anything else."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -12,6 +12,7 @@ from talos.resource.controller.controller import ControllerRuntime, Input, Outpu
 from talos.resource.yaml.parse import value_to_message
 from talos.system.errors import UserError
 from talos.system.logging import Log
+from talos.system.parsed import as_object
 
 KEY = "0x0a"
 """The id of the MetaKey resource with the network."""
@@ -91,14 +92,9 @@ def parse_network(text: str) -> PlatformConfigSpec:
 
 def _complete_bonds(network: object) -> None:
     """Give bonds the kernel's defaults for what is left out, where 0 is another setting or none."""
-    links = _mapping(network).get("links")
+    links = as_object(network).get("links")
     for link in cast("list[object]", links) if isinstance(links, list) else ():
-        settings = _mapping(_mapping(link).get("bondMaster"))
+        settings = as_object(as_object(link).get("bondMaster"))
         defaults = BOND_DEFAULTS | (LACP_DEFAULTS if settings.get("mode") == LACP else {})
         for key, default in defaults.items() if settings else ():
             settings.setdefault(key, default)
-
-
-def _mapping(value: object) -> dict[str, object]:
-    """A mapping of YAML itself; an empty one for anything else."""
-    return cast("dict[str, object]", value) if isinstance(value, dict) else {}

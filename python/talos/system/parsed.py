@@ -1,0 +1,8 @@
+"""Parts of a document of JSON or YAML whose form is not known."""
+
+from typing import Any, cast
+
+
+def as_object(value: object) -> dict[str, Any]:
+    """A part of a document, the very one; an empty one when it is none with keys."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
