@@ -7,7 +7,7 @@ from typing import Any
 from driver.arguments import HOST
 from driver.client import Client, Document, at
 from driver.clock import CLOCK
-from driver.clusters import KUBERNETES, SLOW_MEMBERS
+from driver.clusters import NO_KUBERNETES, SLOW_MEMBERS
 from driver.configs import Cluster
 from driver.machine import Machine
 from driver.node import Disk, Node
@@ -158,9 +158,8 @@ def make_patches(world: World) -> list[str]:
     """A config with etcd and nothing of Kubernetes, with KubeSpan, and where discovery and images are."""
     releases = world.releases()
     releases.offer_archives(world.assets.path("images"))
-    removals = "---\n".join(f"apiVersion: v1alpha1\nkind: {kind}\n$patch: delete\n" for kind in KUBERNETES)
     etcd = json.dumps({"cluster": {"etcd": {"extraArgs": SLOW_MEMBERS}}})
-    return [removals, etcd, releases.patch, MESH.replace("DISCOVERY", world.discovery)]
+    return [NO_KUBERNETES, etcd, releases.patch, MESH.replace("DISCOVERY", world.discovery)]
 
 
 def start_all(world: World, cluster: Cluster, port: int) -> None:

@@ -57,6 +57,8 @@ KUBERNETES = (
     "KubePrismConfig", "KubeProxyConfig", "KubeSchedulerConfig", "KubeServiceAccountConfig", "KubeletConfig",
 )  # fmt: skip
 """Documents of a generated config that are left out."""
+NO_KUBERNETES = "---\n".join(f"apiVersion: v1alpha1\nkind: {kind}\n$patch: delete\n" for kind in KUBERNETES)
+"""The patch that leaves them out."""
 NETWORK = """\
 apiVersion: v1alpha1
 kind: HostnameConfig
@@ -114,11 +116,8 @@ class Members:
 
     def make_config(self, name: str) -> Path:
         """A machine's config: a name and an address of its own, etcd, nothing of Kubernetes."""
-        removals = "---\n".join(
-            f"apiVersion: v1alpha1\nkind: {kind}\n$patch: delete\n" for kind in KUBERNETES
-        )
         etcd = json.dumps({"cluster": {"etcd": {"extraArgs": SLOW_MEMBERS}}})
-        patches = (*fix_kernel(self.world[name]), removals, etcd, make_network(name))
+        patches = (*fix_kernel(self.world[name]), NO_KUBERNETES, etcd, make_network(name))
         return self.cluster.config(*patches, *self.make_service_patches(), disk=DISK)
 
     def make_service_patches(self) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.harness.e2e import add_images
-from tests.harness.kubernetes import Kubernetes, all_images, running_kubernetes
+from tests.harness.kubernetes import Kubernetes, link_images, running_kubernetes
 from tests.harness.plugin import pytest_runtest_makereport
 
 __all__ = ["pytest_runtest_makereport"]
@@ -14,10 +14,7 @@ __all__ = ["pytest_runtest_makereport"]
 @pytest.fixture(scope="session")
 def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
     folder: Path = tmp_path_factory.mktemp("clusters")
-    images = folder / "images"
-    images.mkdir()
-    for path in all_images().iterdir():
-        (images / path.name).symlink_to(path)
+    images = link_images(folder)
     add_images(images)
     with running_kubernetes(folder, controlplanes=1, workers=2, images=images) as kubernetes:
         yield kubernetes

@@ -29,6 +29,15 @@ def all_images() -> Path:
     return path.resolve()
 
 
+def link_images(folder: Path) -> Path:
+    """A new folder with links to those archives, which a test adds its own to."""
+    images = folder / "images"
+    images.mkdir()
+    for path in all_images().iterdir():
+        (images / path.name).symlink_to(path)
+    return images
+
+
 def has_ended(pod: dict[str, Any]) -> bool:
     """Whether the kubelet has ended a pod for good because its node went down."""
     reasons = {one.get("reason") for one in pod["status"].get("conditions", ())}

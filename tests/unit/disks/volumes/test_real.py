@@ -1,20 +1,20 @@
 """The same on a loop device, with sfdisk, mkfs, mount and repair for real, in small and large sectors."""
 
 import shutil
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 import trio
+from tests.unit.system.block.tools import run_tool
 
 from talos.disks.volumes.blocks import KernelBlocks
 from talos.disks.volumes.mounting import make_point, mount_volume, unmount_volume
 from talos.disks.volumes.settle import VolumePlace, VolumeProgress, WantedVolume, settle
 from talos.disks.volumes.whole_disk import settle_disk
 from talos.machined.boot.filesystems import make_missing_directory
-from talos.provision.host.checks import tool_path
 from talos.system.block import partitions
 from talos.system.block.blkid import Partition
 from talos.system.block.layout import GIB, MIB
@@ -22,7 +22,7 @@ from talos.system.block.partitions import NewPartition, Table
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.mounts import KernelMounts, MountPoint
-from talos.system.process import Finished, run_command
+from talos.system.process import run_command
 
 pytestmark = pytest.mark.root
 LOG = Log(write=lambda _: None)
@@ -41,13 +41,6 @@ class PowerCutError(Exception):
     """The power went."""
 
 
-async def run(argv: Sequence[str], stdin: bytes) -> Finished:
-    program = shutil.which(Path(argv[0]).name, path=tool_path())
-    assert program
-    done = run_command([program, *argv[1:]], input=stdin.decode(), check=False)
-    return Finished(code=done.returncode, stdout=done.stdout.encode(), stderr=done.stderr.encode())
-
-
 @dataclass
 class LoopBlocks(KernelBlocks):
     """A disk image; its partitions are loop devices of their own: not every kernel looks into such.
@@ -62,7 +55,7 @@ class LoopBlocks(KernelBlocks):
     disk: str = ""
 
     def __post_init__(self) -> None:
-        super().__init__(run)
+        super().__init__(run_tool)
         self.start()
 
     def start(self) -> None:
@@ -90,7 +83,7 @@ class LoopBlocks(KernelBlocks):
 
     async def attach_partitions(self) -> None:
         """Have a device for every partition, of its present size."""
-        for row in (await partitions.read_table(run, self.disk)).partitions:
+        for row in (await partitions.read_table(run_tool, self.disk)).partitions:
             size, device = self.loops.get(row.number, (0, ""))
             if size == row.size:
                 continue
@@ -101,13 +94,13 @@ class LoopBlocks(KernelBlocks):
 
     async def append(self, disk: str, table: Table, part: NewPartition) -> Partition:
         self._may_cut()
-        row = await partitions.append_partition(run, disk, table, part)
+        row = await partitions.append_partition(run_tool, disk, table, part)
         await self.attach_partitions()
         return row
 
     async def grow(self, disk: str, number: int, size: int) -> None:
         self._may_cut()
-        await partitions.grow_partition(run, disk, number, size)
+        await partitions.grow_partition(run_tool, disk, number, size)
         await self.attach_partitions()
 
     async def erase(self, disk: str, start: int, size: int) -> None:
@@ -121,7 +114,7 @@ class LoopBlocks(KernelBlocks):
     async def format(self, device: str, label: str, size: int) -> None:
         if self.cut == 0:
             # The superblock of something else: what is there then is not what blkid would call ours.
-            await partitions.make_filesystem(run, device, "xfs", "half", size=size)
+            await partitions.make_filesystem(run_tool, device, "xfs", "half", size=size)
         self._may_cut()
         await super().format(device, label, size)
 
@@ -137,7 +130,9 @@ def blocks(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[LoopBloc
     with image.open("wb") as file:
         file.truncate(2 * GIB)
     disk = LoopBlocks(image=image, sectors=request.param)
-    trio.run(partitions.write_table, run, disk.disk, "label: gpt\n1 : start=1MiB, size=1MiB, name=META\n")
+    trio.run(
+        partitions.write_table, run_tool, disk.disk, "label: gpt\n1 : start=1MiB, size=1MiB, name=META\n"
+    )
     yield disk
     disk.stop()
 
@@ -193,7 +188,7 @@ async def test_a_power_cut(blocks: LoopBlocks, tmp_path: Path, cut: int) -> None
     place = await boot(blocks, STATE)
     assert (place.content.name, place.content.label) == ("xfs", "STATE")
     await use(blocks, place, tmp_path / "state", lambda folder: (folder / "x").write_text("x"))
-    table = await partitions.read_table(run, blocks.disk)
+    table = await partitions.read_table(run_tool, blocks.disk)
     assert [(row.label, row.flags) for row in table.partitions] == [("META", 0), ("STATE", 0)]
 
 

@@ -3,14 +3,13 @@
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.system.block.tools import run_tool
 
-from talos.provision.host.checks import tool_path
 from talos.system.block.blkid import probe
 from talos.system.block.luks import KeyRejectedError, Luks, LuksOptions, hold_in_memory
 from talos.system.block.luks_header import (
@@ -25,7 +24,7 @@ from talos.system.block.luks_header import (
 from talos.system.block.partitions import write_table
 from talos.system.block.wipe import WipeMethod, wipe_device, wipe_edges
 from talos.system.errors import UserError
-from talos.system.process import Finished, run_command
+from talos.system.process import Finished
 
 MIB = 1 << 20
 SIZE = 64 * MIB
@@ -37,12 +36,8 @@ OPTIONS = LuksOptions()
 
 
 async def run(argv: Sequence[str], stdin: bytes) -> Finished:
-    name = Path(argv[0]).name
-    program = shutil.which(name, path=tool_path())
-    assert program, f"{name} is no part of the workstation's tools"
     more = QUICK if argv[1] in {"luksFormat", "luksAddKey", "luksChangeKey"} else ()
-    done = run_command([program, *argv[1:], *more], input=stdin.decode(), check=False)
-    return Finished(code=done.returncode, stdout=done.stdout.encode(), stderr=done.stderr.encode())
+    return await run_tool([*argv, *more], stdin)
 
 
 @pytest.fixture
