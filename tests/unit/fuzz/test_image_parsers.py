@@ -9,13 +9,13 @@ import pytest
 from tests.harness.registry import Store, make_archive
 from tests.unit.system.zstd import pack
 
+from talos.images.manifest import find_form, parse_config, parse_index, parse_manifest
+from talos.images.reference import parse_reference
+from talos.images.registry.auth import parse_challenge, parse_token
+from talos.images.registry.hosts import RegistryError
+from talos.images.registry.http import find_target
 from talos.machined.containerd.archive import find_named, parse_header
 from talos.machined.containerd.layer import ERRORS, unpack_layer
-from talos.machined.containerd.manifest import find_form, parse_config, parse_index, parse_manifest
-from talos.machined.containerd.reference import parse_reference
-from talos.machined.containerd.registry.auth import parse_challenge, parse_token
-from talos.machined.containerd.registry.hosts import RegistryError
-from talos.machined.containerd.registry.http import find_target
 from talos.machined.containerd.toml import format_toml, parse_toml
 
 from .trial import Parser, check_parser

@@ -24,14 +24,14 @@ from talos.api.discovery.cluster_pb2 import AffiliateUpdateRequest
 from talos.api.rpc import RpcError
 from talos.discovery.clusters import Clusters
 from talos.discovery.limits import FullError, InvalidRequestError, check_update, seconds_of
+from talos.images.registry.hosts import RegistryError
+from talos.images.registry.http import Abort, Client, check_status
+from talos.images.registry.http import request as send_request
 from talos.kubed.serving_request import GROUP, SIGNER, USER_PREFIX, Names, find_node, find_problem
 from talos.kubernetes.client import KubernetesClient, KubernetesError
 from talos.kubernetes.watch import Watch, check_event
 from talos.machined.containerd.archive import import_archive
 from talos.machined.containerd.client import Containerd
-from talos.machined.containerd.registry.hosts import RegistryError
-from talos.machined.containerd.registry.http import Abort, Client, check_status
-from talos.machined.containerd.registry.http import request as send_request
 from talos.pki.csr import make_csr
 from talos.pki.keys import KeyType, make_key
 from talos.rpc.http2.client import ClientConnection

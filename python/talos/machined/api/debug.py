@@ -14,9 +14,9 @@ from talos.api.machine.debug_pb2 import (
 )
 from talos.api.metadata import CALLER
 from talos.api.rpc import Call, Code, Handler, RpcError, Send
+from talos.images.reference import parse_reference
 from talos.machined.api.images import open_instance
 from talos.machined.containerd.attached import Attached, run_attached
-from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.spec import ContainerSpec, Mount
 from talos.machined.containerd.store import find_image
 from talos.machined.logs.store import AUDIT

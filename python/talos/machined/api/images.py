@@ -14,11 +14,11 @@ from talos.api.machine import image_pb2, machine_pb2
 from talos.api.metadata import ADMIN, OPERATOR
 from talos.api.rpc import Call, Code, Handler, RpcError, Send
 from talos.api.timestamps import make_duration
+from talos.images.reference import DIGEST, parse_reference
+from talos.images.registry.hosts import NoSuchImageError
 from talos.machined.api import containerd_instances as instances
 from talos.machined.containerd.client import PODS, SYSTEM, Containerd, find_root
 from talos.machined.containerd.pull import Admit, LayerProgress, admit_all, pull_image, read_sources
-from talos.machined.containerd.reference import DIGEST, parse_reference
-from talos.machined.containerd.registry.hosts import NoSuchImageError
 from talos.machined.containerd.release import check_manifest
 from talos.machined.containerd.store import read_image
 from talos.machined.node.ports import Node

@@ -10,9 +10,9 @@ from talos.api.common import common_pb2
 from talos.api.machine import lifecycle_pb2, machine_pb2
 from talos.api.rpc import Call, Code, Handler, RpcError, Send
 from talos.disks.installation import is_installed
+from talos.images.reference import parse_reference
 from talos.machined.api.images import Instance, open_instance
 from talos.machined.containerd.pull import pull_image, read_sources
-from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.release import check_manifest, load_release
 from talos.machined.containerd.store import find_image
 from talos.machined.node.ports import Node, RebootMode, SequenceLockedError

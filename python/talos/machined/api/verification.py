@@ -10,9 +10,9 @@ from talos.api.machine.image_pb2 import (
     ImageServiceVerifyResponse,
 )
 from talos.api.rpc import Call, Code, Handler, RpcError
+from talos.images.reference import parse_reference
+from talos.images.registry.hosts import NoSuchImageError, Sources
 from talos.machined.containerd.pull import read_sources
-from talos.machined.containerd.reference import parse_reference
-from talos.machined.containerd.registry.hosts import NoSuchImageError, Sources
 from talos.machined.containerd.verify.search import Verdict, judge, verify_image
 from talos.machined.node.ports import Node
 from talos.system.errors import UserError
@@ -23,7 +23,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
     async def verify(request: ImageServiceVerifyRequest, _call: Call) -> ImageServiceVerifyResponse:
         # Few nodes are ever asked, and what HTTP needs is not loaded before.
-        from talos.machined.containerd.registry.session import open_session
+        from talos.images.registry.session import open_session
 
         try:
             reference = parse_reference(request.image_ref)

@@ -13,6 +13,15 @@ import trio
 
 from talos.api.containerd.descriptor_pb2 import Descriptor
 from talos.api.rpc import Code, RpcError
+from talos.images.manifest import (
+    MAX_MANIFEST,
+    find_form,
+    make_descriptor,
+    parse_document,
+    parse_index,
+    parse_manifest,
+)
+from talos.images.reference import DIGEST, parse_reference
 from talos.machined.containerd.client import Containerd
 from talos.machined.containerd.docker_archive import (
     ENDS_EARLY,
@@ -25,16 +34,7 @@ from talos.machined.containerd.docker_archive import (
     store_layer,
 )
 from talos.machined.containerd.ingest import store_content
-from talos.machined.containerd.manifest import (
-    MAX_MANIFEST,
-    find_form,
-    make_descriptor,
-    parse_document,
-    parse_index,
-    parse_manifest,
-)
 from talos.machined.containerd.pull import CONTENT_LABEL, check_room, label_parts, name_image
-from talos.machined.containerd.reference import DIGEST, parse_reference
 from talos.machined.containerd.store import label_content, read_content, read_image, unpack
 from talos.system.errors import UserError
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from talos.api.definitions.cri_pb2 import RegistriesConfigSpec, RegistryTLSConfig
+from talos.images.registry.hosts import ANY, find_endpoints
 from talos.machined.containerd.client import CRI_ROOT, CRI_SOCKET
-from talos.machined.containerd.registry.hosts import ANY, find_endpoints
 from talos.machined.containerd.toml import format_toml
 from talos.system.errors import UserError
 

@@ -16,8 +16,8 @@ from google.protobuf.empty_pb2 import Empty
 
 from talos.api.containerd import containers_pb2, mount_pb2, runc_options_pb2, snapshots_pb2, tasks_pb2
 from talos.api.rpc import Code, RpcError
+from talos.images.manifest import ImageConfig
 from talos.machined.containerd.client import SNAPSHOTTER, WORK_TIMEOUT, Containerd
-from talos.machined.containerd.manifest import ImageConfig
 from talos.machined.containerd.spec import SPEC_TYPE, ContainerSpec, make_oci_spec
 from talos.machined.containerd.store import Image, has_snapshot, remove_snapshot, unpack
 from talos.machined.node.child import Child

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from talos.api.containerd.descriptor_pb2 import Descriptor
+from talos.images.manifest import MAX_LAYERS, MAX_MANIFEST
+from talos.images.reference import parse_reference
 from talos.machined.containerd.client import Containerd
 from talos.machined.containerd.ingest import store_content
-from talos.machined.containerd.manifest import MAX_LAYERS, MAX_MANIFEST
-from talos.machined.containerd.reference import parse_reference
 from talos.system.errors import UserError
 
 WHERE = "image archive"

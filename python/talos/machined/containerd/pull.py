@@ -16,13 +16,13 @@ from talos.api.containerd.descriptor_pb2 import Descriptor
 from talos.api.definitions.cri_pb2 import RegistriesConfigSpec
 from talos.api.rpc import Code, RpcError
 from talos.config.active import load_config
+from talos.images.manifest import Manifest, find_form, parse_index, parse_manifest
+from talos.images.reference import parse_reference
+from talos.images.registry.hosts import RegistryError, Sources
+from talos.images.rules import make_rules
 from talos.machined.containerd.client import Containerd
 from talos.machined.containerd.ingest import store_content
-from talos.machined.containerd.manifest import Manifest, find_form, parse_index, parse_manifest
-from talos.machined.containerd.reference import parse_reference
-from talos.machined.containerd.registry.hosts import RegistryError, Sources
 from talos.machined.containerd.store import Image, measure_room, read_image, unpack
-from talos.machined.containerd.verify.rules import make_rules
 from talos.machined.containerd.verify.search import Verdict, judge, verify_image
 from talos.machined.node.resources import read_variables
 from talos.resource import ids
@@ -30,7 +30,7 @@ from talos.resource.state import NotFoundError, State
 from talos.system.errors import UserError
 
 if TYPE_CHECKING:
-    from talos.machined.containerd.registry.session import Fetched, Session
+    from talos.images.registry.session import Fetched, Session
 
 PARALLEL = 3
 """Parts of one image that are fetched at a time."""
@@ -100,7 +100,7 @@ async def pull_image(
     RpcError: containerd reports an error; PERMISSION_DENIED: the rules refuse the image.
     """
     # What HTTP needs is not loaded before a node is up.
-    from talos.machined.containerd.registry.session import open_session
+    from talos.images.registry.session import open_session
 
     reference = parse_reference(name)
     judged = judge(sources.rules, reference)

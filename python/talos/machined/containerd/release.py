@@ -5,9 +5,9 @@ from pathlib import Path
 import trio
 
 from talos.api.containerd import images_pb2
+from talos.images.manifest import find_form, parse_index, parse_manifest
+from talos.images.reference import parse_reference
 from talos.machined.containerd.client import Containerd
-from talos.machined.containerd.manifest import find_form, parse_index, parse_manifest
-from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.store import read_content
 from talos.system.errors import UserError
 from talos.upgrade.release.archive import read_annotations

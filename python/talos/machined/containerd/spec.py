@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from talos.machined.containerd.manifest import ImageConfig
+from talos.images.manifest import ImageConfig
 from talos.machined.containerd.seccomp import make_seccomp
 from talos.system.errors import UserError
 

@@ -11,9 +11,7 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.containerd import content_pb2, diff_pb2, images_pb2, mount_pb2, snapshots_pb2
 from talos.api.containerd.descriptor_pb2 import Descriptor
 from talos.api.rpc import Code, RpcError
-from talos.machined.containerd.bounds import MIN_UNPACK_RATE, RESERVE, UNPACK_TIMEOUT
-from talos.machined.containerd.client import SNAPSHOTTER, TIMEOUT, Containerd
-from talos.machined.containerd.manifest import (
+from talos.images.manifest import (
     MAX_MANIFEST,
     ImageConfig,
     Manifest,
@@ -22,6 +20,8 @@ from talos.machined.containerd.manifest import (
     parse_index,
     parse_manifest,
 )
+from talos.machined.containerd.bounds import MIN_UNPACK_RATE, RESERVE, UNPACK_TIMEOUT
+from talos.machined.containerd.client import SNAPSHOTTER, TIMEOUT, Containerd
 from talos.system.errors import UserError
 
 LOOK_INTERVAL = 0.1

@@ -4,10 +4,10 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from os import getpid
 
+from talos.images.reference import parse_reference
 from talos.machined.containerd.client import SYSTEM, Connect, Containerd, find_root
 from talos.machined.containerd.container import SHIM_GROUP, Contained, Placement, run_container
 from talos.machined.containerd.pull import pull_image, read_sources
-from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.store import Image, find_image
 from talos.machined.services.spec import RunContainer, ServiceContext, ServiceSpec
 from talos.system.cgroups import Groups, SplitGroups

@@ -13,10 +13,10 @@ from talos.api.internal.membership_pb2 import PlanRequest, PlanResponse
 from talos.api.rpc import Code, RpcError
 from talos.disks.volumes.folders import ETCD_USER
 from talos.etcd.paths import SECRETS
+from talos.images.reference import parse_reference
 from talos.machined.containerd.client import CRI_SOCKET, SYSTEM, Containerd, find_root
 from talos.machined.containerd.oneshot import run_to_end
 from talos.machined.containerd.pull import pull_image, read_sources
-from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.spec import ContainerSpec, Mount
 from talos.machined.containerd.store import find_image
 from talos.machined.node import etcd_data

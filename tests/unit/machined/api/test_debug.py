@@ -9,8 +9,8 @@ from google.protobuf.message import Message
 
 from talos.api.machine.debug_pb2 import DebugContainerRunRequest, DebugContainerRunRequestSpec
 from talos.api.rpc import Call, Code, RpcError
+from talos.images.manifest import ImageConfig
 from talos.machined.api.debug import MAX_ARGUMENTS, SWITCH, make_spec
-from talos.machined.containerd.manifest import ImageConfig
 from talos.machined.containerd.spec import make_oci_spec
 from talos.machined.platform.platform import MetalPlatform
 from talos.system.proc.cmdline import parse_cmdline

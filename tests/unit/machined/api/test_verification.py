@@ -11,7 +11,7 @@ from talos.api.definitions.cri_pb2 import RegistriesConfigSpec, RegistryEndpoint
 from talos.api.machine.image_pb2 import ImageServiceVerifyRequest, ImageServiceVerifyResponse
 from talos.api.rpc import Code, RpcError
 from talos.config.read.loader import load
-from talos.machined.containerd.verify.rules import make_rules
+from talos.images.rules import make_rules
 from talos.machined.controllers.security.image_verification import make_spec
 from talos.machined.node.config_store import publish_config
 from talos.pki.keys import KeyType, make_key, public_key_to_pem

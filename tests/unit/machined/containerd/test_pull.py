@@ -11,10 +11,10 @@ from tests.unit.machined.containerd.twin import MemoryContainerd
 
 from talos.api.definitions.cri_pb2 import RegistriesConfigSpec, RegistryEndpointConfig, RegistryMirrorConfig
 from talos.api.rpc import RpcError
+from talos.images.registry.hosts import Sources
 from talos.machined.containerd import store
 from talos.machined.containerd.client import Containerd
 from talos.machined.containerd.pull import Admit, LayerProgress, Step, admit_all, pull_image
-from talos.machined.containerd.registry.hosts import Sources
 from talos.machined.containerd.store import Image, find_image
 from talos.system.errors import UserError
 from talos.upgrade.release.archive import MANIFEST as RELEASE

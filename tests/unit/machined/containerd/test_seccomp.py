@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from talos.machined.containerd.manifest import ImageConfig
+from talos.images.manifest import ImageConfig
 from talos.machined.containerd.seccomp import ALLOWED, WITH_CAPABILITY, make_seccomp
 from talos.machined.containerd.spec import ContainerSpec, make_oci_spec
 

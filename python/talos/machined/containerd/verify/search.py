@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from talos.api.containerd.descriptor_pb2 import Descriptor
 from talos.api.rpc import Code, RpcError
-from talos.machined.containerd.manifest import find_form, make_descriptor, parse_document
-from talos.machined.containerd.reference import Reference
-from talos.machined.containerd.registry.hosts import NoSuchImageError, RegistryError
-from talos.machined.containerd.verify.rules import Rule, find_rule
+from talos.images.manifest import find_form, make_descriptor, parse_document
+from talos.images.reference import Reference
+from talos.images.registry.hosts import NoSuchImageError, RegistryError
+from talos.images.rules import Rule, find_rule
 from talos.system.errors import UserError
 from talos.system.parsed import as_object
 
 if TYPE_CHECKING:
-    from talos.machined.containerd.registry.session import Fetched, Session
+    from talos.images.registry.session import Fetched, Session
 
 MAX_MANIFEST = 128 * 1024
 """Bytes of the manifest of a signature."""

@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from talos.machined.containerd.manifest import parse_document
+from talos.images.manifest import parse_document
 from talos.machined.containerd.verify.search import BUNDLES
 from talos.pki.keys import PublicKey
 from talos.system.errors import UserError

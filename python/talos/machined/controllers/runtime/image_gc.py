@@ -11,8 +11,8 @@ from google.protobuf.empty_pb2 import Empty
 
 from talos.api.containerd import containers_pb2, images_pb2
 from talos.api.rpc import RpcError
+from talos.images.reference import parse_reference
 from talos.machined.containerd.client import CRI_SOCKET, SYSTEM, Connect, Containerd
-from talos.machined.containerd.reference import parse_reference
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input
 from talos.system.errors import UserError

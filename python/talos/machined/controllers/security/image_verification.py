@@ -4,7 +4,7 @@ from typing import override
 
 from talos.api.definitions.security_pb2 import ImageVerificationRuleSpec
 from talos.config.active import read_config
-from talos.machined.containerd.verify.rules import Rule, make_rules
+from talos.images.rules import Rule, make_rules
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 

@@ -22,11 +22,11 @@ from tests.unit.machined.containerd.verify.cosign import (
 from talos.api.definitions.cri_pb2 import RegistriesConfigSpec, RegistryEndpointConfig, RegistryMirrorConfig
 from talos.api.rpc import Code, RpcError
 from talos.config.documents.security.image_verification import ImageKeylessVerifier
+from talos.images.reference import parse_reference
+from talos.images.registry.hosts import Sources
+from talos.images.rules import Rule, find_rule
 from talos.machined.containerd.client import Containerd
 from talos.machined.containerd.pull import pull_image
-from talos.machined.containerd.reference import parse_reference
-from talos.machined.containerd.registry.hosts import Sources
-from talos.machined.containerd.verify.rules import Rule, find_rule
 from talos.pki.keys import KeyType, PrivateKey, make_key, public_key_to_pem
 
 NAME = "registry.example/team/app:1"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from talos.api.definitions.cri_pb2 import RegistriesConfigSpec, RegistryTLSConfig
-from talos.machined.containerd.reference import DEFAULT_REGISTRY
-from talos.machined.containerd.verify.rules import Rule
+from talos.images.reference import DEFAULT_REGISTRY
+from talos.images.rules import Rule
 from talos.system.errors import UserError
 
 DOCKER_HOST = "registry-1.docker.io"

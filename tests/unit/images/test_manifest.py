@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from talos.machined.containerd.manifest import (
+from talos.images.manifest import (
     MAX_LAYERS,
     find_form,
     parse_config,

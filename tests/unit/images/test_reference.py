@@ -2,7 +2,7 @@
 
 import pytest
 
-from talos.machined.containerd.reference import parse_reference
+from talos.images.reference import parse_reference
 from talos.system.errors import UserError
 
 DIGEST = f"sha256:{'0' * 64}"

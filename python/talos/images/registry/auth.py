@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import urlencode, urlsplit
 
-from talos.machined.containerd.registry.hosts import Credentials, RegistryError
-from talos.machined.containerd.registry.http import (
+from talos.images.registry.hosts import Credentials, RegistryError
+from talos.images.registry.http import (
     Abort,
     Client,
     check_status,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from talos.api.containerd.descriptor_pb2 import Descriptor
-from talos.machined.containerd.reference import DIGEST
+from talos.images.reference import DIGEST
 from talos.system.errors import UserError
 from talos.system.parsed import as_object
 from talos.upgrade.release.archive import MANIFEST as RELEASE

@@ -22,10 +22,10 @@ from talos.api.definitions.cri_pb2 import (
     RegistryMirrorConfig,
     RegistryTLSConfig,
 )
-from talos.machined.containerd.reference import parse_reference
-from talos.machined.containerd.registry.hosts import NoSuchImageError, RegistryError, Sources
-from talos.machined.containerd.registry.proxies import find_server
-from talos.machined.containerd.registry.session import PullLimits, Session, open_session
+from talos.images.reference import parse_reference
+from talos.images.registry.hosts import NoSuchImageError, RegistryError, Sources
+from talos.images.registry.proxies import find_server
+from talos.images.registry.session import PullLimits, Session, open_session
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.keys import KeyType
 from talos.system.errors import UserError

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from talos.config.documents.security.image_verification import ImageKeylessVerifier, ImageVerificationConfig
 from talos.config.model import Config
-from talos.machined.containerd.reference import DEFAULT_REGISTRY, Reference
+from talos.images.reference import DEFAULT_REGISTRY, Reference
 
 HUB = "index.docker.io"
 """What upstream calls docker.io where it matches rules. Here a pattern may have either name."""

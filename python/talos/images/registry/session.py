@@ -12,10 +12,10 @@ from urllib.parse import urlencode, urlsplit
 import trio
 
 from talos.api.containerd.descriptor_pb2 import Descriptor
-from talos.machined.containerd.manifest import INDEX_TYPES, MANIFEST_TYPES, MAX_MANIFEST
-from talos.machined.containerd.reference import Reference
-from talos.machined.containerd.registry.auth import authenticate
-from talos.machined.containerd.registry.hosts import (
+from talos.images.manifest import INDEX_TYPES, MANIFEST_TYPES, MAX_MANIFEST
+from talos.images.reference import Reference
+from talos.images.registry.auth import authenticate
+from talos.images.registry.hosts import (
     Endpoint,
     NoSuchImageError,
     RegistryError,
@@ -24,14 +24,14 @@ from talos.machined.containerd.registry.hosts import (
     find_endpoints,
     find_tls,
 )
-from talos.machined.containerd.registry.http import (
+from talos.images.registry.http import (
     Abort,
     Client,
     Response,
     check_status,
     request,
 )
-from talos.machined.containerd.registry.tls import make_context
+from talos.images.registry.tls import make_context
 from talos.system.errors import UserError
 
 CHUNK = 256 * 1024

@@ -13,9 +13,9 @@ from socket import SHUT_RDWR, gaierror
 from typing import Any
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-from talos.machined.containerd.registry.hosts import RegistryError
-from talos.machined.containerd.registry.proxies import find_server
-from talos.machined.containerd.registry.tls import explain
+from talos.images.registry.hosts import RegistryError
+from talos.images.registry.proxies import find_server
+from talos.images.registry.tls import explain
 
 MAX_REDIRECTS = 5
 AGENT = "talos"
