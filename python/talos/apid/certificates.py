@@ -1,9 +1,12 @@
 """The node's API certificates: followed in the State, as TLS contexts and credentials."""
 
+import asyncio
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 
 import trio
+from cryptography import x509
 
 from talos.api.definitions import secrets_pb2 as secrets
 from talos.apid.peers import PORT, Peers
@@ -14,6 +17,15 @@ from talos.rpc.port.remote import ClientTls, make_client_context
 from talos.rpc.port.tls import TlsSettings, make_context
 from talos.system.errors import UserError
 from talos.system.logging import Log
+
+ADDRESS_TIMEOUT = 3.0
+"""Seconds from the first connection to an address until it is served without a certificate that has it.
+
+A node gets an address before the certificate with it; a worker's is signed by another node meanwhile.
+"""
+
+MAX_AWAITED = 16
+"""Addresses that certificates are awaited for, or were and never had them."""
 
 
 class Certificates:
@@ -33,10 +45,35 @@ class Certificates:
         self._spec: secrets.APICertsSpec | None = None
         self._peers: Peers | None = None
         self._context: ssl.SSLContext | None = None
+        self._addresses = frozenset[str]()
+        self._deadlines: dict[str, float] = {}
+        self._changed = asyncio.Event()
 
     def context(self) -> ssl.SSLContext | None:
         """The TLS context of the next connection."""
         return self._context
+
+    async def wait_for(self, address: str) -> None:
+        """On asyncio: wait until the certificate has an address of the node's, at most until its deadline.
+
+        It is an address's, not each connection's: some are in no certificate, such as 127.0.0.1.
+        """
+        if self._has(address):
+            return
+        now = asyncio.get_running_loop().time()
+        if address not in self._deadlines and len(self._deadlines) < MAX_AWAITED:
+            self._deadlines[address] = now + ADDRESS_TIMEOUT
+        deadline = self._deadlines.get(address, now)
+        if deadline <= now:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline):
+                while not self._has(address):
+                    await self._changed.wait()
+
+    def _has(self, address: str) -> bool:
+        """Whether new connections to an address need not wait; in maintenance no client verifies the node."""
+        return address in self._addresses or self._spec is None or self._spec.skip_verifying_client_cert
 
     async def watch(self, state: State) -> None:
         """Follow the State until cancelled."""
@@ -49,10 +86,15 @@ class Certificates:
         try:
             context = None if spec is None else _make_context(spec)
             peers = None if spec is None else _make_peers(spec, self._peer_port)
+            addresses = frozenset[str]() if spec is None else _read_addresses(spec.server.crt)
         except (ssl.SSLError, UserError, ValueError) as error:
             self._log.error("the API certificates can't be used, the old ones stay", reason=str(error))
             return
-        self._spec, self._context = spec, context
+        self._spec, self._context, self._addresses = spec, context, addresses
+        # One that comes back after it has left the certificate is awaited anew.
+        self._deadlines = {one: at for one, at in self._deadlines.items() if one not in addresses}
+        self._changed.set()
+        self._changed = asyncio.Event()
         if self._peers is not None:
             self._peers.retire()
         self._peers = peers
@@ -78,6 +120,15 @@ def _make_context(spec: secrets.APICertsSpec) -> ssl.SSLContext:
             client_authorities=() if spec.skip_verifying_client_cert else authorities,
         )
     )
+
+
+def _read_addresses(certificate: bytes) -> frozenset[str]:
+    extensions = x509.load_pem_x509_certificate(certificate).extensions
+    try:
+        names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return frozenset()
+    return frozenset(map(str, names.get_values_for_type(x509.IPAddress)))
 
 
 def _make_peers(spec: secrets.APICertsSpec, port: int) -> Peers | None:

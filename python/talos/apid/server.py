@@ -44,7 +44,11 @@ class ApiServer:
         )
         self.certificates = Certificates(self._apply, log, peer_port=peer_port)
         self._listener = TlsListener(
-            self._proxy.handle, context=self.certificates.context, log=log, limits=limits
+            self._proxy.handle,
+            context=self.certificates.context,
+            wait_for=self.certificates.wait_for,
+            log=log,
+            limits=limits,
         )
 
     def _apply(self, peers: Peers | None, maintenance: bool) -> None:

@@ -3,6 +3,7 @@
 # gRPC's type stubs know no channels of bytes.
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
+import asyncio
 import os
 import ssl
 import struct
@@ -17,6 +18,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from talos.apid import certificates
+from talos.apid.certificates import Certificates
 from talos.pki.authority import Usage
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
@@ -38,7 +41,7 @@ from .raw_clients import (
     tls,
     until_refused,
 )
-from .world import RUN, VERSION, Pki, call, client, node
+from .world import RUN, VERSION, Node, Pki, call, client, node
 
 pytestmark = pytest.mark.asyncio
 
@@ -90,6 +93,11 @@ ALERTS = {
     "server": "UNSUPPORTED_CERTIFICATE",
 }
 """What OpenSSL has for the client of a certificate above; Go's client shows it to its user."""
+
+
+async def handshake(target: Node, context: ssl.SSLContext) -> None:
+    async with tls(target, context):
+        pass
 
 
 class Resumed:
@@ -211,6 +219,49 @@ class TestChange:
                 assert await call(channel, request=b"old") == b"old"
                 await rpc.done_writing()
                 assert await rpc.code() is grpc.StatusCode.OK
+
+    async def test_a_new_address_waits_for_the_certificate_that_has_it(
+        self, tmp_path: Path, pki: Pki, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(certificates, "ADDRESS_TIMEOUT", 60.0)
+        address, context = "127.0.0.9", client_context(pki, pki.client("os:admin"))
+        has_begun, wait_for = asyncio.Event(), Certificates.wait_for
+
+        async def watched(of: Certificates, own: str) -> None:
+            has_begun.set()
+            await wait_for(of, own)
+
+        monkeypatch.setattr(Certificates, "wait_for", watched)
+        async with node(tmp_path, pki, answer, host=address) as a:
+            async with asyncio.TaskGroup() as tasks:
+                waiting = tasks.create_task(handshake(a, context))
+                await has_begun.wait()
+                a.api.certificates.set(pki.spec())
+                assert not waiting.done()
+                a.api.certificates.set(pki.spec(address))
+            assert a.refusals() == []
+            await still_serves(a, pki)
+
+    async def test_an_address_without_a_certificate_waits_once(
+        self, tmp_path: Path, pki: Pki, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(certificates, "ADDRESS_TIMEOUT", 0.05)
+        context = client_context(pki, pki.client("os:admin"))
+        async with node(tmp_path, pki, answer, host="127.0.0.9") as a:
+            with pytest.raises(ssl.SSLCertVerificationError, match=r"not valid for '127\.0\.0\.9'"):
+                await handshake(a, context)
+            monkeypatch.setattr(certificates, "ADDRESS_TIMEOUT", 3600.0)
+            with pytest.raises(ssl.SSLCertVerificationError):
+                await handshake(a, context)
+
+    async def test_in_maintenance_no_connection_waits(
+        self, tmp_path: Path, pki: Pki, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(certificates, "ADDRESS_TIMEOUT", 3600.0)
+        context = client_context(pki, None)
+        context.check_hostname = False
+        async with node(tmp_path, pki, answer, host="127.0.0.9", maintenance=True) as a:
+            await handshake(a, context)
 
     async def test_connections_end_with_their_ca(self, tmp_path: Path) -> None:
         old, new = Pki(), Pki()

@@ -52,9 +52,11 @@ class Pki:
         default_factory=lambda: CertificateAuthority.generate(KeyType.ED25519, organizations=["talos"])
     )
 
-    def server(self) -> PemPair:
+    def server(self, *further: str) -> PemPair:
+        """A node's certificate, with further addresses."""
+        ips = [*ADDRESSES, *further]
         return self.ca.issue(
-            common_name="node", ips=ADDRESSES, dns_names=["localhost", "node"], usages=Usage.SERVER
+            common_name="node", ips=ips, dns_names=["localhost", "node"], usages=Usage.SERVER
         )
 
     def client(self, *roles: str, **options: Any) -> PemPair:
@@ -65,8 +67,8 @@ class Pki:
         past = datetime.now(UTC) - timedelta(days=3)
         return self.client("os:admin", not_before=past, ttl=timedelta(days=1))
 
-    def spec(self, *, worker: bool = False, maintenance: bool = False) -> secrets.APICertsSpec:
-        server, client = self.server(), self.client("os:impersonator")
+    def spec(self, *further: str, worker: bool = False, maintenance: bool = False) -> secrets.APICertsSpec:
+        server, client = self.server(*further), self.client("os:impersonator")
         spec = secrets.APICertsSpec(skip_verifying_client_cert=maintenance)
         spec.server.crt, spec.server.key = server.crt, server.key
         if not worker:

@@ -31,6 +31,11 @@ def format_address(name: tuple[str, int]) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def host_of(name: tuple[str, int]) -> str:
+    """A socket's address without port and zone; an IPv4 one without its IPv6 prefix."""
+    return name[0].partition("%")[0].removeprefix("::ffff:")
+
+
 def network_of(host: str) -> str:
     """What limits count instead of an address: of IPv6 the /64, which one machine can have to itself."""
     address = ipaddress.ip_address(host.partition("%")[0])

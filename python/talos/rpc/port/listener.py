@@ -11,10 +11,10 @@ import gc
 import socket
 import ssl
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 
-from talos.rpc.port.addresses import format_address, network_of
+from talos.rpc.port.addresses import format_address, host_of, network_of
 from talos.rpc.port.alert import AlertingProtocol
 from talos.rpc.port.connection import CallHandler, PortConnection
 from talos.rpc.port.limits import TLS_BUFFER, Limits
@@ -38,11 +38,14 @@ TRIM_AFTER, QUIET_TRIM_AFTER = 32, 8
 RECENTLY_USED = 1.0
 """Seconds for which a connection without a call is not ended in favour of a new one."""
 
+NO_CERTIFICATE = "no certificate yet"
+
 
 class TlsListener:
     """Serves calls on a TCP port with TLS.
 
-    ``context`` gives the TLS context of the next connection, None while there is none.
+    ``context`` gives the TLS context of the next connection, None while there is none. ``wait_for`` is
+    awaited before, with the address that the client has connected to.
     """
 
     def __init__(
@@ -50,11 +53,13 @@ class TlsListener:
         handler: CallHandler,
         *,
         context: Callable[[], ssl.SSLContext | None],
+        wait_for: Callable[[str], Awaitable[None]] | None = None,
         log: Log,
         limits: Limits | None = None,
     ) -> None:
         self._handler = handler
         self._context = context
+        self._wait_for = wait_for
         self._log = log
         self._limits = limits or Limits()
         self._refusals = Refusals(log)
@@ -144,10 +149,9 @@ class TlsListener:
 
     async def _serve(self, connected: socket.socket, address: tuple[str, int]) -> None:
         network, peer = network_of(address[0]), format_address(address)
-        context = self._context()
-        if context is None:
+        if self._context() is None:
             connected.close()
-            self._refusals.record(peer, "no certificate yet")
+            self._refusals.record(peer, NO_CERTIFICATE)
             return
         has_begun = False
         try:
@@ -158,9 +162,9 @@ class TlsListener:
         if not has_begun:
             return
         _keep_alive(connected)
-        connection = self._make_connection(context, network, peer)
+        connection = self._make_connection(network, peer)
         try:
-            if await self._handshake(connection, connected, context, network, peer):
+            if await self._handshake(connection, connected, network, peer):
                 await connection.ended.wait()
         finally:
             self._ended += 1
@@ -188,21 +192,18 @@ class TlsListener:
             self._refusals.record(peer, reason)
         return not reason
 
-    def _make_connection(self, context: ssl.SSLContext, network: str, peer: str) -> PortConnection:
-        wants_certificate = context.verify_mode is ssl.CERT_REQUIRED
-
+    def _make_connection(self, network: str, peer: str) -> PortConnection:
         def admit(transport: asyncio.Transport) -> Client:
             tls: ssl.SSLObject = transport.get_extra_info("ssl_object")
             if tls.selected_alpn_protocol() != "h2":
                 raise RefusedError("the client does not offer HTTP/2 (ALPN h2)")
-            if wants_certificate:
+            if tls.context.verify_mode is ssl.CERT_REQUIRED:
                 client = check_client(tls, peer)
             else:
                 client = Client(peer=Peer(address=peer), key=network)
             own = transport.get_extra_info("sockname")
             if own:
-                reached = str(own[0]).partition("%")[0].removeprefix("::ffff:")
-                client = replace(client, peer=replace(client.peer, reached=reached))
+                client = replace(client, peer=replace(client.peer, reached=host_of(own)))
             self._make_room(client)
             self._known.add(network)
             self._connections.add(connection)
@@ -221,15 +222,10 @@ class TlsListener:
         return connection
 
     async def _handshake(
-        self,
-        connection: PortConnection,
-        connected: socket.socket,
-        context: ssl.SSLContext,
-        network: str,
-        peer: str,
+        self, connection: PortConnection, connected: socket.socket, network: str, peer: str
     ) -> bool:
         """Whether the TLS handshake has succeeded."""
-        handshake = _start(self._serving, self._shake_hands(connection, connected, context, peer))
+        handshake = _start(self._serving, self._shake_hands(connection, connected, peer))
         entry = self._handshakes.add(network, lambda: _cancel(handshake))
         try:
             await asyncio.wait([handshake])
@@ -244,9 +240,18 @@ class TlsListener:
             raise error
         return error is None
 
-    async def _shake_hands(
-        self, connection: PortConnection, connected: socket.socket, context: ssl.SSLContext, peer: str
-    ) -> None:
+    async def _shake_hands(self, connection: PortConnection, connected: socket.socket, peer: str) -> None:
+        context = None
+        try:
+            if self._wait_for is not None:
+                await self._wait_for(host_of(connected.getsockname()))
+            context = self._context()
+        finally:
+            if context is None:
+                connected.close()
+        if context is None:
+            self._refusals.record(peer, NO_CERTIFICATE)
+            raise ConnectionAbortedError
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
         tls = AlertingProtocol(connection, context=context, waiter=done, limits=self._limits)
