@@ -6,7 +6,12 @@ from collections.abc import Iterator
 from talos.config.check.expressions import check_expression
 from talos.config.check.forms import check_name, check_present
 from talos.config.check.note import Check, Note
-from talos.config.documents.block.encryption import PERFORMANCE_OPTIONS, EncryptionKey, EncryptionSpec
+from talos.config.documents.block.encryption import (
+    MAX_SLOT,
+    PERFORMANCE_OPTIONS,
+    EncryptionKey,
+    EncryptionSpec,
+)
 from talos.config.documents.block.existing_volume import ExistingVolumeConfig
 from talos.config.documents.block.external_volume import ExternalVolumeConfig
 from talos.config.documents.block.provisioning import ProvisioningSpec
@@ -31,7 +36,6 @@ _LABEL_HINT = "1 to 34 letters, digits and hyphens"
 _GROUP = re.compile(r"[a-zA-Z0-9_-]{1,63}", re.ASCII)
 _ARRAY = re.compile(r"[a-zA-Z0-9_-]{1,32}", re.ASCII)
 _MAX_PCR = 23  # TPM 2.0
-_MAX_SLOT = 31  # LUKS2
 _LAYOUTS = ("linear", "raid0", "raid1", "raid10")
 _MIN_SCRUB_PERIOD = 10  # seconds
 
@@ -170,9 +174,9 @@ def check_key_kind(key: EncryptionKey | OldKey, at: Note) -> Iterator[Note]:
 
 
 def check_slot(slot: int, at: Note) -> Iterator[Note]:
-    """LUKS2 has a fixed number of key slots."""
-    if not 0 <= slot <= _MAX_SLOT:
-        yield at.find(f"{slot} is out of range", hint=f"from 0 to {_MAX_SLOT}")
+    """The slot of a key."""
+    if not 0 <= slot <= MAX_SLOT:
+        yield at.find(f"{slot} is out of range", hint=f"from 0 to {MAX_SLOT}")
 
 
 def _check_scrub(scrub: ScrubConfig | None, at: Note) -> Iterator[Note]:

@@ -43,6 +43,8 @@ class VolumeEncryption:
     """The key that opened it, or that it was made with."""
     failed: tuple[str, ...] = ()
     """Why slots are not as configured."""
+    _passes_discards: bool = False
+    """Whether it was opened so."""
 
     @property
     def name(self) -> str:
@@ -61,6 +63,11 @@ class VolumeEncryption:
             allow_discards=spec.allow_discards,
         )
 
+    @property
+    def allows_discards(self) -> bool:
+        """Whether free blocks may be reported to the disk, by the config and by how it was opened."""
+        return self._passes_discards and self.spec.allow_discards
+
     async def create(self, device: str) -> str:
         """Begin a new encrypted device; it is nothing yet before :meth:`publish`."""
         for key in self.keys:
@@ -70,7 +77,7 @@ class VolumeEncryption:
             await self.remember(self.spec)
         self.log.info(f"volume {self.volume}: encrypting it", device=device)
         mapped = await self.devices.create(device, self.name, self.keys, self.options)
-        self.opener = self.keys[0]
+        self.opener, self._passes_discards = self.keys[0], self.spec.allow_discards
         return mapped
 
     async def forget(self) -> None:
@@ -109,7 +116,7 @@ class VolumeEncryption:
                     reason, is_final = error.message, False
                 else:
                     self.log.info(f"volume {self.volume}: unlocked", device=device, key=str(key))
-                    self.opener = key
+                    self.opener, self._passes_discards = key, self.spec.allow_discards
                     self.refused.pop(self.volume, None)
                     return mapped
             reasons.append(f"{key}: {reason}")
@@ -198,11 +205,8 @@ class VolumeEncryption:
         self.log.info(f"volume {self.volume}: a key was removed", device=device, slot=slot)
 
     async def close(self) -> None:
-        """Close it, when nothing uses it any more; what fails is logged."""
-        try:
-            await self.devices.close(self.name)
-        except UserError as error:
-            self.log.warning(f"volume {self.volume}: can't be locked", reason=str(error))
+        """Close it; nothing when it is not open. UserError while something uses it."""
+        await self.devices.close(self.name)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import Any
 
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
-from talos.config.documents.block.encryption import EncryptionKey, EncryptionSpec
+from talos.config.documents.block.encryption import MAX_SLOT, EncryptionKey, EncryptionSpec
 from talos.config.documents.block.volume import VolumeConfig
 from talos.config.documents.v1alpha1.encryption import EncryptionConfig
 from talos.config.documents.v1alpha1.encryption import EncryptionKey as OldKey
@@ -98,7 +98,7 @@ def parse_meta(value: bytes) -> block_pb2.EncryptionSpec | None:
         found: Any = json.loads(value)
         if found is None:
             return None
-        keys = [_parse_key(key) for key in found["EncryptionKeys"]]
+        keys = _parse_keys(found["EncryptionKeys"])
         return block_pb2.EncryptionSpec(
             provider=enums.ENCRYPTION_PROVIDER_LUKS2,
             keys=keys,
@@ -113,10 +113,20 @@ def parse_meta(value: bytes) -> block_pb2.EncryptionSpec | None:
         raise UserError(text, where=_WHERE, hint="talosctl meta delete 0x09") from None
 
 
+def _parse_keys(found: Iterable[Mapping[str, Any]]) -> list[block_pb2.EncryptionKey]:
+    keys = [_parse_key(key) for key in found]
+    if not keys:
+        raise ValueError("it has no key")
+    return keys
+
+
 def _parse_key(found: Mapping[str, Any]) -> block_pb2.EncryptionKey:
-    key = block_pb2.EncryptionKey(slot=found.get("KeySlot") or 0)
+    slot = found.get("KeySlot") or 0
+    if not 0 <= slot <= MAX_SLOT:
+        raise ValueError(f"it has a key in slot {slot}")
+    key = block_pb2.EncryptionKey(slot=slot)
     if found.get("KeyStatic") is not None:
-        key.static_passphrase = str(found["KeyStatic"]["KeyData"]).encode()
+        key.static_passphrase = found["KeyStatic"]["KeyData"].encode()
     elif found.get("KeyNodeID") is not None:
         key.type = enums.ENCRYPTION_KEY_NODE_ID
     elif found.get("KeyKMS") is not None:

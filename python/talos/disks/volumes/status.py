@@ -124,7 +124,7 @@ def _fill_encryption(
     spec.encryption_failed_syncs[:] = encryption.failed
     if encryption.configured and not is_wanted:
         spec.encryption_failed_syncs.append(STILL_ENCRYPTED)
-    spec.encryption_allow_discards = encryption.spec.allow_discards
+    spec.encryption_allow_discards = encryption.allows_discards
     if encryption.opener is not None:
         spec.encryption_slot = encryption.opener.spec.slot
         spec.encryption_locked_to_state = encryption.opener.spec.lock_to_state

@@ -195,6 +195,8 @@ class MemoryCrypt:
     slots: dict[str, dict[int, bytes]] = field(default_factory=dict[str, dict[int, bytes]])
     opened: dict[str, str] = field(default_factory=dict[str, str])
     tries: int = 0
+    busy: set[str] = field(default_factory=set[str])
+    """Names of mappings that something uses."""
     _made: dict[str, dict[int, bytes]] = field(default_factory=dict[str, dict[int, bytes]])
 
     async def create(self, device: str, name: str, keys: Sequence[SlotKey], options: LuksOptions) -> str:
@@ -228,6 +230,7 @@ class MemoryCrypt:
         self, device: str, name: str, header: LuksHeader, key: SlotKey, options: LuksOptions
     ) -> str:
         self.tries += 1
+        await self.close(name)
         if not await self.test(device, key):
             raise KeyRejectedError("the key is rejected", where=device)
         self.opened[name] = MAPPED + device
@@ -254,4 +257,6 @@ class MemoryCrypt:
         del self.slots[device][slot]
 
     async def close(self, name: str) -> None:
+        if name in self.busy & self.opened.keys():
+            raise UserError("cryptsetup luksClose ended with 5: it is still in use", where=name)
         self.opened.pop(name, None)

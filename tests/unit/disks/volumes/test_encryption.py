@@ -249,6 +249,8 @@ def test_meta_keeps_the_encryption_in_upstreams_form() -> None:
         b'"EncryptionBlockSize":0,"EncryptionPerfOptions":null,"EncryptionAllowDiscards":null}'
     )
     assert parse_meta(text) == make_spec(node_id(1))
-    for broken in (b"", b"[]", b"{}", b'{"EncryptionKeys": [1]}', b'{"EncryptionKeys": [{"KeyStatic": 5}]}'):
+    lists = (b"[]", b"[1]", b"null", b'[{"KeyStatic": 5}]', b'[{"KeyStatic": {"KeyData": 5}}]')
+    lists += (b'[{"KeySlot": "0", "KeyNodeID": {}}]', b'[{"KeySlot": -1, "KeyNodeID": {}}]')
+    for broken in (b"", b"[]", b"{}", b"\xff", *(b'{"EncryptionKeys": %s}' % one for one in lists)):
         with pytest.raises(UserError, match="META's key 0x09: the encryption of STATE can't be read"):
             parse_meta(broken)

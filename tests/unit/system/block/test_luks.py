@@ -57,6 +57,10 @@ def read(path: Path) -> bytes:
     return path.read_bytes()
 
 
+def write(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+
+
 async def make(luks: Luks, device: Path, options: LuksOptions = OPTIONS) -> bytes:
     """A header with the keys ``one`` in slot 0 and ``two`` in slot 3."""
     with hold_in_memory() as header:
@@ -202,6 +206,26 @@ async def test_a_damaged_copy_is_left_out_and_two_are_an_error(luks: Luks, devic
     flip(device, SECOND + 5000)
     with pytest.raises(UserError, match="the LUKS2 header is damaged: no copy of it is whole"):
         read_header(str(device))
+
+
+@pytest.mark.parametrize("cut", [0, SECTOR, 4096, 8192, SECOND, SECOND + SECTOR, SECOND + 4096])
+@pytest.mark.parametrize("lost", [False, True])
+async def test_a_header_that_was_being_written_is_whole(
+    luks: Luks, device: Path, cut: int, *, lost: bool
+) -> None:
+    """A power cut while a key is added: what was written until then, with and without the sector it met."""
+    publish_header(str(device), await make(luks, device))
+    before = read(device)
+    await luks.add(str(device), b"one", 5, b"five")
+    after = read(device)
+    torn = after[:cut] + (bytes(SECTOR) if lost else b"") + before[cut + SECTOR * lost : 2 * SECOND]
+    write(device, torn + after[2 * SECOND :])
+    assert probe(device).name == "crypto_LUKS", "it is never taken for blank"
+    slots = read_header(str(device)).slots
+    assert slots in {(0, 3), (0, 3, 5)}
+    with hold_in_memory(read_header(str(device)).data) as header:
+        for slot, key in ((0, b"one"), (3, b"two"), (5, b"five")):
+            assert slot not in slots or await luks.test(header, slot, key)
 
 
 def flip(device: Path, place: int) -> None:

@@ -6,6 +6,8 @@ from talos.config.schema import UINT64, Section, setting
 
 PERFORMANCE_OPTIONS = ("no_read_workqueue", "no_write_workqueue", "same_cpu_crypt")
 """Of dm-crypt."""
+MAX_SLOT = 31
+"""LUKS2 has a fixed number of key slots."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

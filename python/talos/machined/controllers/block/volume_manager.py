@@ -15,6 +15,7 @@ from talos.disks.installation import find_installed
 from talos.disks.volumes.blocks import Blocks
 from talos.disks.volumes.choice import choose_device, choose_disks
 from talos.disks.volumes.crypt_devices import CryptDevices
+from talos.disks.volumes.encryption import VolumeEncryption
 from talos.disks.volumes.mounting import make_options, make_point, mount_volume, unmount_volume
 from talos.disks.volumes.settle import (
     FILESYSTEM,
@@ -144,8 +145,9 @@ class VolumeManagerController(Controller):
                 await self._publish(runtime, config, current, wanted)
 
     async def _keep(self, runtime: ControllerRuntime, config: _Config, *, is_wanted: bool) -> VolumeState:
-        if config.id in self._used:
-            current = self._used[config.id]
+        current = self._used.get(config.id)
+        # One that could be unmounted, but not locked, begins anew when its document comes back.
+        if current is not None and (current.target or not is_mounted(config.spec)):
             await self._encryption.keep(runtime, config, current)
             return current
         progress = VolumeProgress()
@@ -219,13 +221,18 @@ class VolumeManagerController(Controller):
         number = int(config.metadata.annotations.get(NUMBER, 0))
         wanted = make_wanted_volume(config.id, config.spec, encryption, number=number)
         provide = settle_disk if config.spec.type == enums.VOLUME_TYPE_DISK else settle
-        place = await provide(self._context.blocks, wanted, disks, self._context.log, progress)
-        if place is None:
-            return VolumeState(phase=enums.VOLUME_PHASE_MISSING)
-        if wanted.filesystem == FILESYSTEM:
-            await self._mount(config, wanted, place, target)
-        elif wanted.filesystem == SWAP:
-            await self._swap(config, place)
+        try:
+            place = await provide(self._context.blocks, wanted, disks, self._context.log, progress)
+            if place is None:
+                return VolumeState(phase=enums.VOLUME_PHASE_MISSING)
+            if wanted.filesystem == FILESYSTEM:
+                await self._mount(config, wanted, place, target)
+            elif wanted.filesystem == SWAP:
+                await self._swap(config, place)
+        except (UserError, OSError):
+            if encryption is not None:  # what can't be used can be wiped
+                await self._lock(config.id, encryption)
+            raise
         state = _make_state(place, enums.VOLUME_PHASE_READY, target)
         return replace(
             state,
@@ -233,6 +240,12 @@ class VolumeManagerController(Controller):
             filesystem=wanted.filesystem,
             encryption=encryption if place.mapped else None,
         )
+
+    async def _lock(self, volume: str, encryption: VolumeEncryption) -> None:
+        try:
+            await encryption.close()
+        except UserError as error:
+            self._context.log.once(f"volume {volume}: can't be locked", level="warning", reason=str(error))
 
     async def _swap(self, config: _Config, place: VolumePlace) -> None:
         """Swap is made anew at every start: what it held is of no use, and of use to a thief."""
@@ -315,7 +328,11 @@ class VolumeManagerController(Controller):
             try:
                 if current.target:
                     await trio.to_thread.run_sync(self._context.mounts.unmount, current.target)
+                    self._used[volume] = replace(current, target="")
                 await self._end(current)
+            except UserError as error:  # a container may have it mounted for itself
+                self._warn(volume, "can't be locked", str(error))
+                continue
             except OSError as error:
                 reason = error.strerror
                 if current.target:
@@ -328,7 +345,7 @@ class VolumeManagerController(Controller):
             self._failures.pop(volume, None)
 
     async def _end(self, current: VolumeState) -> None:
-        """End swapping, and lock what is encrypted; OSError while memory has no room."""
+        """End swapping, and lock what is encrypted. OSError while memory is full, UserError while used."""
         if current.filesystem == SWAP and current.place is not None:
             await self._context.blocks.end_swap(current.place.source)
         if current.encryption is not None:
@@ -345,7 +362,7 @@ class VolumeManagerController(Controller):
                 continue
             try:
                 await self._end(current)
-            except OSError as error:
+            except (UserError, OSError) as error:
                 self._context.log.warning(f"volume {volume}: stays in use", reason=str(error))
         self._used.clear()
 

@@ -1,15 +1,19 @@
 """Encrypted volumes by the controllers: from the config, from META, with other keys and without one."""
 
 import pytest
+import trio
 from tests.unit.machined.controllers.block.world import CONFIG, World
+from trio.testing import MockClock
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.hardware_pb2 import SystemInformationSpec
 from talos.disks.volumes.requests import end_lifecycle, request_mount, wait_until_settled
+from talos.machined.controllers.block.volume_manager import RETRY
 from talos.machined.node.config_store import publish_config
 from talos.machined.node.meta_store import STATE_ENCRYPTION
 from talos.resource import ids, kinds
 from talos.resource.changes import put, wait_for
+from talos.system.block.blkid import Content
 
 UUID = "2f1d4e0a-7c39-4b58-9d6e-81c5a3f0b742"
 
@@ -134,19 +138,84 @@ async def test_the_old_setting_and_the_document() -> None:
     assert world.crypt.slots == {"/dev/vda5": {2: b"x"}}
 
 
+SMALL = b"---\napiVersion: v1alpha1\nkind: VolumeConfig\nname: EPHEMERAL\nprovisioning: {maxSize: 2GiB}\n"
+DATA = (
+    b"---\napiVersion: v1alpha1\nkind: UserVolumeConfig\nname: data\n"
+    b"provisioning: {diskSelector: {match: system_disk}, minSize: 1GiB, maxSize: 1GiB}\n"
+    b"encryption: {provider: luks2, keys: [{slot: 0, nodeID: {}}], allowDiscards: true}\n"
+)
+MAPPED = "/dev/mapped/dev/vda7"
+
+
 async def test_a_users_disk() -> None:
     world = World()
-    document = (
-        b"---\napiVersion: v1alpha1\nkind: UserVolumeConfig\nname: data\n"
-        b"provisioning: {diskSelector: {match: system_disk}, minSize: 1GiB, maxSize: 1GiB}\n"
-        b"encryption: {provider: luks2, keys: [{slot: 0, nodeID: {}}], allowDiscards: true}\n"
-        b"---\napiVersion: v1alpha1\nkind: VolumeConfig\nname: EPHEMERAL\nprovisioning: {maxSize: 2GiB}\n"
-    )
     async with world.run():
-        await boot(world, CONFIG + document)
+        await boot(world, CONFIG + SMALL + DATA)
         await world.add_disk()
         status = await world.wait("u-data", enums.VOLUME_PHASE_READY)
         assert status.encryption_allow_discards
-        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG)
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + SMALL)
         await world.wait_until_gone("u-data")
+        assert world.crypt.opened == {}
+
+
+async def test_discards_that_are_allowed_later_are_those_of_the_next_boot() -> None:
+    world = World()
+    async with world.run():
+        await boot(world, CONFIG + SMALL + DATA.replace(b"allowDiscards: true", b"options: []"))
+        await world.add_disk()
+        await world.wait("u-data", enums.VOLUME_PHASE_READY)
+        more = DATA.replace(b"nodeID: {}}", b"nodeID: {}}, {slot: 1, static: {passphrase: x}}")
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + SMALL + more)
+        status = await wait_for(
+            world.state,
+            kinds.VOLUME_STATUS,
+            "u-data",
+            lambda status: len(status.spec.configured_encryption_keys) == 2,
+        )
+        assert not status.spec.encryption_allow_discards, "the kernel does not pass them"
+
+
+async def test_a_volume_that_can_not_be_used_is_locked_again() -> None:
+    """So that it can be wiped."""
+    world = World()
+    async with world.run():
+        await boot(world, CONFIG + SMALL + DATA)
+        await world.add_disk()
+        await world.wait("u-data", enums.VOLUME_PHASE_READY)
+        await end_lifecycle(world.state, world.log)
+    world = restart(world)
+    world.blocks.inside[MAPPED] = Content(kind="filesystem", name="ext4")
+    async with world.run():
+        await boot(world, CONFIG + SMALL + DATA)
+        await world.add_disk()
+        status = await world.wait("u-data", enums.VOLUME_PHASE_FAILED)
+        assert "holds ext4, no xfs" in status.error_message
+        assert world.crypt.opened == {}
+
+
+async def test_a_volume_without_a_document_is_locked_once_nothing_uses_it(autojump_clock: MockClock) -> None:
+    """A container may have it mounted for itself."""
+    del autojump_clock
+    world = World()
+    async with world.run():
+        await boot(world, CONFIG + SMALL + DATA)
+        await world.add_disk()
+        await world.wait("u-data", enums.VOLUME_PHASE_READY)
+        world.crypt.busy.add("luks2-u-data")
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + SMALL)
+        await world.wait_until_gone("u-data")
+        assert any("volume u-data: can't be locked" in line for line in world.lines)
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + SMALL + DATA)
+        status = await world.wait("u-data", enums.VOLUME_PHASE_FAILED)
+        assert "it is still in use" in status.error_message
+        world.crypt.busy.clear()
+        await world.wait("u-data", enums.VOLUME_PHASE_READY)
+        assert [mount.target for mount in world.mounts.list()][-1] == "/var/mnt/data"
+
+        world.crypt.busy.add("luks2-u-data")
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + SMALL)
+        await world.wait_until_gone("u-data")
+        world.crypt.busy.clear()
+        await trio.sleep(2 * RETRY)
         assert world.crypt.opened == {}
