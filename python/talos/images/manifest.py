@@ -88,6 +88,20 @@ def parse_index(data: bytes, where: str) -> Descriptor:
     raise UserError(f"there is no image for {OS}/{ARCHITECTURE}", where=where)
 
 
+def parse_platforms(data: bytes, where: str) -> list[tuple[str, Descriptor]]:
+    """The manifests in an index with their platforms, such as ``linux/arm64/v8``; UserError.
+
+    What is for no platform, such as an attestation, is left out.
+    """
+    found: list[tuple[str, Descriptor]] = []
+    for entry in _list(parse_document(data, where), "manifests", where, MAX_MANIFESTS):
+        platform = as_object(as_object(entry).get("platform"))
+        parts = [platform.get(key) or "" for key in ("os", "architecture", "variant")]
+        if all(isinstance(part, str) for part in parts) and "unknown" not in parts and all(parts[:2]):
+            found.append(("/".join(filter(None, parts)), make_descriptor(entry, where)))
+    return found
+
+
 def parse_manifest(data: bytes, where: str) -> Manifest:
     """A manifest; UserError."""
     document = parse_document(data, where)

@@ -34,6 +34,21 @@ class Reference:
         return self.digest or self.tag
 
 
+def is_registry(text: str) -> bool:
+    """Whether it can be a registry's host and port."""
+    return bool(_HOST.fullmatch(text))
+
+
+def is_repository(text: str) -> bool:
+    """Whether it can be a repository; one is a path without dots and empty parts."""
+    return bool(_REPOSITORY.fullmatch(text))
+
+
+def is_tag(text: str) -> bool:
+    """Whether it can be a tag."""
+    return bool(_TAG.fullmatch(text))
+
+
 def parse_reference(text: str) -> Reference:
     """A reference as people write it: ``nginx`` is ``docker.io/library/nginx:latest``.
 
@@ -50,14 +65,14 @@ def parse_reference(text: str) -> Reference:
         registry, path = first, rest
     else:
         registry, path = DEFAULT_REGISTRY, name
-    if not _HOST.fullmatch(registry):
+    if not is_registry(registry):
         raise UserError(f"{registry!r} is no host", where=where)
     repository, colon, tag = path.partition(":")
     if registry == DEFAULT_REGISTRY and "/" not in repository:
         repository = f"{OFFICIAL}/{repository}"
-    if not _REPOSITORY.fullmatch(repository):
+    if not is_repository(repository):
         raise UserError(f"{repository!r} is no repository, use lower-case letters", where=where)
-    if colon and not _TAG.fullmatch(tag):
+    if colon and not is_tag(tag):
         raise UserError(f"{tag!r} is no tag", where=where)
     if not tag and not digest:
         tag = DEFAULT_TAG

@@ -35,7 +35,6 @@ OWN_DEFAULTS = {
 }
 NOT_BUILT = {
     "talosctl cluster create dev",
-    "talosctl image cache-create",
     "talosctl remote-provision-launch",
 }
 

@@ -147,6 +147,12 @@ COMMAND = Command(
             "talos.talosctl.commands.image_cache:CERT_GEN",
         ),
         Lazy(
+            "cache-create",
+            (),
+            "Pull images into a cache for nodes without a network",
+            "talos.talosctl.commands.image_cache_create:CREATE",
+        ),
+        Lazy(
             "cache-serve",
             (),
             "Serve a folder of images to nodes, as a registry",

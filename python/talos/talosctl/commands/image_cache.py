@@ -79,16 +79,21 @@ ADDRESS = "127.0.0.1:3172"
 
 
 def run_serve(invocation: Invocation) -> int:
-    """Serve a folder of OCI archives as a registry until it is interrupted."""
+    """Serve a cache, or a folder of OCI archives, as a registry until it is interrupted."""
+    from talos.images.cache.catalog import FlatCatalog
+    from talos.images.cache.layout import MANIFESTS
+    from talos.images.cache.server import RegistryServer
     from talos.provision.mirror.archives import read_images
-    from talos.provision.mirror.server import MirrorServer
+    from talos.provision.mirror.server import ArchiveCatalog
 
     flags = invocation.flags
     host, port = parse_address(flags.text("address"), "--address")
     tls = make_tls(flags.text("tls-cert-file"), flags.text("tls-key-file"))
-    images = read_images(Path(flags.text("image-cache-path")))
+    folder = Path(flags.text("image-cache-path"))
+    is_flat = (folder / MANIFESTS).is_dir()
+    catalog = FlatCatalog([folder]) if is_flat else ArchiveCatalog(read_images(folder))
     try:
-        server = MirrorServer((host, port), images, tls)
+        server = RegistryServer((host, port), catalog, tls)
     except OSError as error:
         raise UserError(f"can't listen: {error.strerror}", where="--address") from None
     with server:
@@ -102,7 +107,7 @@ def run_serve(invocation: Invocation) -> int:
         )
         write_file(MIRRORS_PATCH, dump(Config(documents)), force=True, mode=_PUBLIC)
         console.note(f"Created {MIRRORS_PATCH}")
-        console.note(f"{len(images.manifests)} images at {', '.join(urls)}; Ctrl+C ends it")
+        console.note(f"{folder} at {', '.join(urls)}; Ctrl+C ends it")
         with suppress(KeyboardInterrupt):
             server.serve_forever()
     return 0
@@ -152,12 +157,13 @@ SERVE = Command(
     name="cache-serve",
     summary="Serve a folder of images to nodes, as a registry",
     details=(
-        "The folder has OCI archives, as `make images` writes them. A config patch that names this registry "
-        f"as a mirror is written to {MIRRORS_PATCH}."
+        "The folder is a cache of `talosctl image cache-create --layout=flat`, or has OCI archives, as "
+        "`make images` writes them. A config patch that names this registry as a mirror is written to "
+        f"{MIRRORS_PATCH}."
     ),
     flags=(
         Flag(name="address", default=ADDRESS, help="where to listen"),
-        Flag(name="image-cache-path", required=True, help="the folder of OCI archives"),
+        Flag(name="image-cache-path", required=True, help="the folder of images"),
         Flag(name="mirror", type=Type.STRINGS, default=MIRRORS, help="the registries that it stands for"),
         Flag(name="tls-cert-file", help="the file of the server's certificate"),
         Flag(name="tls-key-file", help="the file of its key"),

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from tests.harness.serving import serving
 
+from talos.images.cache import server
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.keys import KeyType
-from talos.provision.mirror import server
 from talos.provision.mirror.archives import read_images
 from talos.provision.mirror.server import MirrorServer
 from talos.system.errors import UserError
