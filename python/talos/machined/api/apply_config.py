@@ -42,6 +42,7 @@ _TRY = pb.ApplyConfigurationRequest.TRY
 
 _PLACES = {place.value: place for place in Place}
 _TRY_TIMEOUT = 60.0  # seconds
+_MIN_REVERT_INTERVAL, _MAX_REVERT_INTERVAL = 1.0, 60.0  # seconds
 
 
 def handlers(node: Node) -> Mapping[str, Handler]:
@@ -140,8 +141,8 @@ class Applier:
                     resource = ids.MACHINE_CONFIG if is_running else ids.MACHINE_CONFIG_MAINTENANCE
                     # A second trial reverts to the config from before the first.
                     before = self._trial.before if self._trial else await get_config(state, resource)
-                    self._end_trial()
                     await publish_config(state, resource, data)
+                    self._end_trial()
                     self._begin_trial(resource, before, seconds)
                     return
                 try:
@@ -167,24 +168,32 @@ class Applier:
         async def revert() -> None:
             with trial.scope:
                 await trio.sleep(seconds)
-                async with self._writing:
-                    with trio.CancelScope(shield=True):
-                        await self._revert(trial)
+                pause = _MIN_REVERT_INTERVAL
+                while not await self._revert(trial, pause):
+                    await trio.sleep(pause)
+                    pause = min(2 * pause, _MAX_REVERT_INTERVAL)
 
         # It must outlive the call that started it.
         trio.lowlevel.spawn_system_task(revert, name="revert the config on trial")
 
-    async def _revert(self, trial: Trial) -> None:
-        self._trial = None
-        try:
-            if trial.before is None:
-                await destroy_if_present(self._node.state, *trial.resource)
-            else:
-                await publish_config(self._node.state, trial.resource, trial.before)
-            text = "the config on trial is reverted\n"
-        except Exception as error:  # noqa: BLE001 - any exception of a system task would end PID 1
-            text = f"can't revert the config on trial: {error}\n"
-        self._node.logs.append("machined", text.encode())
+    async def _revert(self, trial: Trial, pause: float) -> bool:
+        """Whether the config from before is in force again; else the next attempt is in ``pause`` seconds.
+
+        Until then the trial goes on: a config that is applied for good ends it.
+        """
+        text = "the config on trial is reverted"
+        async with self._writing:
+            with trio.CancelScope(shield=True):
+                try:
+                    if trial.before is None:
+                        await destroy_if_present(self._node.state, *trial.resource)
+                    else:
+                        await publish_config(self._node.state, trial.resource, trial.before)
+                    self._trial = None
+                except Exception as error:  # noqa: BLE001 - any exception of a system task would end PID 1
+                    text = f"can't revert the config on trial, again in {pause:g} s: {error}"
+        self._node.logs.append("machined", f"{text}\n".encode())
+        return self._trial is not trial
 
     def _end_trial(self) -> None:
         if self._trial is not None:

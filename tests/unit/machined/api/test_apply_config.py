@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from datetime import timedelta
+from itertools import pairwise
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,45 @@ async def test_try_reverts_by_itself(caller: Any, apply: Any, autojump_clock: tr
     assert await in_force(caller) == SECOND
     await trio.sleep(2)
     assert await in_force(caller) == FIRST
+
+
+async def test_a_revert_that_fails_is_repeated(
+    caller: Any, apply: Any, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del autojump_clock
+    attempts: list[float] = []
+
+    async def fail(*_: object) -> None:
+        attempts.append(trio.current_time())
+        raise OSError("no memory")
+
+    await apply(FIRST)
+    await apply(SECOND, Mode.TRY)
+    with monkeypatch.context() as broken:
+        broken.setattr(apply_config, "publish_config", fail)
+        await trio.sleep(65)
+    assert [round(later - first) for first, later in pairwise(attempts)] == [1, 2]
+    assert await in_force(caller) == SECOND
+    await trio.sleep(10)
+    assert await in_force(caller) == FIRST
+
+
+async def test_a_real_change_ends_a_revert_that_fails(
+    caller: Any, apply: Any, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del autojump_clock
+
+    async def fail(*_: object) -> None:
+        raise OSError("no memory")
+
+    await apply(FIRST)
+    await apply(SECOND, Mode.TRY)
+    with monkeypatch.context() as broken:
+        broken.setattr(apply_config, "publish_config", fail)
+        await trio.sleep(61)
+    await apply(THIRD)
+    await trio.sleep(200)
+    assert await in_force(caller) == THIRD
 
 
 async def test_a_second_trial_goes_back_to_what_was_before_the_first(
