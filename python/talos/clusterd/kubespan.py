@@ -15,10 +15,10 @@ from talos.config.contract import KUBE_SPAN_PORT
 from talos.config.effective import machine as effective
 from talos.config.effective.kubespan import kubespan, kubespan_extra_endpoints
 from talos.config.model import Config
+from talos.config.subnet_list import Address, parse_entry
 from talos.pki.wireguard import is_key
 from talos.rpc.port.addresses import is_siderolink
 
-type Address = IPv4Address | IPv6Address
 type Range = tuple[int, int]
 """First and last address, as numbers."""
 
@@ -72,17 +72,17 @@ def make_affiliate(
 def filter_addresses(filters: Sequence[str], addresses: Sequence[Address]) -> Sequence[Address]:
     """The addresses that the filters choose, from left to right; all of them without filters.
 
-    A prefix adds what is in it, one with ``!`` removes what was added so far.
+    A prefix adds what is in it, one with ``!`` removes what was added so far: exceptions alone choose none.
     """
     if not filters:
         return addresses
     chosen: dict[Address, None] = {}
     for text in filters:
-        network = ipaddress.ip_network(text.removeprefix("!"), strict=False)
+        network, is_exception = parse_entry(text)
         for address in addresses:
             if address not in network:
                 continue
-            if text.startswith("!"):
+            if is_exception:
                 chosen.pop(address, None)
             else:
                 chosen[address] = None

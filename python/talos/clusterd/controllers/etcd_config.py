@@ -1,7 +1,7 @@
 """EtcdConfig and EtcdSpec: what etcd shall do on this node, and with which names and addresses."""
 
 from collections.abc import Iterable, Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from talos.api.addresses import make_ip
 from talos.api.common.common_pb2 import NetIP
@@ -11,14 +11,10 @@ from talos.config.active import read_config
 from talos.config.contract import ETCD_IMAGE
 from talos.config.documents.v1alpha1.etcd import EtcdConfig
 from talos.config.effective import machine as effective
+from talos.config.subnet_list import EVERYWHERE, Address, select, split_entries
 from talos.process.addresses import read_addresses
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
-
-type Address = IPv4Address | IPv6Address
-type Network = IPv4Network | IPv6Network
-
-EVERYWHERE = ("0.0.0.0/0", "::/0")
 
 
 class EtcdConfigController(Reconciler):
@@ -43,26 +39,24 @@ def make_config(etcd: EtcdConfig, virtual: Sequence[str]) -> ConfigSpec:
     """The settings as the resource has them. Addresses that nodes share are excluded."""
     advertised = (etcd.subnet,) if etcd.subnet else etcd.advertised_subnets or ()
     listen = etcd.listen_subnets or advertised
+    advertised_valid, advertised_excluded = _split(advertised)
+    listen_valid, listen_excluded = _split(listen)
     spec = ConfigSpec(
         image=etcd.image or ETCD_IMAGE,
-        advertise_valid_subnets=_valid(advertised),
-        advertise_exclude_subnets=[*_excluded(advertised), *virtual],
-        listen_valid_subnets=_valid(listen),
-        listen_exclude_subnets=[*_excluded(listen), *virtual],
+        advertise_valid_subnets=advertised_valid,
+        advertise_exclude_subnets=[*advertised_excluded, *virtual],
+        listen_valid_subnets=listen_valid,
+        listen_exclude_subnets=[*listen_excluded, *virtual],
     )
     for name, value in (etcd.extra_args or {}).items():
         spec.extra_args[name].CopyFrom(ArgValues(values=[value] if isinstance(value, str) else value))
     return spec
 
 
-def _valid(subnets: Sequence[str]) -> list[str]:
-    """The networks to be in; where there are only exceptions, all others."""
-    found = [subnet for subnet in subnets if not subnet.startswith("!")]
-    return list(EVERYWHERE) if subnets and not found else found
-
-
-def _excluded(subnets: Iterable[str]) -> list[str]:
-    return [subnet[1:] for subnet in subnets if subnet.startswith("!")]
+def _split(texts: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """The subnets to be in, all where there are only exceptions, and those not to be in."""
+    valid, excluded = split_entries(texts)
+    return valid or ([*EVERYWHERE.values()] if excluded else []), excluded
 
 
 class EtcdSpecController(Reconciler):
@@ -107,7 +101,7 @@ def make_spec(
     if config.advertise_valid_subnets:
         advertised = select(routed, config.advertise_valid_subnets, config.advertise_exclude_subnets)
     else:
-        advertised = select(routed, EVERYWHERE, config.advertise_exclude_subnets)[:1]
+        advertised = select(routed, EVERYWHERE.values(), config.advertise_exclude_subnets)[:1]
     has_ipv6 = any(address.version == 6 for address in current)
     loopback: Address = IPv6Address("::1") if has_ipv6 else IPv4Address("127.0.0.1")
     anywhere: Address = IPv6Address("::") if has_ipv6 else IPv4Address("0.0.0.0")  # noqa: S104 - as upstream
@@ -126,17 +120,6 @@ def make_spec(
         listen_client_addresses=_pack(clients),
         extra_args=config.extra_args,
     )
-
-
-def select(addresses: Iterable[Address], valid: Iterable[str], excluded: Iterable[str]) -> list[Address]:
-    """The addresses in one of some networks and in none of others."""
-    inside = [ip_network(text, strict=False) for text in valid]
-    outside = [ip_network(text, strict=False) for text in excluded]
-    return [address for address in addresses if _is_in(address, inside) and not _is_in(address, outside)]
-
-
-def _is_in(address: Address, networks: Iterable[Network]) -> bool:
-    return any(address in network for network in networks)
 
 
 def addresses_of(spec: NodeAddressSpec) -> list[Address]:

@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 from talos.config.arguments import PROXY
 from talos.config.check.arguments import check_arguments
-from talos.config.check.forms import check_endpoint, is_dns_name, is_subnet_or_address
+from talos.config.check.forms import check_endpoint, is_dns_name
 from talos.config.check.note import Note
-from talos.config.check.subnets import NODE_MASKS, check_subnets
+from talos.config.check.subnets import NODE_MASKS, check_subnet, check_subnet_list, check_subnets
 from talos.config.documents.v1alpha1.cluster import ClusterConfig
 from talos.config.documents.v1alpha1.cluster_network import ClusterNetworkConfig
 from talos.config.documents.v1alpha1.control_plane import APIServerConfig, ProxyConfig
@@ -139,13 +139,10 @@ def _check_etcd(etcd: EtcdConfig, at: Note) -> Iterator[Note]:
         yield at.below("ca").find("is missing", hint="the authority of etcd")
     if etcd.subnet and (etcd.advertised_subnets or etcd.listen_subnets):
         yield at.below("subnet").find("stands beside advertisedSubnets or listenSubnets")
-    for key, texts in (
-        ("advertisedSubnets", etcd.advertised_subnets),
-        ("listenSubnets", etcd.listen_subnets),
-    ):
-        for index, text in enumerate(texts or ()):
-            if not is_subnet_or_address(text.removeprefix("!")):
-                yield at.below(f"{key}[{index}]").find(f'"{text}" is no prefix')
+    if etcd.subnet:
+        yield from check_subnet(etcd.subnet, at.below("subnet"))
+    yield from check_subnet_list(etcd.advertised_subnets, at.below("advertisedSubnets"))
+    yield from check_subnet_list(etcd.listen_subnets, at.below("listenSubnets"))
 
 
 def _check_manifests(cluster: ClusterConfig, at: Note) -> Iterator[Note]:

@@ -15,12 +15,11 @@ from talos.config.check.forms import (
     check_taints,
     is_dns_name,
     is_domain,
-    is_subnet_or_address,
 )
 from talos.config.check.machine import check_roles
 from talos.config.check.note import Check, Note
 from talos.config.check.pod import check_pod
-from talos.config.check.subnets import NODE_MASKS, check_subnets
+from talos.config.check.subnets import NODE_MASKS, check_subnet_list, check_subnets
 from talos.config.documents.kubernetes.aggregator_ca import KubeAggregatorCAConfig
 from talos.config.documents.kubernetes.api_server import KubeAPIServerConfig
 from talos.config.documents.kubernetes.api_server_ca import KubeAPIServerCAConfig
@@ -126,9 +125,8 @@ def _network(document: KubeNetworkConfig) -> Iterator[Note]:
 
 def _node(document: KubeNodeConfig) -> Iterator[Note]:
     at = Note.at(document)
-    for index, text in enumerate((document.node_ip and document.node_ip.valid_subnets) or ()):
-        if not is_subnet_or_address(text.removeprefix("!")):
-            yield at.below(f"nodeIP.validSubnets[{index}]").find(f'"{text}" is no prefix')
+    if document.node_ip:
+        yield from check_subnet_list(document.node_ip.valid_subnets, at.below("nodeIP.validSubnets"))
     yield from check_labels(document.labels, at.below("labels"))
     yield from check_annotations(document.annotations, at.below("annotations"))
     yield from check_taints(document.taints, at.below("taints"))

@@ -16,6 +16,7 @@ from talos.config.check.forms import (
 )
 from talos.config.check.note import Note
 from talos.config.check.pod import check_pod
+from talos.config.check.subnets import check_subnet_list
 from talos.config.check.udev import check_udev_rules
 from talos.config.check.volumes import check_key_kind, check_slot
 from talos.config.documents.block.volume import VolumeConfig
@@ -149,13 +150,10 @@ def _check_kubespan(machine: MachineConfig, at: Note) -> Iterator[Note]:
     filters = kubespan.filters
     if filters is None:
         return
-    for key, texts, negation in (
-        ("endpoints", filters.endpoints, "!"),
-        ("excludeAdvertisedNetworks", filters.exclude_advertised_networks, ""),
-    ):
-        for index, text in enumerate(texts or ()):
-            if not is_subnet_or_address(text.removeprefix(negation)):
-                yield at.below(f"filters.{key}[{index}]").find(f'"{text}" is no prefix')
+    yield from check_subnet_list(filters.endpoints, at.below("filters.endpoints"))
+    for index, text in enumerate(filters.exclude_advertised_networks or ()):
+        if not is_subnet_or_address(text):
+            yield at.below(f"filters.excludeAdvertisedNetworks[{index}]").find(f'"{text}" is no prefix')
 
 
 def _check_disks(machine: MachineConfig, at: Note) -> Iterator[Note]:
@@ -170,9 +168,8 @@ def _check_disks(machine: MachineConfig, at: Note) -> Iterator[Note]:
 def _check_kubelet(kubelet: KubeletConfig | None, at: Note) -> Iterator[Note]:
     if kubelet is None:
         return
-    for index, text in enumerate((kubelet.node_ip and kubelet.node_ip.valid_subnets) or ()):
-        if not is_subnet_or_address(text.removeprefix("!")):
-            yield at.below(f"nodeIP.validSubnets[{index}]").find(f'"{text}" is no prefix')
+    if kubelet.node_ip:
+        yield from check_subnet_list(kubelet.node_ip.valid_subnets, at.below("nodeIP.validSubnets"))
     yield from check_arguments(KUBELET, kubelet.extra_args, at.below("extraArgs"))
     yield from check_kubelet_fields(kubelet.extra_config, at.below("extraConfig"))
 

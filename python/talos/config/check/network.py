@@ -4,8 +4,9 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from talos.config.check.forms import check_present, is_subnet_or_address
+from talos.config.check.forms import check_present
 from talos.config.check.note import Check, Note
+from talos.config.check.subnets import check_subnet_list
 from talos.config.documents.network.blackhole_route import BlackholeRouteConfig
 from talos.config.documents.network.hcloud_vip import HCloudVIPConfig
 from talos.config.documents.network.hostname import HostnameConfig
@@ -87,9 +88,8 @@ def _kubespan(document: KubeSpanConfig) -> Iterator[Note]:
     at, mtu = Note.at(document), document.mtu
     if mtu is not None and mtu < _MIN_KUBESPAN_MTU:
         yield at.below("mtu").find(f"{mtu} is too small", hint=f"at least {_MIN_KUBESPAN_MTU}")
-    for index, text in enumerate((document.filters and document.filters.endpoints) or ()):
-        if not is_subnet_or_address(text.removeprefix("!")):
-            yield at.below(f"filters.endpoints[{index}]").find(f'"{text}" is no prefix')
+    if document.filters:
+        yield from check_subnet_list(document.filters.endpoints, at.below("filters.endpoints"))
 
 
 def _routing_rule(document: RoutingRuleConfig) -> Iterator[Note]:

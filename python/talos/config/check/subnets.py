@@ -1,15 +1,30 @@
-"""Checks of the networks of pods and services."""
+"""Checks of the networks of pods and services, and of lists that choose among addresses."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import IPv4Interface, IPv6Interface, ip_interface
 
 from talos.config.check.note import Note
 from talos.config.contract import DNS_INDEX
+from talos.config.subnet_list import parse_entry
 
 NODE_MASKS = (24, 64)
 """Prefix lengths of a node's share of the pods' networks, IPv4 and IPv6, unless others are given."""
 _WIDEST_NODE_BITS = 16  # between a pod subnet and a node's share of it
 _WIDEST_SERVICE_BITS = 20  # host bits of a service subnet, kube-apiserver's limit
+
+
+def check_subnet_list(texts: Iterable[str] | None, at: Note) -> Iterator[Note]:
+    """Those that choose among addresses; ``!`` before one is an exception."""
+    for index, text in enumerate(texts or ()):
+        yield from check_subnet(text, at.below(f"[{index}]"))
+
+
+def check_subnet(text: str, at: Note) -> Iterator[Note]:
+    """One of such a list: what :func:`parse_entry` refuses."""
+    try:
+        parse_entry(text)
+    except ValueError:
+        yield at.find(f'"{text}" is no subnet', hint="such as 10.0.0.0/8, or !10.1.0.0/16 to leave it out")
 
 
 def check_subnets(

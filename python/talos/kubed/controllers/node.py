@@ -1,7 +1,7 @@
 """What the node is in Kubernetes: its addresses, labels, annotations and taints."""
 
 from collections.abc import Mapping, Sequence
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import ip_address, ip_network
 
 from talos.api.addresses import make_ip
 from talos.api.definitions.k8s_pb2 import (
@@ -15,11 +15,10 @@ from talos.config.active import read_config
 from talos.config.effective import kubernetes
 from talos.config.effective import machine as effective
 from talos.config.model import Config
+from talos.config.subnet_list import EVERYWHERE, Address, select, split_entries
 from talos.process.addresses import read_addresses
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
-
-type Address = IPv4Address | IPv6Address
 
 EXTENSIONS = "extensions.talos.dev/"
 """Before the name of an extension: the annotation that has its version."""
@@ -41,15 +40,17 @@ class NodeIPConfigController(Reconciler):
 
 
 def make_node_ip_config(config: Config) -> NodeIPConfigSpec:
-    """The configured subnets, else one of each family that pods or services have."""
-    subnets = kubernetes.node_ip_subnets(config)
-    valid = [subnet for subnet in subnets if not subnet.startswith("!")]
+    """The configured subnets, else one of each family that pods or services have.
+
+    Addresses that nodes share are excluded: the node that has one now would be known by it.
+    """
+    valid, excluded = split_entries(kubernetes.node_ip_subnets(config))
     networks = [*effective.pod_subnets(config), *effective.service_subnets(config)]
     if not valid:
         versions = {ip_network(network, strict=False).version for network in networks}
-        valid = [{4: "0.0.0.0/0", 6: "::/0"}[version] for version in sorted(versions)]
-    excluded = [subnet.removeprefix("!") for subnet in subnets if subnet.startswith("!")]
-    return NodeIPConfigSpec(valid_subnets=valid, exclude_subnets=[*excluded, *networks])
+        valid = [EVERYWHERE[version] for version in sorted(versions)]
+    virtual = effective.virtual_addresses(config)
+    return NodeIPConfigSpec(valid_subnets=valid, exclude_subnets=[*excluded, *networks, *virtual])
 
 
 class NodeIPController(Reconciler):
@@ -81,14 +82,9 @@ def choose_addresses(
 ) -> list[Address]:
     """The first address of each family that is in a valid network and in no excluded one."""
     found: dict[int, Address] = {}
-    for address in known:
-        if _is_in(address, valid) and not _is_in(address, excluded):
-            found.setdefault(address.version, address)
+    for address in select(known, valid, excluded):
+        found.setdefault(address.version, address)
     return [found[version] for version in sorted(found)]
-
-
-def _is_in(address: Address, networks: Sequence[str]) -> bool:
-    return any(address in ip_network(network, strict=False) for network in networks)
 
 
 class NodeMarksController(Reconciler):
