@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,18 @@ KUBECTL = REPOSITORY / "build/bin/kubectl"
 READY_TIMEOUT = 180.0
 """Seconds for nodes to be ready, on a machine that others use, too."""
 ROLLOUT_TIMEOUT = 120  # seconds
+RETRY_INTERVAL = 1.0  # seconds
+NOT_ANSWERED = (
+    "TLS handshake timeout",
+    "i/o timeout",
+    "connection refused",
+    "connection reset by peer",
+    "client connection lost",
+    "EOF",
+    "etcdserver: request timed out",
+    "etcdserver: leader changed",
+)
+"""What kubectl writes when its request has reached no API server, or one that is starved by other work."""
 UNREADY_TAINTS = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
 """What keeps pods from a node up to five seconds longer than it is not ready."""
 
@@ -64,6 +77,21 @@ class Kubernetes:
             assert result.returncode == 0, f"kubectl {' '.join(argv)}: {result.stdout}{result.stderr}"
         return result
 
+    def repeat(self, *argv: str, seconds: float, stdin: str | None = None) -> CommandResult:
+        """Run kubectl until it is answered: a request that may be repeated, and has so many seconds in all.
+
+        AssertionError with its output when the answer is a failure, or when there is none in time.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            left = max(deadline - time.monotonic(), RETRY_INTERVAL)
+            result = self.kubectl(*argv, check=False, seconds=left, stdin=stdin)
+            is_answered = result.returncode == 0 or not any(text in result.stderr for text in NOT_ANSWERED)
+            if is_answered or time.monotonic() + RETRY_INTERVAL > deadline:
+                assert result.returncode == 0, f"kubectl {' '.join(argv)}: {result.stdout}{result.stderr}"
+                return result
+            time.sleep(RETRY_INTERVAL)
+
     def command(self, *argv: str) -> list[str]:
         """The argv of a kubectl command on this cluster."""
         if not self.kubeconfig.exists():
@@ -78,28 +106,30 @@ class Kubernetes:
 
     def get(self, *argv: str) -> list[dict[str, Any]]:
         """Objects as kubectl prints them."""
-        found = json.loads(self.kubectl("get", *argv, "-o", "json").stdout)
+        found = json.loads(self.repeat("get", *argv, "-o", "json", seconds=NODE_TIMEOUT).stdout)
         return found["items"] if found["kind"] == "List" else [found]
 
     def apply(self, *objects: dict[str, Any]) -> None:
         """Create objects, or change them."""
         document = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
-        self.kubectl("apply", "-f", "-", stdin=json.dumps(document))
+        self.repeat("apply", "-f", "-", seconds=NODE_TIMEOUT, stdin=json.dumps(document))
 
     def roll_out(self, name: str, *, kind: str = "deployment") -> None:
         """Until every pod of a deployment is one of its latest version, and ready."""
         argv = ("rollout", "status", f"{kind}/{name}", f"--timeout={ROLLOUT_TIMEOUT}s")
-        self.kubectl(*argv, seconds=ROLLOUT_TIMEOUT + 10)
+        self.repeat(*argv, seconds=ROLLOUT_TIMEOUT + 10)
 
     def wait_for(self, what: str, condition: str, *, namespace: str = "default") -> None:
         """Until an object, as ``kind/name``, is in a condition."""
         argv = ("wait", what, f"--for={condition}", f"--timeout={ROLLOUT_TIMEOUT}s", "-n", namespace)
-        self.kubectl(*argv, seconds=ROLLOUT_TIMEOUT + 10)
+        self.repeat(*argv, seconds=ROLLOUT_TIMEOUT + 10)
 
     def delete(self, *objects: str, wait: bool = False) -> None:
-        """Remove objects, each as ``kind/name``."""
+        """Remove objects that are there, each as ``kind/name``."""
         seconds = ROLLOUT_TIMEOUT + 10 if wait else NODE_TIMEOUT
-        self.kubectl("delete", *objects, f"--wait={str(wait).lower()}", seconds=seconds)
+        # The request before may have been carried out, and its answer lost.
+        argv = ("delete", *objects, f"--wait={str(wait).lower()}", "--ignore-not-found")
+        self.repeat(*argv, seconds=seconds)
 
     def wait_until_ready(self) -> None:
         """Until every node is ready, and so are the pods that a cluster begins with."""
