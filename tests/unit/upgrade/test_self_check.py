@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 import trio
 
-from talos.api.definitions.network_pb2 import StatusSpec
+from talos.api.definitions.network_pb2 import ProbeStatusSpec, StatusSpec
 from talos.api.definitions.v1alpha1_pb2 import ServiceSpec
 from talos.machined.controllers.runtime.boot_confirmation import CONFIRM_DELAY as COME_UP_LIMIT
 from talos.machined.controllers.runtime.boot_confirmation import BootConfirmationController
@@ -110,6 +110,28 @@ async def test_the_self_check(
         assert took >= STABLE
         assert not watchdog.armed
     assert watchdog.fed
+
+
+async def test_a_probe_of_the_config_that_fails_ends_a_trial(
+    machine: Machine, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    await (await machine.boot()).roll_back()
+    upgrader = await machine.boot()
+    await _set_health(machine.state, apid=True, network=True)
+    await put(machine.state, *ids.NETWORK_STATUS, StatusSpec(address_ready=True))
+    for probe, error in (("http:https://example.org/ready", ""), ("tcp:10.0.0.1:53", "connection refused")):
+        await put(
+            machine.state, kinds.PROBE_STATUS, probe, ProbeStatusSpec(success=not error, last_error=error)
+        )
+    rebooted = trio.Event()
+    controller = SelfCheckController(upgrader, rebooted.set, answer, Log(write=machine.lines.append))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_controllers, machine.state, [controller])
+        await rebooted.wait()
+        nursery.cancel_scope.cancel()
+    reason = f"self-check: after {CHECK_TIMEOUT:.0f} s: probe tcp:10.0.0.1:53 fails: connection refused"
+    assert upgrader.current.reason == reason
 
 
 @pytest.mark.parametrize("silent", [1, 2, 1000])

@@ -63,10 +63,10 @@ async def read_nothing() -> int:
 
 
 class SelfCheckController(Controller):
-    """Service, NetworkStatus → the verdict on the system on trial, and Diagnostic."""
+    """Service, NetworkStatus, ProbeStatus → the verdict on the system on trial, and Diagnostic."""
 
     name = "runtime.SelfCheckController"
-    inputs = (Input(kinds.SERVICE), Input(*ids.NETWORK_STATUS))
+    inputs = (Input(kinds.SERVICE), Input(*ids.NETWORK_STATUS), Input(kinds.PROBE_STATUS))
     outputs = (Output(kinds.DIAGNOSTIC, shared=True),)
 
     def __init__(
@@ -206,12 +206,21 @@ async def find_unmet(runtime: ControllerRuntime, checks: Sequence[str]) -> list[
         if name == NETWORK:
             status = await runtime.get_or_none(*ids.NETWORK_STATUS)
             if status is None or not (status.spec.address_ready and status.spec.connectivity_ready):
-                unmet.append("the network is not ready")
+                unmet += await _find_failing_probes(runtime) or ["the network is not ready"]
         elif (spec := services.get(name)) is None or not spec.running:
             unmet.append(f"service {name} does not run")
         elif not spec.healthy:
             unmet.append(f"service {name} is not healthy")
     return unmet
+
+
+async def _find_failing_probes(runtime: ControllerRuntime) -> list[str]:
+    """Why there is no connectivity, where the config's probes decide about that."""
+    return [
+        f"probe {resource.id} fails: {resource.spec.last_error}"
+        for resource in await runtime.list(kinds.PROBE_STATUS)
+        if not resource.spec.success
+    ]
 
 
 async def _show(runtime: ControllerRuntime, state: Upgrade, unmet: Sequence[str], fallback: str = "") -> None:
