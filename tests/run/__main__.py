@@ -21,6 +21,7 @@ from tests.run.jobs import FETCH
 from tests.run.locks import describe_locks
 from tests.run.nix import NixError
 from tests.run.output import Output
+from tests.run.page import write_page
 from tests.run.plan import make_plan, remember
 from tests.run.process import REPOSITORY
 from tests.run.room import read_room
@@ -28,7 +29,7 @@ from tests.run.scheduler import Scheduler
 from tests.run.summary import format_summary, has_failed, write_report
 
 FOLDER = REPOSITORY / "build"
-"""Logs and the report are in build/test, those of `make check` in build/check."""
+"""Logs and the reports are in build/test, those of `make check` in build/check."""
 PLAN = Job(name="plan", command=("nix", "eval"))
 """The row of the plan itself, when the flake has errors or a name is unknown."""
 
@@ -68,9 +69,10 @@ def run(arguments: argparse.Namespace, folder: Path) -> int:
         counts = Counts(failed=1)
         outcomes = [Outcome(job=PLAN, state=State.FAILED, counts=counts, reason=lines[-1], tail=lines)]
     seconds = time.monotonic() - began
+    place, locks = str(folder.relative_to(REPOSITORY)), describe_locks()
     write_report(outcomes, seconds, folder / "report.json")
-    place = str(folder.relative_to(REPOSITORY))
-    sys.stdout.write(format_summary(outcomes, seconds, place, describe_locks()))
+    write_page(outcomes, seconds, locks, folder / "report.html")
+    sys.stdout.write(format_summary(outcomes, seconds, place, locks))
     return 1 if has_failed(outcomes) else 0
 
 

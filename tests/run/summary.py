@@ -81,27 +81,37 @@ def _format_jobs(outcomes: Sequence[Outcome]) -> Iterator[str]:
         yield f"{row}  {outcome.reason}".rstrip() if outcome.state is State.UNCHANGED else row.rstrip()
 
 
-def _format_longest(outcomes: Sequence[Outcome]) -> Iterator[str]:
+def find_longest(outcomes: Sequence[Outcome]) -> list[tuple[float, str]]:
+    """Seconds and names of the tests that were run, the longest first."""
     tests = [
         (seconds, name)
         for outcome in outcomes
         if outcome.state is not State.UNCHANGED
         for seconds, name in outcome.durations
     ]
-    if tests:
-        yield f"\nThe longest tests, in seconds ({min(MAX_LISTED, len(tests))}):"
-        for seconds, name in sorted(tests, reverse=True)[:MAX_LISTED]:
-            yield f"{seconds:>8.1f}  {name}"
+    return sorted(tests, reverse=True)
 
 
-def _format_restarts(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    restarts = [
+def find_restarts(outcomes: Sequence[Outcome]) -> list[str]:
+    """Tests on machines that were started anew, with their jobs and the reasons."""
+    return [
         f"{outcome.job.name}: {line}"
         for outcome in outcomes
         if outcome.state is not State.UNCHANGED
         for line in outcome.restarts
     ]
-    if restarts:
+
+
+def _format_longest(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    tests = find_longest(outcomes)[:MAX_LISTED]
+    if tests:
+        yield f"\nThe longest tests, in seconds ({len(tests)}):"
+        for seconds, name in tests:
+            yield f"{seconds:>8.1f}  {name}"
+
+
+def _format_restarts(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    if restarts := find_restarts(outcomes):
         yield f"\nStarted anew, as an emulated processor stood still ({len(restarts)}):"
         yield from (f"  {line}" for line in restarts)
 
@@ -115,7 +125,7 @@ def _format_end(
     yield (
         f"\n{format_time(seconds)} minutes, {format_time(spent)} of processor time; "
         f"{states.count(State.UNCHANGED)} jobs unchanged, {states.count(State.NOT_RUN)} not run, "
-        f"{counts.skipped} tests skipped; {folder}/report.json"
+        f"{counts.skipped} tests skipped; {folder}/report.html"
     )
     yield from locks
     yield f"{counts.passed} passed, {counts.failed} failed"
