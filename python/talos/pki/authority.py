@@ -32,11 +32,12 @@ CLOCK_REALTIME_COARSE = 5  # linux/time.h
 
 
 class Usage(enum.Flag):
-    """What a leaf certificate may be used for."""
+    """What a certificate may be used for."""
 
     SERVER = enum.auto()
     CLIENT = enum.auto()
     BOTH = SERVER | CLIENT
+    CODE_SIGNING = enum.auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class CertificateAuthority:
         organizations: Sequence[str] = (),
         ips: Sequence[IPAddress | str] = (),
         ttl: timedelta = CA_LIFETIME,
+        usages: Usage = Usage.BOTH,
         not_before: datetime | None = None,
     ) -> "CertificateAuthority":
         """A new self-signed authority, valid from ``not_before``, by default from now on."""
@@ -66,7 +68,7 @@ class CertificateAuthority:
             _builder(subject, subject, not_before, ttl)
             .public_key(key.public_key())
             .add_extension(_key_usage(signs_certificates=True), critical=True)
-            .add_extension(_extended_usage(Usage.BOTH), critical=False)
+            .add_extension(_extended_usage(usages), critical=False)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .add_extension(identifier, critical=False)
         )
@@ -224,7 +226,11 @@ def _key_usage(*, signs_certificates: bool = False, key_encipherment: bool = Fal
 
 
 def _extended_usage(usages: Usage) -> x509.ExtendedKeyUsage:
-    oids = {Usage.SERVER: ExtendedKeyUsageOID.SERVER_AUTH, Usage.CLIENT: ExtendedKeyUsageOID.CLIENT_AUTH}
+    oids = {
+        Usage.SERVER: ExtendedKeyUsageOID.SERVER_AUTH,
+        Usage.CLIENT: ExtendedKeyUsageOID.CLIENT_AUTH,
+        Usage.CODE_SIGNING: ExtendedKeyUsageOID.CODE_SIGNING,
+    }
     return x509.ExtendedKeyUsage([oid for usage, oid in oids.items() if usage in usages])
 
 

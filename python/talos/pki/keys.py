@@ -10,11 +10,13 @@ The PEM types are ``ED25519 PRIVATE KEY`` (a PKCS#8 body under another label),
 
 import base64
 import enum
+import hashlib
 import re
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 
 from talos.system.errors import UserError
 
@@ -71,6 +73,12 @@ def public_key_to_pem(key: PrivateKey) -> bytes:
     return key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
+
+
+def key_fingerprint(key: CertificatePublicKeyTypes) -> str:
+    """SHA-256 of a public key (SubjectPublicKeyInfo), in pairs of hexadecimal digits."""
+    data = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(data).digest().hex(":").upper()
 
 
 def parse_public_key(pem: bytes, *, where: str = "public key") -> PublicKey:

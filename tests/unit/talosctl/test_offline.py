@@ -10,6 +10,7 @@ import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from talos.pki.keys import KeyType
 from talos.talosctl.main import run
@@ -102,6 +103,8 @@ def test_keys_for_secure_boot(
     certificate = x509.load_pem_x509_certificate(pem)
     assert certificate == x509.load_der_x509_certificate(der)
     assert certificate.subject.rfc4514_string() == "CN=Ours"
+    usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage)
+    assert list(usage.value) == [ExtendedKeyUsageOID.CODE_SIGNING]
     signing = serialization.load_pem_private_key(Path("_out/uki-signing-key.pem").read_bytes(), None)
     assert signing.public_key() == certificate.public_key()
     policy = serialization.load_pem_private_key(Path("other/pcr-signing-key.pem").read_bytes(), None)

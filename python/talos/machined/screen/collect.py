@@ -30,6 +30,7 @@ WATCHED: tuple[Kind[Message], ...] = (
     kinds.SERVICE,
     kinds.API_CERTIFICATE,
     kinds.SYSTEM_INFORMATION,
+    kinds.SECURITY_STATE,
 )
 """Kinds whose changes trigger a redraw."""
 _QUIET = frozenset({ServiceState.SKIPPED, ServiceState.FINISHED})
@@ -59,6 +60,7 @@ class Collector:
         addresses = await self._get(*ids.NODE_ADDRESS_CURRENT)
         resolvers = await self._get(*ids.RESOLVER_STATUS)
         hardware = await self._get(*ids.SYSTEM_INFORMATION)
+        security = await self._get(*ids.SECURITY_STATE)
         routes = await self.state.list(kinds.ROUTE_STATUS)
         stage = status.stage if status else enums.MACHINE_STAGE_BOOTING
         memory = parse_meminfo(self.files.read("/proc/meminfo"))
@@ -77,6 +79,8 @@ class Collector:
             uuid=hardware.uuid if hardware else "",
             serial=hardware.serial_number if hardware else "",
             addresses=tuple(_addresses(addresses)) if addresses else (),
+            secure_boot=bool(security and security.secure_boot),
+            signing_key=security.uki_signing_key_fingerprint if security else "",
             gateways=_unique(route.spec.gateway.ip for route in routes if not route.spec.destination.ip),
             resolvers=_unique(server.ip for server in resolvers.dns_servers) if resolvers else (),
             services=tuple(_describe(service) for service in self.services() if service.state not in _QUIET),

@@ -67,6 +67,7 @@ def _machine_rows(summary: Summary, width: int) -> list[ScreenRow]:
     for label, values, style in (
         ("Type", [summary.machine_type], Style.PLAIN),
         ("Machine", [f"UUID {summary.uuid}" if summary.uuid else "", _serial(summary)], Style.PLAIN),
+        ("Secure Boot", [_secure_boot(summary)], Style.PLAIN),
         ("Addresses", summary.addresses, Style.PLAIN),
         ("Gateway", summary.gateways, Style.PLAIN),
         ("Resolvers", summary.resolvers, Style.PLAIN),
@@ -80,6 +81,12 @@ def _machine_rows(summary: Summary, width: int) -> list[ScreenRow]:
 
 def _serial(summary: Summary) -> str:
     return f"serial {summary.serial}" if summary.serial else ""
+
+
+def _secure_boot(summary: Summary) -> str:
+    if not summary.secure_boot:
+        return "off"
+    return f"on, key {summary.signing_key}" if summary.signing_key else "on"
 
 
 def _service(id: str, state: str) -> str:

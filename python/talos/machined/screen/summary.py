@@ -30,6 +30,9 @@ class Summary:
     machine_type: str = ""
     uuid: str = ""
     serial: str = ""
+    secure_boot: bool = False
+    signing_key: str = ""
+    """The fingerprint of the only key whose images the firmware starts, where it is known."""
     addresses: tuple[str, ...] = ()
     gateways: tuple[str, ...] = ()
     resolvers: tuple[str, ...] = ()

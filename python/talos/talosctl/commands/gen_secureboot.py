@@ -9,7 +9,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from talos.pki.authority import CertificateAuthority
+from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import parse_certificate
 from talos.pki.keys import KeyType, key_to_pem, parse_key
 from talos.system.errors import UserError
@@ -34,7 +34,10 @@ PCR_BITS = 2048
 def run_uki(invocation: Invocation) -> int:
     """Write the key that boot images are signed with, and its certificate as PEM and DER."""
     authority = CertificateAuthority.generate(
-        KeyType.RSA4096, common_name=invocation.flags.text("common-name"), ttl=LIFETIME
+        KeyType.RSA4096,
+        common_name=invocation.flags.text("common-name"),
+        ttl=LIFETIME,
+        usages=Usage.CODE_SIGNING,
     )
     der = authority.certificate.public_bytes(serialization.Encoding.DER)
     files = {

@@ -14,9 +14,10 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
 
+from talos.system.efi_signatures import LIST, X509
+
 _GLOBAL = uuid.UUID("8be4df61-93ca-11d2-aa0d-00e098032b8c")
 _IMAGE_SECURITY = uuid.UUID("d719b2cb-3d3a-4596-a3bc-dad00e67656f")
-_CERT_X509 = uuid.UUID("a5c059a1-94e4-4aa7-87b5-ab155c2bf072")
 _CERT_PKCS7 = uuid.UUID("4aafd29d-68df-49ee-8aa9-347d375665a7")
 
 _ATTRIBUTES = 0x01 | 0x02 | 0x04 | 0x20
@@ -52,9 +53,7 @@ def make_signature_list(certificates: Sequence[x509.Certificate], owner: uuid.UU
     lists: list[bytes] = []
     for certificate in certificates:
         entry = owner.bytes_le + certificate.public_bytes(Encoding.DER)
-        # The whole list's size, no header, the size of one entry.
-        sizes = struct.pack("<III", 16 + 12 + len(entry), 0, len(entry))
-        lists.append(_CERT_X509.bytes_le + sizes + entry)
+        lists.append(LIST.pack(X509.bytes_le, LIST.size + len(entry), 0, len(entry)) + entry)
     return b"".join(lists)
 
 

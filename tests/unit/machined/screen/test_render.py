@@ -15,6 +15,8 @@ RUNNING = Summary(
     machine_type="controlplane",
     uuid="4c4c4544-0042",
     serial="7HQ2",
+    secure_boot=True,
+    signing_key="9A:0F:" * 15 + "9A:0F",
     addresses=("10.5.0.2/24", "fd00::2/64"),
     gateways=("10.5.0.1",),
     resolvers=("10.5.0.1", "9.9.9.9"),
@@ -32,6 +34,8 @@ RUNNING_ROWS = """\
 
 Type        controlplane
 Machine     UUID 4c4c4544-0042, serial 7HQ2
+Secure Boot on, key 9A:0F:9A:0F:9A:0F:9A:0F:9A:0F:9A:0F:9A:0F:9A:0F:9A:0F:9A:0F
+            :9A:0F:9A:0F:9A:0F:9A:0F:9A:0F:9A:0F
 Addresses   10.5.0.2/24, fd00::2/64
 Gateway     10.5.0.1
 Resolvers   10.5.0.1, 9.9.9.9
@@ -45,6 +49,7 @@ Services    apid, timed
 MAINTENANCE = replace(
     RUNNING,
     stage="maintenance",
+    secure_boot=False,
     machine_type="",
     maintenance=True,
     fingerprint="u5bTwa3Z5rb7vUGbVbEkbrYkVyvHGYZQBYAxJoEcNFc=",
@@ -56,6 +61,7 @@ MAINTENANCE_ROWS = """\
 
 Type        -
 Machine     UUID 4c4c4544-0042, serial 7HQ2
+Secure Boot off
 Addresses   10.5.0.2/24, fd00::2/64
 Gateway     10.5.0.1
 Resolvers   10.5.0.1, 9.9.9.9

@@ -1,14 +1,16 @@
 """SecurityState: how the machine was started, and what of the kernel's protection is switched on."""
 
-import hashlib
 from collections.abc import Sequence
 
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.x509 import load_der_x509_certificate
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.runtime_pb2 import SecurityStateSpec
+from talos.pki.keys import key_fingerprint, parse_public_key
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Output
+from talos.system.efi_signatures import X509, parse_signatures
 from talos.system.efi_variables import ATTRIBUTES, FOLDER, GLOBAL
 from talos.system.files import Files
 
@@ -16,7 +18,8 @@ PCR_KEY = "/.extra/tpm2-pcr-public-key.pem"
 _LOADER = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
 _SIGNATURES_ENFORCED = "/sys/module/module/parameters/sig_enforce"
 _SELINUX_ENFORCES = "/sys/fs/selinux/enforce"
-_ENTRY_PREFIX = "Talos-"
+_IMAGE_SECURITY = "d719b2cb-3d3a-4596-a3bc-dad00e67656f"
+"""The vendor of the databases of Secure Boot."""
 
 
 class SecurityStateController(Controller):
@@ -40,18 +43,17 @@ class SecurityStateController(Controller):
 
 def read_security_state(files: Files) -> SecurityStateSpec:
     """Read the state from firmware and kernel."""
+    secure_boot = _read_flag(files, "SecureBoot") and not _read_flag(files, "SetupMode")
+    # The stub's variable, which lasts until the next start. A boot loader's may be of an earlier one.
+    booted_with_uki = bool(_read_variable(files, "StubInfo", _LOADER))
     return SecurityStateSpec(
-        secure_boot=_read_flag(files, "SecureBoot") and not _read_flag(files, "SetupMode"),
-        booted_with_uki=_is_booted_with_uki(files),
-        pcr_signing_key_fingerprint=_read_fingerprint(files),
+        secure_boot=secure_boot,
+        booted_with_uki=booted_with_uki,
+        uki_signing_key_fingerprint=_find_signing_key(files) if secure_boot and booted_with_uki else "",
+        pcr_signing_key_fingerprint=_read_pcr_key(files),
         se_linux_state=_read_selinux(files),
         module_signature_enforced=_read(files, _SIGNATURES_ENFORCED).strip() in {"Y", "1"},
     )
-
-
-def _is_booted_with_uki(files: Files) -> bool:
-    entry = _read_text(files, "LoaderEntryDefault") or _read_text(files, "StubImageIdentifier")
-    return entry.replace("\\", "/").rpartition("/")[2].startswith(_ENTRY_PREFIX)
 
 
 def _read_selinux(files: Files) -> enums.RuntimeSELinuxState:
@@ -64,22 +66,29 @@ def _read_selinux(files: Files) -> enums.RuntimeSELinuxState:
             return enums.SE_LINUX_STATE_DISABLED
 
 
-def _read_fingerprint(files: Files) -> str:
-    """SHA-256 of the key that signs PCR policies, in pairs of hexadecimal digits."""
+def _find_signing_key(files: Files) -> str:
+    """The fingerprint of the one key that the firmware accepts images of.
+
+    Empty where it accepts others too, by further certificates or digests: which has signed the image that was
+    started, is not known here.
+    """
+    try:
+        (entry,) = parse_signatures(bytes(_read_variable(files, "db", _IMAGE_SECURITY)))
+        if entry.kind == X509:
+            return key_fingerprint(load_der_x509_certificate(entry.data).public_key())
+    except (ValueError, UnsupportedAlgorithm):
+        pass
+    return ""
+
+
+def _read_pcr_key(files: Files) -> str:
+    """The fingerprint of the key that signs PCR policies."""
     text = _read(files, PCR_KEY)
-    if not text:
-        return ""
-    key = load_pem_public_key(text.encode())
-    data = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    return hashlib.sha256(data).digest().hex(":").upper()
+    return key_fingerprint(parse_public_key(text.encode(), where=PCR_KEY)) if text else ""
 
 
 def _read_flag(files: Files, name: str) -> bool:
     return _read_variable(files, name, GLOBAL) == b"\1"
-
-
-def _read_text(files: Files, name: str) -> str:
-    return bytes(_read_variable(files, name, _LOADER)).decode("utf-16-le", errors="replace").rstrip("\0")
 
 
 def _read_variable(files: Files, name: str, vendor: str) -> Sequence[int] | bytes:
