@@ -7,7 +7,7 @@ from typing import Any
 from driver.arguments import HOST
 from driver.client import Client, Document, at
 from driver.clock import CLOCK
-from driver.clusters import NO_KUBERNETES, SLOW_MEMBERS
+from driver.clusters import SLOW_MEMBERS
 from driver.configs import Cluster
 from driver.machine import Machine
 from driver.node import Disk, Node
@@ -159,7 +159,7 @@ def make_patches(world: World) -> list[str]:
     releases = world.releases()
     releases.offer_archives(world.assets.path("images"))
     etcd = json.dumps({"cluster": {"etcd": {"extraArgs": SLOW_MEMBERS}}})
-    return [NO_KUBERNETES, etcd, releases.patch, MESH.replace("DISCOVERY", world.discovery)]
+    return [etcd, releases.patch, MESH.replace("DISCOVERY", world.discovery)]
 
 
 def start_all(world: World, cluster: Cluster, port: int) -> None:

@@ -15,7 +15,7 @@ from driver.arguments import HOST, mac
 from driver.availability import looking
 from driver.client import at, knock
 from driver.clock import CLOCK
-from driver.configs import Cluster
+from driver.configs import NO_KUBERNETES, Cluster
 from driver.etcd import HTTP_PORT, Member, make_context
 from driver.failure import Failed
 from driver.fleet import Fleet
@@ -50,15 +50,6 @@ MAX_GAP = 60.0
 SEED = 3
 """Of the order in which clients write and read."""
 
-KUBERNETES = (
-    "KubeAPIServerCAConfig", "KubeAPIServerConfig", "KubeAggregatorCAConfig", "KubeAuditPolicyConfig",
-    "KubeAuthenticationConfig", "KubeClusterConfig", "KubeControllerManagerConfig", "KubeCoreDNSConfig",
-    "KubeEtcdEncryptionConfig", "KubeFlannelCNIConfig", "KubeNetworkConfig", "KubeNodeConfig",
-    "KubePrismConfig", "KubeProxyConfig", "KubeSchedulerConfig", "KubeServiceAccountConfig", "KubeletConfig",
-)  # fmt: skip
-"""Documents of a generated config that are left out."""
-NO_KUBERNETES = "---\n".join(f"apiVersion: v1alpha1\nkind: {kind}\n$patch: delete\n" for kind in KUBERNETES)
-"""The patch that leaves them out."""
 NETWORK = """\
 apiVersion: v1alpha1
 kind: HostnameConfig

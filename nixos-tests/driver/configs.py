@@ -9,6 +9,16 @@ ENDPOINT = "https://10.0.2.15:6443"
 """The address that QEMU's network gives to its one machine."""
 SECRETS = "secrets.yaml"
 
+KUBERNETES = (
+    "KubeAPIServerCAConfig", "KubeAPIServerConfig", "KubeAggregatorCAConfig", "KubeAuditPolicyConfig",
+    "KubeAuthenticationConfig", "KubeClusterConfig", "KubeControllerManagerConfig", "KubeCoreDNSConfig",
+    "KubeEtcdEncryptionConfig", "KubeFlannelCNIConfig", "KubeNetworkConfig", "KubeNodeConfig",
+    "KubePrismConfig", "KubeProxyConfig", "KubeSchedulerConfig", "KubeServiceAccountConfig", "KubeletConfig",
+)  # fmt: skip
+"""Documents of a generated config that are left out."""
+NO_KUBERNETES = "---\n".join(f"apiVersion: v1alpha1\nkind: {kind}\n$patch: delete\n" for kind in KUBERNETES)
+"""The patch that leaves them out."""
+
 
 class Cluster:
     """Secrets, configs and a talosconfig of one cluster."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from driver.client import Document, at
-from driver.configs import Cluster
+from driver.configs import NO_KUBERNETES, Cluster
 from driver.machine import Machine
 from driver.node import Boot, Disk, Node
 from driver.releases import Releases
@@ -21,8 +21,11 @@ INSTALL_TIMEOUT = 300  # seconds
 
 
 def apply_config(machine: Machine, cluster: Cluster, *patches: str) -> None:
-    """Give a machine in maintenance mode a config that installs it; from then on it is the cluster's."""
-    _send_config(machine, cluster, cluster.config(*patches, disk=DISK))
+    """Give a machine in maintenance mode a config that installs it; from then on it is the cluster's.
+
+    It has nothing of Kubernetes, whose images no test serves.
+    """
+    _send_config(machine, cluster, cluster.config(NO_KUBERNETES, *patches, disk=DISK))
 
 
 def _send_config(machine: Machine, cluster: Cluster, config: Path) -> None:
@@ -121,7 +124,7 @@ def install_release(machine: Machine, cluster: Cluster, config: Path) -> None:
 def install_new(machine: Machine, cluster: Cluster, releases: Releases) -> None:
     """Install a system that accepts the releases; the machine is off then."""
     machine.initramfs = releases.initramfs()
-    install_release(machine, cluster, cluster.config(*fix_kernel(machine), disk=DISK))
+    install_release(machine, cluster, cluster.config(NO_KUBERNETES, *fix_kernel(machine), disk=DISK))
 
 
 def start_installed(
