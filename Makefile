@@ -45,7 +45,7 @@ VM_TESTS := $(filter-out $(SLOW_VM_TESTS),$(basename $(notdir $(wildcard nixos-t
 .DEFAULT_GOAL := help
 .PHONY: vm-tests vm-test run-vm vm-inputs netboot-tests
 .PHONY: images-previous kubernetes-upgrade-tests
-.PHONY: cves dist hashes reach extended help release upgrade-controller peers grants references tools fetch locks mirror build images all-images kubernetes-tests size kernel assets kernel-hardening api cluster machines destroy test check lint types protocols conformance unit coverage root-unit node cluster-tests soak bench reproducible clean
+.PHONY: site cves dist hashes reach extended help release upgrade-controller peers grants references tools fetch locks mirror build images all-images kubernetes-tests size kernel assets kernel-hardening api cluster machines destroy test check lint types protocols conformance unit coverage root-unit node cluster-tests soak bench reproducible clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 28
@@ -191,6 +191,10 @@ lint: fetch ## ruff, its formatter, the import floors, the table of grants, the 
 
 types: fetch ## basedpyright in strict mode
 	nix build $(CHECK).types --no-link --print-build-logs
+
+site: fetch ## The documentation as a static site with a search, in build/site; fails when a link leads nowhere
+	nix build .#site --print-build-logs --out-link build/site
+	@echo "open build/site/index.html"
 
 protocols: tools ## Outside suites of HTTP/2 and gRPC against the daemons' code; docs/conformance.md
 	@$(PYTHON) pkgs/fetch fetch judges

@@ -31,7 +31,7 @@ let
   };
   upgrade-controller = python.program "upgrade-controller" "talos.upgrade_controller.main" [ ] [ ];
   image = modules.image { };
-  built = import ./checks { inherit buildRoot roots python go; } // { kernel-hardening = kernel.hardening; portable = portable.check; } // vms.checks;
+  built = import ./checks { inherit buildRoot roots python go site; } // { kernel-hardening = kernel.hardening; portable = portable.check; } // vms.checks;
   hello = modules.extensions.debianService {
     name = "hello";
     debian = roots.checks;
@@ -58,6 +58,7 @@ let
   };
   meta = import ./descriptions.nix { inherit (python) floors; };
   portable = import ./portable { inherit buildRoot roots python version; inherit (inputs) busybox; };
+  site = import ./site { inherit buildRoot roots version; inherit (python) wheels; };
   develop = import ./shell { inherit buildRoot roots; inherit (python) workstation; };
 in
 rec {
@@ -83,6 +84,7 @@ rec {
     upgrade-controller-image = images.controller;
     talosctl-image = images.client;
     talosctl-man-pages = man-pages;
+    inherit site;
     images-previous = images.previous;
     kubectl = go.kubernetes.kubectl;
     inherit (go) cni containerd coredns etcd flannel grpc-interop h2spec kubernetes kubernetes-e2e runc;

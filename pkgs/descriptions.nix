@@ -52,6 +52,7 @@ let
     sbom = "the system's bill of materials, SPDX";
     sbom-images = "the bill of materials of Kubernetes' images, with licences";
     sign = "signs a release";
+    site = "the documentation as a static site with a search";
     size = "what the system image is made of, largest first";
     squashfs = "the system image, a squashfs";
     stamp = "version, commit and release keys of an image";

@@ -1,5 +1,5 @@
 # What `nix flake check` runs, each check a derivation of its own that sees only what it needs.
-{ buildRoot, roots, python, go }:
+{ buildRoot, roots, python, go, site }:
 let
   # The parts of the repository named, and the folders above them.
   tree = parts: builtins.path {
@@ -56,6 +56,8 @@ in
       INTEROP_CLIENT = "${go.grpc-interop.client}/bin/client";
       INTEROP_SERVER = "${go.grpc-interop.server}/bin/server";
     } "protocols" [ "tests/protocols" "docs/conformance.md" ] (pytest ++ [ "tests/protocols" ]);
+  # The documentation's links and anchors.
+  inherit site;
   unit-1 = unit "unit-1" heavy;
   unit-2 = unit "unit-2" (builtins.filter (folder: !(builtins.elem folder heavy)) folders);
   # What reads pages of the documentation or the Makefile, which are no inputs of other tests.

@@ -20,8 +20,11 @@ BUILDER = re.compile(r'"/missing input [^:"]+: run `(?P<command>[^`]+)`')
 ROW = re.compile(r"^\| (?P<cell>.+?) \| .* \| `(?P<command>make fetch[^`]*)` \|$", re.MULTILINE)
 INSTALLABLE = re.compile(r"[.]#([a-z0-9-]+)")
 ALL = "make fetch ALL=1"
-FOR_DEVELOPERS = re.compile(r"packages\.workstation|shells\..*|checks\.(?!vm-).*")
-"""What may be made with the wheels of the set dev: a newer linter rebuilds no image, repeats no VM test."""
+OWN_WHEELS = {
+    "dev": re.compile(r"packages\.workstation|shells\..*|checks\.(?!vm-).*"),
+    "site": re.compile(r"packages\.site|checks\.site"),
+}
+"""What may be made with wheels that no other set has: a newer linter rebuilds no image."""
 
 
 @cache
@@ -95,12 +98,18 @@ def check_errors(name: str, file: str) -> list[str]:
 
 
 def check_wheels(name: str, file: str) -> list[str]:
-    """Find wheels that only tests and linters need in a target that is none."""
-    dev = {store_path(locks.Input(w.file, w.sha256)): w for w in locks.read_wheels()["dev"]}
-    found = [dev[path].name for path in find_inputs(file).keys() & dev.keys()]
-    if not found or FOR_DEVELOPERS.fullmatch(name):
-        return []
-    return [f"{name}: is made with {', '.join(sorted(found))}, which are for tests and linters"]
+    """Find wheels that only tests and linters, or the documentation's site, need in a target that is none."""
+    problems: list[str] = []
+    wheels, inputs = locks.read_wheels(), find_inputs(file).keys()
+    paths = {
+        each: {store_path(locks.Input(w.file, w.sha256)): w.name for w in wheels[each]} for each in wheels
+    }
+    for own, allowed in OWN_WHEELS.items():
+        others = {path for other, found in paths.items() if other != own for path in found}
+        found = sorted(paths[own][path] for path in inputs & (paths[own].keys() - others))
+        if found and not allowed.fullmatch(name):
+            problems.append(f"{name}: is made with {', '.join(found)}, which are in the set {own} alone")
+    return problems
 
 
 def main() -> None:

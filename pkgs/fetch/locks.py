@@ -18,7 +18,7 @@ SCRATCH = REPOSITORY / "build" / "fetch"
 DEBIAN = PKGS / "locks" / "debian.json"
 GO = PKGS / "locks" / "go.json"
 GO_SETS = PKGS / "locks" / "go"  # a folder for each set, with its go.mod and go.sum
-WHEELS = {name: PKGS / "locks" / f"wheels-{name}.txt" for name in ("image", "client", "build", "dev")}
+WHEELS = {name: PKGS / "locks" / f"wheels-{name}.txt" for name in ("image", "client", "build", "dev", "site")}
 
 WHEEL_LINE = re.compile(
     r"(?P<name>[^=\s]+)==(?P<version>\S+) --hash=sha256:(?P<sha256>[0-9a-f]{64})  # (?P<file>\S+)"

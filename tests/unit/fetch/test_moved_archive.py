@@ -121,7 +121,7 @@ def checkout(served: tuple[Path, str], tmp_path: Path) -> Checkout:
     (root / "pkgs/locks").mkdir()
     (root / "pkgs/roots.toml").write_text(ROOTS)
     (root / "pkgs/locks/go.json").write_text('{"modules": {}, "sets": {"toolchain": []}}')
-    for name in ("image", "client", "build", "dev"):
+    for name in ("image", "client", "build", "dev", "site"):
         (root / f"pkgs/locks/wheels-{name}.txt").touch()
     (root / "pkgs/locks/debian.json").write_text('{"packages": {}, "roots": {}}')
     made = Checkout(folder=root, archive=folder / "debian", uri=uri)
