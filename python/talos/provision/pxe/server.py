@@ -4,12 +4,16 @@ import os
 import signal
 import tempfile
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 
-from talos.provision.pxe.dnsmasq import Loaders, make_arguments
+from talos.provision.pxe.dnsmasq import Loaders, describe_line, make_arguments
+from talos.provision.pxe.machines import Machines
 from talos.provision.pxe.network import BootNetwork
+from talos.provision.pxe.page import serve_page
 from talos.provision.pxe.tools import Tools
 from talos.provision.pxe.web import Site, make_server
 from talos.system.errors import UserError
@@ -33,28 +37,52 @@ def serve(
     ``efi`` is the name of iPXE's UEFI program; ``describe`` makes a line to show of one of dnsmasq's.
     """
     stopping = threading.Event()
+    machines = Machines()
+
+    def note(line: str) -> None:
+        machines.note(line, time.time())
+
+    def show_request(line: str) -> None:
+        note(line)
+        show(line)
+
+    def describe_and_note(line: str) -> str:
+        note(describe_line(line))
+        return describe(line)
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         stopping.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
-    server = make_server(site, str(place.address.ip), place.port, show)
+    server = make_server(site, str(place.address.ip), place.port, show_request)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    show(f"web server: {place.url}")
     try:
-        if tools is None:
-            while not stopping.wait(1):
-                pass
-        else:
-            with tempfile.TemporaryDirectory(prefix="pxe-") as folder:
-                Path(folder).chmod(0o711)  # dnsmasq gives up being root
-                loaders = Loaders(folder=tools.ipxe, efi=efi)
-                argv = [*tools.dnsmasq, *make_arguments(place, loaders, Path(folder, "leases"))]
-                _run_dnsmasq(argv, stopping, describe, show)
+        with _show_page(machines, show):
+            show(f"web server: {place.url}")
+            if tools is None:
+                while not stopping.wait(1):
+                    pass
+            else:
+                with tempfile.TemporaryDirectory(prefix="pxe-") as folder:
+                    Path(folder).chmod(0o711)  # dnsmasq gives up being root
+                    loaders = Loaders(folder=tools.ipxe, efi=efi)
+                    argv = [*tools.dnsmasq, *make_arguments(place, loaders, Path(folder, "leases"))]
+                    _run_dnsmasq(argv, stopping, describe_and_note, show)
     finally:
         server.shutdown()
         server.server_close()
+
+
+@contextmanager
+def _show_page(machines: Machines, show: Callable[[str], None]) -> Generator[None]:
+    """Serve the page; machines boot without it, too, as where the loopback interface is down."""
+    with ExitStack() as stack:
+        try:
+            show(f"a page of the machines: {stack.enter_context(serve_page(machines))}")
+        except OSError as error:
+            show(f"no page of the machines: can't listen on the loopback interface: {error.strerror}")
+        yield
 
 
 def _run_dnsmasq(
