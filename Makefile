@@ -240,7 +240,7 @@ kubernetes-upgrade-tests: build all-images images-previous api devenv ## Upgrade
 	$(PYTEST) -s tests/kubernetes/test_upgrade_minor.py
 
 vm-inputs: fetch
-	@$(PYTHON) pkgs/fetch fetch etcd kernel kernel-source media vm
+	@$(PYTHON) pkgs/fetch fetch etcd kernel kernel-source media uki vm
 
 # A machine for every two processors: two at once on two take longer than in turn.
 VM_JOBS := $(shell expr \( $$(nproc) + 1 \) / 2)

@@ -164,21 +164,23 @@ rec {
         else [ (make.microcode extensions) (makeInitramfs image) (make.archive extensions) ])
         ++ stamps
       );
-    in
-    {
-      inherit initramfs;
-      sbom = if extensions == [ ] then sbom else build {
+      ownSbom = if extensions == [ ] then sbom else build {
         name = "talos.spdx.json";
         command = [ "python3.13" "${./sbom}/merge.py" ];
         product = "Talos";
         inherit sbom version;
         extensions = map (extension: "${extension}") extensions;
       };
+    in
+    {
+      inherit initramfs;
+      sbom = ownSbom;
       inherit (kernel) kernel;
       kernel-config = kernel.config;
       squashfs = if extensions == [ ] then image else make.squashfs (makeRootfs layer) extensions;
     } // import ./media {
       inherit buildRoot roots python kernel grub initramfs version rev time;
+      sbom = ownSbom;
       layers = if extensions == [ ] then "" else make.layers extensions;
     };
 

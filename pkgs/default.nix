@@ -23,6 +23,7 @@ let
   modules = import ../modules { inherit inputs buildRoot roots python kernel go version rev time keys signatures; };
   pxe = python.program "pxe" "talos.provision.pxe.main" [ "TALOS_PXE_ROOT=${roots.vm}" ] [ ];
   release = name: python.program name "talos.upgrade.release.main" [ ] [ ];
+  sign-efi = python.program "sign-efi" "talos.secureboot.main" [ "TALOS_UKI_ROOT=${roots.uki}" ] [ ];
   discovery = python.program "discovery" "talos.discovery.main" [ ] [ ];
   # Of the client's own rows of commands and flags.
   man-pages = buildRoot.runIn roots.build {
@@ -46,10 +47,10 @@ let
     assets = {
       inherit (modules) initramfs squashfs;
       faulty-initramfs = modules.makeFaulty (map (folder: python.makeFolder folder ../nixos-tests/faults/${folder}) [ "apid" "machined" ]);
-      inherit (modules.media) disk-image iso netboot release;
+      inherit (modules.media) disk-image iso netboot release uki;
       release-tool = release "release";
       images = images.cluster;
-      inherit discovery;
+      inherit discovery sign-efi;
       inherit (kernel) kernel;
       boot-loader = modules.grub.disk;
       extensions = modules.extensions.archive [ modules.extensions.qemu-guest-agent ];
@@ -75,7 +76,7 @@ rec {
     inherit (modules.extensions) amd-ucode intel-ucode qemu-guest-agent;
     # For tests: a node with two extensions, one of them without a condition that a container lacks.
     extended = (modules.image { extensions = [ modules.extensions.qemu-guest-agent hello ]; }).squashfs;
-    inherit (image) disk-image initramfs iso netboot release;
+    inherit (image) disk-image initramfs iso netboot release uki;
     inherit (kernel) kernel init;
     images = images.cluster;
     images-all = images.all;
@@ -105,6 +106,7 @@ rec {
     pxe = "${pxe}/bin/pxe";
     keygen = "${release "keygen"}/bin/keygen";
     sign = "${release "sign"}/bin/sign";
+    sign-efi = "${sign-efi}/bin/sign-efi";
     talosctl = "${python.talosctl}/bin/talosctl";
   });
 }

@@ -52,6 +52,7 @@ let
     sbom = "the system's bill of materials, SPDX";
     sbom-images = "the bill of materials of Kubernetes' images, with licences";
     sign = "signs a release";
+    sign-efi = "signs an EFI program for Secure Boot";
     site = "the documentation as a static site with a search";
     size = "what the system image is made of, largest first";
     squashfs = "the system image, a squashfs";
@@ -60,6 +61,7 @@ let
     talosctl-image = "the container image of the client";
     talosctl-man-pages = "the client's manual pages, one a command";
     talosctl-portable = "the client as one file for any x86_64 Linux";
+    uki = "a Unified Kernel Image for UEFI and systemd-boot, unsigned";
     upgrade-controller = "keeps a cluster's nodes at the release of a channel";
     upgrade-controller-image = "the container image of the upgrade controller";
     workstation = "Python with all wheels, for tests and linters";

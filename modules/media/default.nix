@@ -1,7 +1,7 @@
 # What machines are started from: a disk image, an ISO, files for network boot; and what they are upgraded with.
-{ buildRoot, roots, python, kernel, grub, initramfs, layers, version, rev, time }:
+{ buildRoot, roots, python, kernel, grub, initramfs, layers, sbom, version, rev, time }:
 let
-  build = { name, script, ... }@attributes: buildRoot.runIn roots.media (removeAttrs attributes [ "script" ] // {
+  build = { name, script, root ? roots.media, ... }@attributes: buildRoot.runIn root (removeAttrs attributes [ "script" "root" ] // {
     name = "talos-${version}-${name}";
     command = [ "python3.13" script ];
     PYTHONPATH = "${python.folders.disks}:${python.folders.upgrade}:${python.folders.system}";
@@ -28,6 +28,15 @@ in
     inherit initramfs layers version rev;
     commit_time = time;
     boot = grub.disk;
+  };
+
+  # For UEFI without GRUB, unsigned: `nix run .#sign-efi` signs both files.
+  uki = build {
+    name = "uki";
+    script = ./uki.py;
+    root = roots.uki;
+    inherit sbom;
+    os_release = builtins.toFile "os-release" (import ../rootfs/os-release.nix { inherit version; });
   };
 
   netboot = build { name = "netboot"; script = ./netboot.py; };

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from talos.system.errors import UserError
 
+_LOADER, _LIBRARIES = "usr/lib64/ld-linux-x86-64.so.2", "usr/lib/x86_64-linux-gnu"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
@@ -45,6 +47,14 @@ def format_command(argv: Sequence[str], *, cwd: Path | None = None) -> str:
     """A command as one may paste it into a shell."""
     line = shlex.join(argv)
     return line if cwd is None else f"cd {shlex.quote(str(cwd))} && {line}"
+
+
+def make_pinned_argv(root: str, program: str) -> tuple[str, ...]:
+    """The start of the argv of a program of a root of pinned packages, whose own loader runs it on any host.
+
+    ``program`` is its path within the root.
+    """
+    return (f"{root}/{_LOADER}", "--library-path", f"{root}/{_LIBRARIES}", f"{root}/{program}")
 
 
 def run_command(

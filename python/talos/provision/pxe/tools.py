@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from talos.system.errors import UserError
+from talos.system.process import make_pinned_argv
 
 ROOT_VARIABLE = "TALOS_PXE_ROOT"
-_LIBRARIES = "usr/lib/x86_64-linux-gnu"
-_LOADER = "usr/lib64/ld-linux-x86-64.so.2"
 _IPXE = "usr/lib/ipxe"
 
 
@@ -27,10 +26,7 @@ def find_tools(environment: Mapping[str, str] = os.environ) -> Tools:
     root = environment.get(ROOT_VARIABLE, "")
     if root:
         return Tools(
-            dnsmasq=(
-                *(f"{root}/{_LOADER}", "--library-path", f"{root}/{_LIBRARIES}"),
-                f"{root}/usr/sbin/dnsmasq",
-            ),
+            dnsmasq=make_pinned_argv(root, "usr/sbin/dnsmasq"),
             ipxe=Path(root, _IPXE),
         )
     found = shutil.which("dnsmasq", path=f"{environment.get('PATH', '')}:/usr/sbin")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from talos.provision.host.checks import tool_path
 from talos.system.errors import UserError
+from talos.system.process import make_pinned_argv
 
 ROOT_VARIABLE = "TALOS_VM_ROOT"
 QEMU, DNSMASQ = "qemu-system-x86_64", "dnsmasq"
 PACKAGES = {QEMU: "qemu-system-x86", DNSMASQ: "dnsmasq-base"}
-_LOADER, _LIBRARIES = "usr/lib64/ld-linux-x86-64.so.2", "usr/lib/x86_64-linux-gnu"
 _FOLDERS = ("usr/bin", "usr/sbin")
 _FIRMWARE = ("usr/share/qemu", "usr/share/seabios")
 
@@ -47,9 +47,8 @@ def _find_own(name: str) -> tuple[str, ...]:
 
 def _find_pinned(root: str, name: str) -> tuple[str, ...]:
     for folder in _FOLDERS:
-        program = Path(root, folder, name)
-        if program.exists():
-            return (f"{root}/{_LOADER}", "--library-path", f"{root}/{_LIBRARIES}", str(program))
+        if Path(root, folder, name).exists():
+            return make_pinned_argv(root, f"{folder}/{name}")
     raise UserError(
         f"there is no {name} in {root}", where=ROOT_VARIABLE, hint="nix build .#root-vm makes one"
     )

@@ -12,11 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import parse_certificate
 from talos.pki.keys import KeyType, key_to_pem, parse_key
-from talos.system.errors import UserError
-from talos.talosctl.cli.command import Command, Invocation
-from talos.talosctl.cli.flag import Flag, Type
-from talos.talosctl.output import console
-from talos.talosctl.output.efi import (
+from talos.secureboot.variables import (
     DATABASE,
     KEY_EXCHANGE_KEY,
     PLATFORM_KEY,
@@ -24,6 +20,10 @@ from talos.talosctl.output.efi import (
     make_authenticated,
     make_signature_list,
 )
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag, Type
+from talos.talosctl.output import console
 from talos.talosctl.output.files import check_absent, read_file, write_file
 
 LIFETIME = timedelta(days=3650)

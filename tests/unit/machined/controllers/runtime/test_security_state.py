@@ -11,7 +11,7 @@ from talos.api.definitions.runtime_pb2 import SecurityStateSpec
 from talos.machined.controllers.runtime.security_state import read_security_state
 from talos.pki.authority import CertificateAuthority
 from talos.pki.keys import KeyType, key_fingerprint
-from talos.talosctl.output.efi import make_signature_list
+from talos.secureboot.variables import make_signature_list
 from talos.testing.files import MemoryFiles
 
 GLOBAL = "8be4df61-93ca-11d2-aa0d-00e098032b8c"

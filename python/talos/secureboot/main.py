@@ -1,0 +1,36 @@
+"""``nix run .#sign-efi``: sign an EFI program for Secure Boot."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from talos.pki.keys import key_fingerprint
+from talos.secureboot.signing import sign_image
+from talos.system.errors import UserError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Sign one file; show which key has signed it."""
+    options = _parse(argv)
+    image: Path = options.image
+    out: Path = options.out or image.with_name(f"{image.stem}.signed{image.suffix}")
+    try:
+        signer = sign_image(image, out, key=options.key, certificate=options.certificate)
+    except (UserError, OSError) as error:
+        sys.stderr.write(f"sign-efi: {error}\n")
+        return 1
+    key = key_fingerprint(signer.public_key())
+    sys.stdout.write(f"{out}: {signer.subject.rfc4514_string()}, key {key}\n")
+    return 0
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="sign-efi", description="Sign an EFI program, such as those of .#uki, for Secure Boot."
+    )
+    parser.add_argument("--key", type=Path, required=True, help="the private key, RSA in PEM")
+    parser.add_argument("--certificate", type=Path, required=True, help="its certificate in PEM")
+    parser.add_argument("--out", type=Path, help="the signed copy (default: NAME.signed.efi beside it)")
+    parser.add_argument("image", type=Path)
+    return parser.parse_args(argv)
