@@ -22,6 +22,7 @@ rec {
     start = ./rootfs/start.txt;
     files = ./rootfs/files;
     debian = roots.image;
+    pci_ids = roots.pci-ids;
     wheels = python.wheels.image;
     compiled = [ go.cni go.containerd.containerd go.containerd.containerd-shim-runc-v2 go.runc ];
   };
@@ -32,7 +33,7 @@ rec {
     command = [ "python3.13" "${./sbom}/make.py" ];
     inherit base version;
     product = "Talos";
-    debs = inputs.debs.image;
+    debs = inputs.debs.image ++ inputs.debs.pci-ids;
     lock = ../pkgs/locks/debian.json;
     go_lock = ../pkgs/locks/go.json;
     wheels = inputs.wheels.image;

@@ -108,6 +108,16 @@ def make_certificates(out: Path, debian: Path) -> None:
     (out / "usr/lib/ssl/certs").symlink_to("/etc/ssl/certs")
 
 
+def copy_pci_names(out: Path, debian: Path) -> None:
+    """Copy the names of PCI devices, without subsystems, which no resource has: half of the list."""
+    name = "usr/share/misc/pci.ids"
+    lines = (debian / name).read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = (line for line in lines if line.strip() and not line.startswith(("#", "\t\t")))
+    text = "".join(["# From Debian's pci.ids, without subsystems.\n", *kept])
+    (out / name).parent.mkdir(parents=True)
+    (out / name).write_text(text, encoding="utf-8")
+
+
 def check_absent(out: Path) -> None:
     """Hold the promise of the product: nothing that could serve as a shell or a package manager."""
     found = [
@@ -130,7 +140,7 @@ def make_loader_cache(out: Path) -> None:
 
 
 def main() -> None:
-    """Assemble $out from $debian, $wheels, $compiled and $files."""
+    """Assemble $out from $debian, $wheels, $compiled, $pci_ids and $files."""
     out, debian = Path(os.environ["out"]), Path(os.environ["debian"])
     contents = tomllib.loads(Path(os.environ["contents"]).read_text())
     make_skeleton(out, contents)
@@ -138,6 +148,7 @@ def main() -> None:
     copy_python(out, debian, Path(os.environ["wheels"]), contents)
     copy_libraries(out, debian, contents)
     make_certificates(out, debian)
+    copy_pci_names(out, Path(os.environ["pci_ids"]))
     copy_tree(Path(os.environ["files"]), out)
     check_absent(out)
     make_loader_cache(out)

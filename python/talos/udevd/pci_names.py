@@ -1,68 +1,50 @@
-"""Names of PCI's classes, which are few and don't change; the vendors' 40,000 products are not here.
+"""Names of PCI devices: those of the public list of ids that the image has (modules/rootfs/make_base.py)."""
 
-From the PCI Code and ID Assignment Specification, by the names of the public list of PCI ids.
-"""
+import mmap
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 
-CLASSES = {
-    0x00: "Unclassified device",
-    0x01: "Mass storage controller",
-    0x02: "Network controller",
-    0x03: "Display controller",
-    0x04: "Multimedia controller",
-    0x05: "Memory controller",
-    0x06: "Bridge",
-    0x07: "Communication controller",
-    0x08: "Generic system peripheral",
-    0x09: "Input device controller",
-    0x0A: "Docking station",
-    0x0B: "Processor",
-    0x0C: "Serial bus controller",
-    0x0D: "Wireless controller",
-    0x0E: "Intelligent controller",
-    0x0F: "Satellite communications controller",
-    0x10: "Encryption controller",
-    0x11: "Signal processing controller",
-    0x12: "Processing accelerators",
-    0x13: "Non-Essential Instrumentation",
-    0x40: "Coprocessor",
-    0xFF: "Unassigned class",
-}
-SUBCLASSES = {
-    0x0100: "SCSI storage controller",
-    0x0101: "IDE interface",
-    0x0104: "RAID bus controller",
-    0x0105: "ATA controller",
-    0x0106: "SATA controller",
-    0x0107: "Serial Attached SCSI controller",
-    0x0108: "Non-Volatile memory controller",
-    0x0200: "Ethernet controller",
-    0x0207: "Infiniband controller",
-    0x0208: "Fabric controller",
-    0x0280: "Network controller",
-    0x0300: "VGA compatible controller",
-    0x0302: "3D controller",
-    0x0380: "Display controller",
-    0x0400: "Multimedia video controller",
-    0x0401: "Multimedia audio controller",
-    0x0403: "Audio device",
-    0x0500: "RAM memory",
-    0x0600: "Host bridge",
-    0x0601: "ISA bridge",
-    0x0604: "PCI bridge",
-    0x0680: "Bridge",
-    0x0700: "Serial controller",
-    0x0780: "Communication controller",
-    0x0800: "PIC",
-    0x0801: "DMA controller",
-    0x0802: "Timer",
-    0x0803: "RTC",
-    0x0805: "SD Host controller",
-    0x0806: "IOMMU",
-    0x0880: "System peripheral",
-    0x0C03: "USB controller",
-    0x0C04: "Fibre Channel",
-    0x0C05: "SMBus",
-    0x1000: "Network and computing encryption device",
-    0x1180: "Signal processing controller",
-    0x1200: "Processing accelerators",
-}
+FILE = Path("/usr/share/misc/pci.ids")
+
+_END = re.compile(rb"\n(?!\t)|\Z")
+"""Of a vendor, or of a class: what belongs to it is indented."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardNames:
+    """Each is empty where the list has none."""
+
+    vendor: str = ""
+    product: str = ""
+    kind: str = ""
+    subclass: str = ""
+
+
+@lru_cache(maxsize=256)  # a card has up to 256 functions of the same ids
+def find_names(vendor: int, product: int, kind: int, subclass: int, file: Path = FILE) -> CardNames:
+    """The names of a device; none without the list, which is a part of the node image."""
+    try:
+        with file.open("rb") as source, mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as ids:
+            vendor_name, product_name = _find_pair(ids, b"%04x" % vendor, b"%04x" % product)
+            kind_name, subclass_name = _find_pair(ids, b"C %02x" % kind, b"%02x" % subclass)
+    except (OSError, ValueError):
+        return CardNames()
+    return CardNames(vendor=vendor_name, product=product_name, kind=kind_name, subclass=subclass_name)
+
+
+def _find_pair(ids: mmap.mmap, outer: bytes, inner: bytes) -> tuple[str, str]:
+    """The name of a line, and that of one of the lines that belong to it."""
+    begin = ids.find(b"\n%s  " % outer)
+    if begin < 0:
+        return "", ""
+    end = _END.search(ids, begin + 1)
+    assert end is not None
+    within = ids.find(b"\n\t%s  " % inner, begin, end.start())
+    return _read_name(ids, begin), _read_name(ids, within) if within >= 0 else ""
+
+
+def _read_name(ids: mmap.mmap, begin: int) -> str:
+    end = ids.find(b"\n", begin + 1)
+    return ids[begin : end if end >= 0 else len(ids)].partition(b"  ")[2].decode(errors="replace").strip()

@@ -7,7 +7,7 @@ from talos.api.definitions.hardware_pb2 import PCIDeviceSpec
 from talos.system.block.sysfs import SysDevice
 from talos.system.sizes import format_pretty_size
 from talos.udevd.blocks import Block
-from talos.udevd.pci_names import CLASSES, SUBCLASSES
+from talos.udevd.pci_names import find_names
 
 
 def make_device(block: Block, generation: int) -> DeviceSpec:
@@ -92,13 +92,17 @@ def make_volume(block: Block) -> DiscoveredVolumeSpec:
 
 
 def make_card(card: SysDevice) -> PCIDeviceSpec:
-    """A PCI device. Names of vendors and products are not in the image: their ids are given."""
+    """A PCI device."""
     number = card.number("class")
+    kind, subclass = number >> 16, number >> 8 & 0xFF
+    names = find_names(card.number("vendor"), card.number("device"), kind, subclass)
     return PCIDeviceSpec(
-        class_id=f"0x{number >> 16:02x}",
-        subclass_id=f"0x{number >> 8 & 0xFF:02x}",
+        vendor=names.vendor,
+        product=names.product,
+        class_id=f"0x{kind:02x}",
+        subclass_id=f"0x{subclass:02x}",
         vendor_id=card.attribute("vendor"),
         product_id=card.attribute("device"),
         driver=card.driver,
-        **{"class": CLASSES.get(number >> 16, ""), "subclass": SUBCLASSES.get(number >> 8, "")},
+        **{"class": names.kind, "subclass": names.subclass},
     )

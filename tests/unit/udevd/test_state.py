@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import trio
 import trio.testing
 from tests.unit.udevd.fake_sysfs import FakeSysfs, add_pci
 from tests.unit.udevd.test_devices import GPT, XFS, World
+from tests.unit.udevd.test_pci_names import PCI_IDS
 
 from talos.api.definitions.block_pb2 import DiscoveryRefreshRequestSpec
 from talos.api.definitions.hardware_pb2 import PCIDeviceSpec
@@ -19,9 +21,11 @@ from talos.resource.memory.state import MemoryState
 from talos.system.logging import Log
 from talos.system.net.uevents import EventsLostError, Uevent
 from talos.system.proc.cmdline import parse_cmdline
+from talos.udevd import specs
 from talos.udevd.controllers import make_controllers
 from talos.udevd.hub import Hub
 from talos.udevd.main import parse_settle_time
+from talos.udevd.pci_names import find_names
 
 
 class FakeUevents:
@@ -95,13 +99,20 @@ async def test_resources_of_devices(world: World) -> None:
         assert "/dev/disk/by-partlabel/STATE" in links
 
 
-async def test_pci_devices(world: World) -> None:
+async def test_pci_devices(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(specs, "find_names", partial(find_names, file=PCI_IDS))
     add_pci(world.fake, "0000:00:02.0", **{"class": "0x020000"})
     async with running(world, FakeUevents()) as state:
         found = await wait_for(state, kinds.PCI_DEVICE, "0000:00:02.0", lambda _: True)
         wanted = {"class": "Network controller", "subclass": "Ethernet controller"}
         assert found.spec == PCIDeviceSpec(
-            class_id="0x02", subclass_id="0x00", vendor_id="0x8086", product_id="0x10d3", **wanted
+            vendor="Intel Corporation",
+            product="82574L Gigabit Network Connection",
+            class_id="0x02",
+            subclass_id="0x00",
+            vendor_id="0x8086",
+            product_id="0x10d3",
+            **wanted,
         )
 
 
