@@ -23,9 +23,11 @@ AR_MAGIC = b"!<arch>\n"
 AR_HEADER = 60
 MERGED = {"ca-certificates": "its certificates are one file in the image"}
 """Packages whose files are in the image under no name of their own."""
-STATED = dict.fromkeys(
-    ("libpython3.13-minimal", "libpython3.13-stdlib", "python3.13-minimal"), "PSF-2.0"
-) | dict.fromkeys(("libgcc-s1", "libstdc++6"), "GPL-3.0-or-later WITH GCC-exception-3.1")
+STATED = (
+    dict.fromkeys(("libpython3.13-minimal", "libpython3.13-stdlib", "python3.13-minimal"), "PSF-2.0")
+    | dict.fromkeys(("libgcc-s1", "libstdc++6"), "GPL-3.0-or-later WITH GCC-exception-3.1")
+    | {"nfs-common": "GPL-2.0-or-later AND BSD-3-Clause"}
+)
 """Licences of what has a copyright file that only people can read."""
 TOOLCHAIN = "golang.org/toolchain@v0.0.1-go"
 
@@ -84,13 +86,15 @@ class Bill:
         self.packages: list[dict[str, Any]] = []
         self.texts: dict[str, str] = {}
 
-    def add_debian(self, lock: dict[str, Any], debs: list[Path], base: frozenset[str]) -> None:
-        """Add the Debian packages of which a file is in the image."""
+    def add_debian(
+        self, lock: dict[str, Any], debs: list[Path], base: frozenset[str], whole: frozenset[Path]
+    ) -> None:
+        """Add the Debian packages of which a file is in the image, and those that are ``whole``."""
         by_file = {store_name(entry["file"]): (name, entry) for name, entry in lock["packages"].items()}
         copyrights = read_all_copyrights(debs)
         for deb in debs:
             name, entry = by_file[deb.name.split("-", 1)[1]]
-            if name in MERGED or any(path in base for path in list_files(deb)):
+            if name in MERGED or deb in whole or any(path in base for path in list_files(deb)):
                 self.texts[name] = copyrights.get(name, "")
                 found = STATED.get(name) or of_copyright(self.texts[name])
                 self.packages.append(describe_locked(name, entry, found))
@@ -133,8 +137,9 @@ def main() -> None:
     """Write $out."""
     lock = json.loads(Path(os.environ["lock"]).read_text(encoding="utf-8"))
     bill = Bill()
-    debs = [Path(path) for path in os.environ["debs"].split()]
-    bill.add_debian(lock, debs, list_base(Path(os.environ["base"])))
+    debs = list(dict.fromkeys(map(Path, os.environ["debs"].split())))
+    whole = frozenset(map(Path, os.environ.get("whole", "").split()))
+    bill.add_debian(lock, debs, list_base(Path(os.environ["base"])), whole)
     bill.add_wheels([Path(path) for path in os.environ.get("wheels", "").split()])
     if sets := os.environ.get("sets", "").split():
         modules = (

@@ -23,6 +23,8 @@ let
 
   programs = set: names: builtins.listToAttrs (map (name: { name = "/usr/local/bin/${name}"; value = "${set.${name}}/bin/${name}"; }) names);
 
+  linksTo = target: names: builtins.listToAttrs (map (name: { name = "/usr/sbin/${name}"; value = { link = target; }; }) names);
+
   # The folder that `talosctl cluster create --images` takes.
   folder = name: archives: build {
     name = "images-${name}";
@@ -58,15 +60,26 @@ let
         user = "0:0";
       });
 
-      # It mounts volumes with programs of its image.
+      # It makes, checks, grows and mounts volumes with programs of its image.
       kubelet = image (program "kubelet" // {
         name = "ghcr.io/siderolabs/kubelet";
-        files = programs go.${set} [ "kubelet" ] // {
+        files = programs go.${set} [ "kubelet" ] // linksTo "mke2fs" [ "mkfs.ext2" "mkfs.ext3" "mkfs.ext4" ]
+          // linksTo "e2fsck" [ "fsck.ext2" "fsck.ext3" "fsck.ext4" ]
+          // linksTo "mount.nfs" [ "mount.nfs4" "umount.nfs" "umount.nfs4" ] // {
+          "/etc/mke2fs.conf" = "${roots.kubelet}/etc/mke2fs.conf";
+          "/etc/mtab" = { link = "../proc/self/mounts"; };
+          "/etc/netconfig" = "${roots.kubelet}/etc/netconfig"; # protocols that mount.nfs may choose from
           # It looks up which ids are free for pods with user namespaces.
           "/etc/passwd" = { text = "root:x:0:0:root:/root:/sbin/nologin\n"; };
           "/etc/group" = { text = "root:x:0:\n"; };
         };
-        debian = [ "usr/bin/mount" "usr/bin/umount" ];
+        debian = [ "usr/bin/mount" "usr/bin/umount" ] ++ map (name: "usr/sbin/${name}") [
+          "blkid" "blockdev" "fsck" "losetup"
+          "dumpe2fs" "e2fsck" "mke2fs" "resize2fs" "tune2fs"
+          "mkfs.xfs" "xfs_growfs" "xfs_io" "xfs_repair"
+          "mount.nfs"
+        ];
+        packages = roots.kubelet;
         user = "0:0";
       });
     };

@@ -327,6 +327,29 @@ def test_a_job_runs_to_its_end(kubernetes: Kubernetes) -> None:
     kubernetes.delete("job/counted")
 
 
+def test_the_image_of_the_kubelet_makes_and_checks_filesystems(kubernetes: Kubernetes) -> None:
+    """In a pod of that image: a node that is a container has no device for the kubelet to do it with."""
+    (node,) = kubernetes.get("node", kubernetes.cluster.nodes[1].name)
+    commands = [
+        ["mkfs.ext4", "-F", "/data/ext4", "16M"],
+        ["fsck.ext4", "-f", "-n", "/data/ext4"],
+        ["mkfs.xfs", "-d", "file=1,name=/data/xfs,size=300m"],
+        ["xfs_repair", "-n", "-f", "/data/xfs"],
+        ["mount.nfs", "-V"],
+    ]
+    image = f"ghcr.io/siderolabs/kubelet:{node['status']['nodeInfo']['kubeletVersion']}"
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    containers = [
+        {"name": f"command-{number}", "image": image, "command": command, "volumeMounts": mounts}
+        for number, command in enumerate(commands)
+    ]
+    pod = make_pod("filesystems", "true")
+    pod["spec"] |= {"initContainers": containers, "volumes": [{"name": "data", "emptyDir": {}}]}
+    kubernetes.apply(pod)
+    kubernetes.wait_for("pod/filesystems", "jsonpath={.status.phase}=Succeeded")
+    kubernetes.delete("pod/filesystems")
+
+
 def test_a_pod_that_fills_its_volume_is_evicted(kubernetes: Kubernetes) -> None:
     def check() -> None:
         (found,) = kubernetes.get("pod", "greedy")
