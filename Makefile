@@ -45,7 +45,7 @@ VM_TESTS := $(filter-out $(SLOW_VM_TESTS),$(basename $(notdir $(wildcard nixos-t
 .DEFAULT_GOAL := help
 .PHONY: vm-tests vm-test run-vm vm-inputs netboot-tests
 .PHONY: images-previous kubernetes-upgrade-tests
-.PHONY: site cves dist hashes reach extended help release upgrade-controller peers grants references tools fetch locks mirror build images all-images kubernetes-tests size kernel assets kernel-hardening api cluster machines destroy test check lint types protocols conformance unit coverage root-unit node cluster-tests soak bench reproducible clean
+.PHONY: site pages cves dist hashes reach extended help release upgrade-controller peers grants references tools fetch locks mirror build images all-images kubernetes-tests size kernel assets kernel-hardening api cluster machines destroy test check lint types protocols conformance unit coverage root-unit node cluster-tests soak bench reproducible clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 28
@@ -184,7 +184,7 @@ check: fetch ## Linters, types and the unit tests of what was changed since the 
 # All that tests are built from, at once: the jobs of `make test` run beside each other.
 .PHONY: test-inputs
 test-inputs: tools
-	@$(PYTHON) pkgs/fetch fetch judges kubernetes machines peers
+	@$(PYTHON) pkgs/fetch fetch browser judges kubernetes machines peers
 
 lint: fetch ## ruff, its formatter, the import floors, the table of grants, the references, names in texts, the words, every daemon from its own package
 	nix build $(CHECK).closures $(CHECK).lint $(CHECK).format $(CHECK).floors $(CHECK).grants $(CHECK).references $(CHECK).names $(CHECK).words $(CHECK).daemons --no-link --print-build-logs
@@ -195,6 +195,10 @@ types: fetch ## basedpyright in strict mode
 site: fetch ## The documentation as a static site with a search, in build/site; fails when a link leads nowhere
 	nix build .#site --print-build-logs --out-link build/site
 	@echo "open build/site/index.html"
+
+pages: tools ## Tests of pages in a browser: the documentation's site, the fleet page, reports
+	@$(PYTHON) pkgs/fetch fetch browser
+	nix build $(CHECK).pages --no-link --print-build-logs
 
 protocols: tools ## Outside suites of HTTP/2 and gRPC against the daemons' code; docs/conformance.md
 	@$(PYTHON) pkgs/fetch fetch judges

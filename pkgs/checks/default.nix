@@ -17,7 +17,8 @@ let
   everything = [ "nixos-tests" "tests" "pkgs" "modules" "kernel" ];
 
   check = name: more: argv: checkWith { } name more argv;
-  checkWith = variables: name: more: argv: buildRoot.runIn roots.checks ({
+  checkWith = checkIn roots.checks;
+  checkIn = root: variables: name: more: argv: buildRoot.runIn root ({
     name = "check-${name}";
     command = [ "${python.workstation}/bin/python3.13" "${./run.py}" ] ++ argv;
     tree = tree (code ++ more);
@@ -58,6 +59,13 @@ in
     } "protocols" [ "tests/protocols" "docs/conformance.md" ] (pytest ++ [ "tests/protocols" ]);
   # The documentation's links and anchors.
   inherit site;
+  # Pages, in a browser.
+  pages = checkIn roots.browser
+    {
+      BROWSER = "/usr/lib/chromium/chromium";
+      BROWSER_DRIVER = "/usr/bin/chromedriver";
+      SITE = site;
+    } "pages" [ "tests/harness" "tests/pages" "tests/run" ] (pytest ++ [ "tests/pages" ]);
   unit-1 = unit "unit-1" heavy;
   unit-2 = unit "unit-2" (builtins.filter (folder: !(builtins.elem folder heavy)) folders);
   # What reads pages of the documentation or the Makefile, which are no inputs of other tests.

@@ -22,7 +22,7 @@ INSTALLABLE = re.compile(r"[.]#([a-z0-9-]+)")
 ALL = "make fetch ALL=1"
 OWN_WHEELS = {
     "dev": re.compile(r"packages\.workstation|shells\..*|checks\.(?!vm-).*"),
-    "site": re.compile(r"packages\.site|checks\.site"),
+    "site": re.compile(r"packages\.site|checks\.(site|pages)"),
 }
 """What may be made with wheels that no other set has: a newer linter rebuilds no image."""
 

@@ -128,5 +128,5 @@ def environment(*, fresh: bool = False) -> dict[str, str]:
 def all_suites() -> list[str]:
     """List the suites that packages come from: the usual one first, its security updates, roots' own."""
     asked = read_roots()["debian"]
-    own = {root["suite"] for root in asked["roots"].values() if "suite" in root}
+    own = {root["suite"] for root in asked["roots"].values() if "suite" in root} - {asked["suite"]}
     return [asked["suite"], f"{asked['suite']}-security", *sorted(own)]

@@ -1,4 +1,4 @@
-"""The jobs of `make check`: linters of the whole work tree, types and unit tests of what was changed."""
+"""The jobs of `make check`: linters of the whole work tree; types, unit tests, links of what was changed."""
 
 import os
 import subprocess
@@ -31,6 +31,8 @@ MIRRORS = {
 """Where the tests are of what lies in a folder. Below it, tests mirror modules."""
 SHARED = ("tests/conftest.py", "tests/data", "pyproject.toml")
 """What all unit tests use."""
+SITE = ("nix", "build", ".#site", "--no-link", "--print-build-logs")
+"""Fails when a page's links lead nowhere."""
 PROCESSES = 2
 
 
@@ -118,6 +120,7 @@ def make_check_jobs(base: str = "") -> list[Job]:
     return [
         *(build for build in BUILDS if build.name in ("api", "devenv")),
         *([] if typed == [] else [job("types", *checker, minutes=1, memory=2000)]),
+        *([job("site", *SITE)] if any(path.endswith(".md") for path in changed) else []),
         job("lint", "ruff", "check"),
         job("format", "ruff", "format", "--check"),
         job("floors", PYTHON, "-B", "tests/lint/floors.py"),

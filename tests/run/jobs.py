@@ -106,6 +106,7 @@ CHECKS = {
     "unit": Job(name="", command=(), minutes=1.7, memory=1500),
     "unit-docs": Job(name="", command=(), minutes=0.1),
     "protocols": Job(name="", command=(), minutes=1),
+    "pages": Job(name="", command=(), minutes=1, memory=1500),
     "types": Job(name="", command=(), minutes=1, memory=2000),
     "kernel-hardening": Job(name="", command=(), minutes=1),
     # A machine has one processor, beside which QEMU and what asks the machine use little.

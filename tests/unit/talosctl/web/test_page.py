@@ -14,66 +14,17 @@ from urllib.parse import urlsplit
 import pytest
 from tests.harness.processor import at_most
 from tests.unit.talosctl.fake import Client
+from tests.unit.talosctl.web.nodes import KUBELET, STAGED, TRIAL, Nodes, serving
 
 from talos.system.errors import UserError
 from talos.talosctl.web import fleet, server
 from talos.talosctl.web.events import read_time
-from talos.talosctl.web.fleet import FleetWatch
-from talos.talosctl.web.look import Service, View
-from talos.talosctl.web.server import PageServer, check_loopback
-from talos.upgrade.state import IDLE, Upgrade, bless, revert, stage, start
+from talos.talosctl.web.server import check_loopback
+from talos.upgrade.state import IDLE, Upgrade, bless, revert
 
 FOLDER = Path(server.__file__).parent
-STAGED = stage(IDLE, running="A", version="v1.15.1", previous_version="v1.15.0")
-TRIAL = start(STAGED, running="B", cause="")
 MAX_LINE = 1 << 24
 """Bytes of a message of all nodes."""
-KUBELET = Service(name="kubelet", state="Running", is_healthy=True, message="")
-
-
-class Nodes:
-    """Nodes that are as a test sets them."""
-
-    def __init__(self, count: int) -> None:
-        self.followed: list[str] = []
-        self.left = asyncio.Event()
-        self.views = {f"10.0.{at // 250}.{at % 250 + 1}": self.make(at) for at in range(count)}
-
-    @staticmethod
-    def make(at: int) -> View:
-        role = "controlplane" if at < 3 else "worker"
-        return View(
-            node=f"10.0.{at // 250}.{at % 250 + 1}",
-            name=f"{role}-{at}",
-            role=role,
-            version="v1.15.0",
-            stage="running",
-            is_ready=True,
-            services=[KUBELET, *(replace(KUBELET, name=f"service{number}") for number in range(12))],
-            etcd=("leader", "voter", "voter")[at] if at < 3 else "",
-            kubernetes="Ready",
-            busy=at % 100,
-            memory=40,
-        )
-
-    def set(self, node: str, **values: Any) -> None:
-        self.views[node] = replace(self.views[node], **values)
-
-    async def find(self) -> Sequence[str]:
-        return list(self.views)
-
-    async def follow(self, node: str) -> AsyncGenerator[dict[str, Any]]:
-        self.followed.append(node)
-        try:
-            yield {"at": 1, "text": f"{node} began"}
-            await asyncio.Event().wait()
-        finally:
-            self.followed.remove(node)
-            self.left.set()
-
-    async def look(self, node: str, before: View | None) -> View:
-        del before
-        return self.views[node]
 
 
 @dataclass
@@ -103,22 +54,17 @@ class Page:
 
 
 @asynccontextmanager
-async def serving(nodes: Nodes) -> AsyncGenerator[Page]:
-    watch = FleetWatch(nodes.look, nodes.find, cluster="test")
-    listening, address = await PageServer(watch, nodes.follow).start("127.0.0.1", 0)
-    running = asyncio.create_task(watch.run())
-    parts = urlsplit(address)
-    assert parts.port
-    page = Page(parts.port, parts.path)
-    try:
-        yield page
-    finally:
-        running.cancel()
-        listening.close()
-        for writer in page.writers:
-            writer.close()
-        listening.close_clients()
-        await asyncio.gather(*(writer.wait_closed() for writer in page.writers), return_exceptions=True)
+async def following(nodes: Nodes) -> AsyncGenerator[Page]:
+    async with serving(nodes) as address:
+        parts = urlsplit(address)
+        assert parts.port
+        page = Page(parts.port, parts.path)
+        try:
+            yield page
+        finally:
+            for writer in page.writers:
+                writer.close()
+            await asyncio.gather(*(writer.wait_closed() for writer in page.writers), return_exceptions=True)
 
 
 @pytest.fixture
@@ -130,7 +76,7 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_who_does_not_know_the_path_or_comes_by_another_name_gets_nothing() -> None:
     async def main() -> None:
-        async with serving(Nodes(1)) as page:
+        async with following(Nodes(1)) as page:
             status, head, body = await page.get(page.path)
             assert status == 200
             assert "<h1" in body
@@ -167,7 +113,7 @@ def test_events_of_a_node_that_dies_and_an_upgrade_that_reverts() -> None:
 
     async def main() -> None:
         nodes = Nodes(2)
-        async with serving(nodes) as page, asyncio.timeout(20):
+        async with following(nodes) as page, asyncio.timeout(20):
             messages = page.follow()
             message = await anext(messages)
             while not all(node["version"] for node in message["nodes"]):
@@ -189,7 +135,7 @@ def test_events_of_a_node_that_dies_and_an_upgrade_that_reverts() -> None:
 def test_five_hundred_nodes_are_one_message_soon() -> None:
     async def main() -> None:
         nodes = Nodes(500)
-        async with serving(nodes) as page, asyncio.timeout(30):
+        async with following(nodes) as page, asyncio.timeout(30):
             seen: set[str] = set()
             async for message in page.follow():
                 seen |= {node["node"] for node in message["nodes"] if node["version"]}
@@ -206,7 +152,7 @@ def test_five_hundred_nodes_are_one_message_soon() -> None:
 def test_a_node_s_own_events_are_followed_while_its_page_is_open() -> None:
     async def main() -> None:
         nodes = Nodes(1)
-        async with serving(nodes) as page, asyncio.timeout(20):
+        async with following(nodes) as page, asyncio.timeout(20):
             await anext(page.follow())
             assert (await page.get(f"{page.path}nodes/10.0.0.9"))[0] == 404
             reader = await page.open(f"{page.path}nodes/10.0.0.1")

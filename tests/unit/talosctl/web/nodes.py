@@ -1,0 +1,76 @@
+"""Played nodes, and the fleet page of them on the loopback interface."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from talos.talosctl.web.fleet import FleetWatch
+from talos.talosctl.web.look import Service, View
+from talos.talosctl.web.server import PageServer
+from talos.upgrade.state import IDLE, stage, start
+
+STAGED = stage(IDLE, running="A", version="v1.15.1", previous_version="v1.15.0")
+TRIAL = start(STAGED, running="B", cause="")
+KUBELET = Service(name="kubelet", state="Running", is_healthy=True, message="")
+
+
+class Nodes:
+    """Nodes that are as a test sets them."""
+
+    def __init__(self, count: int) -> None:
+        self.followed: list[str] = []
+        self.left = asyncio.Event()
+        self.views = {f"10.0.{at // 250}.{at % 250 + 1}": self.make(at) for at in range(count)}
+
+    @staticmethod
+    def make(at: int) -> View:
+        role = "controlplane" if at < 3 else "worker"
+        return View(
+            node=f"10.0.{at // 250}.{at % 250 + 1}",
+            name=f"{role}-{at}",
+            role=role,
+            version="v1.15.0",
+            stage="running",
+            is_ready=True,
+            services=[KUBELET, *(replace(KUBELET, name=f"service{number}") for number in range(12))],
+            etcd=("leader", "voter", "voter")[at] if at < 3 else "",
+            kubernetes="Ready",
+            busy=at % 100,
+            memory=40,
+        )
+
+    def set(self, node: str, **values: Any) -> None:
+        self.views[node] = replace(self.views[node], **values)
+
+    async def find(self) -> Sequence[str]:
+        return list(self.views)
+
+    async def follow(self, node: str) -> AsyncGenerator[dict[str, Any]]:
+        self.followed.append(node)
+        try:
+            yield {"at": 1, "text": f"{node} began"}
+            await asyncio.Event().wait()
+        finally:
+            self.followed.remove(node)
+            self.left.set()
+
+    async def look(self, node: str, before: View | None) -> View:
+        del before
+        return self.views[node]
+
+
+@asynccontextmanager
+async def serving(nodes: Nodes) -> AsyncGenerator[str]:
+    """The page's address, until the end of the context; connections to it end then, too."""
+    watch = FleetWatch(nodes.look, nodes.find, cluster="test")
+    listening, address = await PageServer(watch, nodes.follow).start("127.0.0.1", 0)
+    running = asyncio.create_task(watch.run())
+    try:
+        yield address
+    finally:
+        running.cancel()
+        listening.close()
+        listening.close_clients()
+        await asyncio.gather(running, return_exceptions=True)
