@@ -190,6 +190,7 @@ def running_cluster(
     workers: int = 0,
     system: Path | None = None,
     images: Path | None = None,
+    image_cache: Path | None = None,
     stamp: Path | None = None,
     configs: ConfigOptions | None = None,
     bootstrap: bool = True,
@@ -204,7 +205,8 @@ def running_cluster(
         workers=workers,
         image=system or image(),
         stamp=stamp,
-        images=images or image_archives(),
+        images=None if image_cache else images or image_archives(),
+        image_cache=image_cache,
     )
     options = CreateOptions(directory=directory, talosconfig=str(talosconfig), wait=0)
     cluster = Cluster(name, directory, talosconfig)

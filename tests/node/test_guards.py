@@ -90,27 +90,32 @@ print(json.dumps(listed))
 """
 
 
+CACHE = "apiVersion: v1alpha1\nkind: ImageCacheConfig\n"
+WITH_CACHE, WITHOUT_CACHE = CACHE + "local: {enabled: true}\n", CACHE + "$patch: delete\n"
 WITH_LOGD = "machine: {logging: {destinations: [{endpoint: 'tcp://127.0.0.1:9', format: json_lines}]}}\n"
 WITHOUT_LOGD = "machine: {logging: {$patch: delete}}\n"
 
 
 @pytest.fixture(autouse=True, scope="module")
-def logd(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Every daemon runs, also the one that runs while logs are sent somewhere."""
-    folder = tmp_path_factory.mktemp("logd")
-    patch(cluster, folder, WITH_LOGD)
+def on_demand(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Every daemon runs, also those that run while logs are sent somewhere, and images are cached."""
+    folder = tmp_path_factory.mktemp("on-demand")
+    (cluster.root() / "system/imagecache/disk/manifests").mkdir(parents=True, exist_ok=True)
+    patch(cluster, folder, f"{WITH_LOGD}---\n{WITH_CACHE}")
+    names = [daemon.name for daemon in RUNNING if daemon.on_demand]
 
-    def runs() -> None:
-        assert cluster.services().get("logd", {}).get("HEALTH") == "OK"
+    def run() -> None:
+        services = cluster.services()
+        assert [services.get(name, {}).get("HEALTH") for name in names] == ["OK"] * len(names)
 
-    eventually("logd runs", runs)
+    eventually("all run", run)
     yield
-    patch(cluster, folder, WITHOUT_LOGD)
+    patch(cluster, folder, f"{WITHOUT_LOGD}---\n{WITHOUT_CACHE}")
 
-    def has_ended() -> None:
-        assert "logd" not in cluster.processes()
+    def have_ended() -> None:
+        assert not set(names) & cluster.processes().keys()
 
-    eventually("logd has ended", has_ended)
+    eventually("those on demand have ended", have_ended)
 
 
 def status_of(pid: int) -> dict[str, list[str]]:

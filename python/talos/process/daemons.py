@@ -15,6 +15,8 @@ from talos.system.cgroups import MIB, Limits
 from talos.system.sandbox import INTERNET, NETLINK, PACKET
 
 RUN = "/system/run"
+IMAGE_CACHE = "/system/imagecache"
+"""Below which the node's cache of images is mounted."""
 MACHINED = "machined"
 MACHINE_SOCKET = f"{RUN}/machined/machine.sock"
 """Where PID 1 serves its part of the API to routerd."""
@@ -28,7 +30,8 @@ class DaemonSpec:
     ``port`` is open to the network. ``api`` are the services of the public API that it serves.
     It starts when the services in ``depends`` are up and the resources in ``waits_for`` exist. ``reads``
     is what its main function follows in the State; what its controllers read and write comes beside.
-    ``writable`` are directories that it sees writable, all else is read-only.
+    ``writable`` are directories that it sees writable, all else is read-only; ``readable`` are those that it
+    may read beside the image's and the kernel's.
     """
 
     name: str
@@ -47,6 +50,7 @@ class DaemonSpec:
     """It works on the devices of a machine: a container has those that its launcher gave it."""
     capabilities: tuple[int, ...] = ()
     writable: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
     families: tuple[int, ...] = ()
     """Address families of its sockets, beside those of unix sockets."""
     config_secrets: tuple[str, ...] = ()
@@ -253,9 +257,19 @@ LOGD = DaemonSpec(
 )
 """What the destinations of logs send back is from outside, and so is their TLS: neither is for PID 1."""
 
+REGISTRYD = DaemonSpec(
+    name="registryd",
+    uid=62,
+    on_demand=True,
+    readable=(IMAGE_CACHE,),
+    families=INTERNET,
+    limits=Limits(minimum=8 * MIB, low=16 * MIB, maximum=64 * MIB, millicores=500),
+)
+"""It reads a file system that may be made by others, and replies to pods in the host's network, too."""
+
 KUBELET_BUS = f"{KUBED.directory}/dbus/system_bus_socket"
 """Where kubed serves a bus to the kubelet, which sees nothing else of its folder."""
 
-DAEMONS = (NETWORKD, ROUTERD, TIMED, CLUSTERD, DNSD, KUBED, APID, TRUSTD, UDEVD, LOGD)
+DAEMONS = (NETWORKD, ROUTERD, TIMED, CLUSTERD, DNSD, KUBED, APID, TRUSTD, UDEVD, LOGD, REGISTRYD)
 """Every daemon beside PID 1, in the order in which a booting node starts them."""
 BY_NAME = {daemon.name: daemon for daemon in DAEMONS}

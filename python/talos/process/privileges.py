@@ -38,11 +38,12 @@ def drop_privileges(title: str, privileges: Privileges) -> None:
     os.umask(0o077)
 
 
-def enter_sandbox(families: Iterable[int], writable: Iterable[str]) -> None:
+def enter_sandbox(families: Iterable[int], writable: Iterable[str], readable: Iterable[str] = ()) -> None:
     """Forbid this process for good what no daemon does; after :func:`drop_privileges`.
 
     It opens sockets of these address families and of unix sockets, and no files but the image's, the
-    kernel's and those below ``writable``. A kernel without Landlock leaves files to uid and mounts.
+    kernel's, and those below ``writable`` and ``readable``. A kernel without Landlock leaves files to uid
+    and mounts.
     """
-    sandbox.confine_files(READABLE, (*WRITABLE, *writable))
+    sandbox.confine_files((*READABLE, *readable), (*WRITABLE, *writable))
     sandbox.filter_system_calls({int(socket.AF_UNIX), *families})

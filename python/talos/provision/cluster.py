@@ -58,7 +58,8 @@ class ClusterRequest:
     that squashfs: its version, and the keys of the releases that may replace it.
     ``services`` is the address, inside the cluster's network, of what the launcher serves to the nodes;
     ``discovery`` says whether a discovery server is among that. ``images`` is a folder of OCI archives
-    that a mirror offers there, in place of the registries in their names.
+    that a mirror offers there, in place of the registries in their names. ``image_cache`` is a folder in the
+    flat layout that containers have as their own cache of images.
     """
 
     name: str
@@ -71,6 +72,7 @@ class ClusterRequest:
     image: Path
     stamp: Path | None = None
     images: Path | None = None
+    image_cache: Path | None = None
     nameservers: tuple[IPv4Address, ...] = ()
     time_servers: tuple[str, ...] = ()
     nodes: tuple[NodeRequest, ...]

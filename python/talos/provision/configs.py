@@ -29,6 +29,12 @@ bootTimeout: 10s
 """Of clusters of machines, whose clocks are those of this machine when they start."""
 HOST_DNS = "machine: {features: {hostDNS: {enabled: true, forwardKubeDNSToHost: true}}}\n"
 """Of containers, which need it, where the layout of the configs does not have it yet."""
+IMAGE_CACHE = """\
+apiVersion: v1alpha1
+kind: ImageCacheConfig
+local: {enabled: true}
+"""
+"""Of containers that are given a cache of images."""
 _TYPES = {Role.CONTROL_PLANE: MachineType.CONTROL_PLANE, Role.WORKER: MachineType.WORKER}
 
 
@@ -86,6 +92,8 @@ def generate_configs(request: ClusterRequest, chosen: ConfigOptions) -> Generate
         needed.append(parse_patch(CLOCK, source="clock"))
     elif chosen.contract < contract.FORWARD_KUBE_DNS:
         needed.append(parse_patch(HOST_DNS, source="host DNS"))
+    if request.image_cache is not None:
+        needed.append(parse_patch(IMAGE_CACHE, source="image cache"))
     own = {Role.CONTROL_PLANE: chosen.control_plane_patches, Role.WORKER: chosen.worker_patches}
     configs: dict[Role, str] = {}
     for role in sorted({node.role for node in request.nodes}, key=lambda role: role.value):

@@ -30,6 +30,7 @@ class ClusterOptions:
     image: Path
     stamp: Path | None = None
     images: Path | None = None
+    image_cache: Path | None = None
     mtu: int = 1500
     nameservers: Sequence[str] = ()
     time_servers: Sequence[str] = ()
@@ -91,6 +92,7 @@ def make_request(chosen: ClusterOptions) -> ClusterRequest:
         image=chosen.image,
         stamp=chosen.stamp,
         images=chosen.images,
+        image_cache=chosen.image_cache,
         nameservers=tuple(parse_nameserver(server) for server in chosen.nameservers),
         time_servers=tuple(chosen.time_servers),
         nodes=tuple(nodes),

@@ -185,6 +185,7 @@ def _to_data(request: ClusterRequest) -> dict[str, Any]:
         "image": str(request.image),
         "stamp": str(request.stamp) if request.stamp else "",
         "images": str(request.images) if request.images else "",
+        "imageCache": str(request.image_cache) if request.image_cache else "",
         "nameservers": [str(server) for server in request.nameservers],
         "timeServers": list(request.time_servers),
         "nodes": [
@@ -214,6 +215,7 @@ def _from_data(folder: ClusterFolder, data: Any) -> ClusterRequest:
         image=Path(data["image"]),
         stamp=Path(data["stamp"]) if data["stamp"] else None,
         images=Path(data["images"]) if data["images"] else None,
+        image_cache=Path(data["imageCache"]) if data.get("imageCache") else None,
         nameservers=tuple(IPv4Address(server) for server in data["nameservers"]),
         time_servers=tuple(data["timeServers"]),
         nodes=tuple(

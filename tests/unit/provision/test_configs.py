@@ -6,6 +6,7 @@ import pytest
 
 from talos.config.change.patch import parse_patch
 from talos.config.documents.network.time_sync import TimeSyncConfig
+from talos.config.effective.machine import is_image_cache_enabled
 from talos.config.problem import ConfigError
 from talos.config.read.loader import load
 from talos.provision.cluster import Disk, Provider, Role
@@ -22,6 +23,14 @@ def test_machines_wait_a_moment_for_the_time(disks: list[Disk]) -> None:
     clocks = [load(node.config).find(TimeSyncConfig) for node in generated.request.nodes]
     timeouts = {clock.boot_timeout.seconds if clock and clock.boot_timeout else None for clock in clocks}
     assert timeouts == {10.0 if disks else None}
+
+
+@pytest.mark.parametrize("cache", [None, Path("cache")])
+def test_a_cache_of_images_is_used(cache: Path | None) -> None:
+    request = make_request(ClusterOptions(image=Path("image"), image_cache=cache))
+    generated = generate_configs(request, ConfigOptions())
+    for node in generated.request.nodes:
+        assert is_image_cache_enabled(load(node.config)) == bool(cache)
 
 
 def test_a_patch_that_a_node_would_refuse_is_refused_at_once() -> None:

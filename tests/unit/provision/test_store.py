@@ -32,6 +32,13 @@ def test_a_request_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert [found.path for found in folders(tmp_path / "clusters")] == [folder.path]
 
 
+def test_a_cache_of_images_comes_back(tmp_path: Path) -> None:
+    request = make_request(ClusterOptions(image=Path("/image"), image_cache=Path("/cache")))
+    folder = ClusterFolder(tmp_path / request.name)
+    write_request(folder, request)
+    assert read_request(folder) == request
+
+
 def test_machines_come_back_with_their_disks(tmp_path: Path) -> None:
     chosen = ClusterOptions(
         image=Path("/iso"), provider=Provider.QEMU, disks=[Disk("virtio", 10 << 30), Disk("nvme", 6 << 30)]

@@ -17,7 +17,7 @@ UNREAD_KINDS = frozenset({
     "BGPInstanceConfig", "ContainerConfig",
     "ExistingVolumeConfig",
     "ExternalVolumeConfig", "FilesystemScrubConfig",
-    "ImageCacheConfig", "KernelModuleConfig",
+    "KernelModuleConfig",
     "LVMLogicalVolumeConfig",
     "LVMVolumeGroupConfig",
     "RAIDArrayConfig",

@@ -24,6 +24,7 @@ from talos.config.documents.cluster.discovery_identity import DiscoveryIdentityC
 from talos.config.documents.cluster.discovery_service import DiscoveryServiceConfig
 from talos.config.documents.cri.base_runtime_spec import CRIBaseRuntimeSpecConfig
 from talos.config.documents.cri.customization import CRICustomizationConfig
+from talos.config.documents.cri.image_cache import ImageCacheConfig
 from talos.config.documents.hardware.pci_driver_rebind import PCIDriverRebindConfig
 from talos.config.documents.kubernetes.aggregator_ca import KubeAggregatorCAConfig
 from talos.config.documents.kubernetes.api_server import KubeAPIServerConfig
@@ -101,6 +102,15 @@ def auto_hostname(config: Config) -> str:
         return document.auto or ""
     features = _machine(config).features
     return "stable" if features and features.stable_hostname else ""
+
+
+def is_image_cache_enabled(config: Config) -> bool:
+    """Whether the node's own cache of images is used."""
+    document = config.find(ImageCacheConfig)
+    if document is not None:
+        return bool(document.local and document.local.enabled)
+    features = _machine(config).features
+    return bool(features and features.image_cache and features.image_cache.local_enabled)
 
 
 def static_hosts(config: Config) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -20,6 +20,7 @@ from talos.images.manifest import Manifest, find_form, parse_index, parse_manife
 from talos.images.reference import parse_reference
 from talos.images.registry.hosts import RegistryError, Sources
 from talos.images.rules import make_rules
+from talos.machined.containerd.cache import bypass_proxies, wait_for_cache
 from talos.machined.containerd.client import Containerd
 from talos.machined.containerd.ingest import store_content
 from talos.machined.containerd.store import Image, measure_room, read_image, unpack
@@ -72,12 +73,13 @@ async def admit_all(data: bytes, where: str) -> None:
 
 async def read_sources(state: State) -> Sources:
     """Where images come from as it is configured now; nothing is before there is a config."""
+    await wait_for_cache(state)
     registries = RegistriesConfigSpec()
     with suppress(NotFoundError):
         registries = (await state.get(*ids.REGISTRY_CONFIG)).spec
     return Sources(
         registries=registries,
-        environment=await read_variables(state),
+        environment=bypass_proxies(await read_variables(state)),
         # Of the config itself: no pull gets ahead of the controller that makes resources of them.
         rules=make_rules(await load_config(state)),
     )

@@ -215,7 +215,7 @@ def make_cri_controllers(context: ControllerContext) -> list[Controller]:
     return [
         RegistriesConfigController(),
         ImageVerificationConfigController(),
-        ImageCacheConfigController(),
+        ImageCacheConfigController(services),
         RuntimeSpecConfigController(),
         CustomizationConfigController(),
         SeccompProfileController(),

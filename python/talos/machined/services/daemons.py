@@ -22,6 +22,7 @@ def make_daemon_service(daemon: DaemonSpec) -> ServiceSpec:
             gid=daemon.uid,
             capabilities=daemon.capabilities,
             writable=(*((daemon.directory,) if daemon.caller else ()), *daemon.writable),
+            readable=daemon.readable,
             sockets=find_directories(daemon),
             families=daemon.families,
             listens=daemon.listens,

@@ -302,6 +302,7 @@ class Runner:
                     gid=start.gid,
                     capabilities=start.capabilities,
                     writable=start.writable,
+                    readable=start.readable,
                     sockets=start.sockets,
                     families=start.families,
                     environment=ENVIRONMENT,

@@ -57,6 +57,7 @@ class Fork:
     gid: int
     capabilities: tuple[int, ...] = ()
     writable: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
     sockets: tuple[str, ...] = ()
     families: tuple[int, ...] = ()
     listens: bool = False

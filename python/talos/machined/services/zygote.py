@@ -55,8 +55,9 @@ FAILED_TO_START = 70
 class ForkRequest:
     """A daemon to start.
 
-    ``writable`` are directories that it sees writable, all else is read-only; ``sockets`` are the
-    directories of the sockets that it connects to; ``families`` are the address families of its sockets.
+    ``writable`` are directories that it sees writable, all else is read-only, and ``readable`` those that it
+    reads beside what every daemon does; ``sockets`` are the directories of the sockets that it connects to;
+    ``families`` are the address families of its sockets.
     """
 
     module: str
@@ -65,6 +66,7 @@ class ForkRequest:
     gid: int
     capabilities: tuple[int, ...] = ()
     writable: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
     sockets: tuple[str, ...] = ()
     families: tuple[int, ...] = ()
     environment: Mapping[str, str]
@@ -78,7 +80,7 @@ class ForkRequest:
 def parse_request(data: bytes) -> ForkRequest:
     """A request from the socket."""
     values: dict[str, Any] = json.loads(data)
-    for name in ("capabilities", "writable", "sockets", "families"):
+    for name in ("capabilities", "writable", "readable", "sockets", "families"):
         values[name] = tuple(values[name])
     return ForkRequest(**values)
 
@@ -201,7 +203,7 @@ def _become_daemon(request: ForkRequest, fds: list[int], writing: int, parent: i
                 capabilities=frozenset(request.capabilities),
             ),
         )
-        enter_sandbox(request.families, request.writable)
+        enter_sandbox(request.families, request.writable, request.readable)
         code = 1
         main = importlib.import_module(request.module).main
         gc.enable()

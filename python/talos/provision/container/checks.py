@@ -4,6 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
+from talos.images.cache.layout import MANIFESTS
 from talos.provision.cluster import ClusterRequest
 from talos.provision.host.checks import tool_path
 from talos.system.errors import UserError
@@ -19,6 +20,8 @@ def check_machine(request: ClusterRequest) -> None:
     check_tools()
     check_kernel()
     check_image(request.image)
+    if request.image_cache is not None:
+        check_cache(request.image_cache)
 
 
 def check_tools() -> None:
@@ -46,6 +49,13 @@ def _has_module(name: str) -> bool:
     # mount(2) loads a file system's module by itself.
     modules = Path("/lib/modules", os.uname().release, "modules.dep")
     return modules.is_file() and f"/{name}.ko" in modules.read_text(encoding="utf-8")
+
+
+def check_cache(folder: Path) -> None:
+    """The cache of images."""
+    if not (folder / MANIFESTS).is_dir():
+        hint = "make one: talosctl image cache-create --layout=flat"
+        raise UserError("this is no cache of images in the flat layout", where=str(folder), hint=hint)
 
 
 def check_image(image: Path) -> None:

@@ -10,6 +10,7 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
+from talos.images.cache.places import DISK
 from talos.provision.host.cgroups import Hierarchy
 from talos.system import kernel
 
@@ -56,6 +57,7 @@ class NodeMounts:
     """What the mounts are made from. ``image``, ``layers`` and ``disk`` are block devices.
 
     ``layers`` are the extensions below the system image, the first one topmost; ``slot`` is in ``slots``.
+    ``image_cache`` is a folder in the flat layout.
     """
 
     root: Path
@@ -69,6 +71,7 @@ class NodeMounts:
     cmdline: str
     network: str
     config: str
+    image_cache: Path | None = None
 
 
 def mount_node(mounts: NodeMounts) -> None:
@@ -108,6 +111,12 @@ def _mount_system(mounts: NodeMounts) -> None:
     _mount("tmpfs", system, "tmpfs", _HARDENED, "mode=0755")
     (system / "state").mkdir(mode=0o700)
     _bind_hardened(mounts.state_partition, system / "state")
+    if mounts.image_cache is not None:
+        cache = mounts.root / DISK.relative_to("/")
+        cache.mkdir(mode=0o755, parents=True)
+        _mount(mounts.image_cache, cache, flags=kernel.MS_BIND)
+        flags = kernel.MS_BIND | kernel.MS_REMOUNT | kernel.MS_RDONLY | _HARDENED
+        _mount("none", cache, flags=flags)
     platform = system / "platform"
     platform.mkdir(mode=0o700)
     (platform / "slots").mkdir(mode=0o700)

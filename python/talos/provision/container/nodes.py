@@ -97,6 +97,7 @@ class ContainerNodes(Nodes):
             cmdline=make_cmdline(node, boot),
             network=make_network(self._request, node),
             config=node.config,
+            image_cache=self._request.image_cache,
         )
         console = self._folder.console(node.name)
         return start_init(mounts, tuple(group), console, lambda pid: self._network.plug(node.address, pid))

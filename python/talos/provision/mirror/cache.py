@@ -42,7 +42,12 @@ class CacheRequest:
     signatures: bool = True
 
 
-async def make_cache(request: CacheRequest, report: Report, progress: Report) -> None:
+def ignore(text: str) -> None:
+    """Show nothing."""
+    del text
+
+
+async def make_cache(request: CacheRequest, report: Report = ignore, progress: Report = ignore) -> None:
     """Pull all images and put the cache in its place, over what is there; UserError, OSError.
 
     ``report`` gets what is done, ``progress`` how far the rest is.

@@ -13,7 +13,7 @@ from talos.images.cache.layout import name_blob
 from talos.images.registry.hosts import RegistryError
 from talos.images.registry.session import Session
 
-_MODE = 0o644
+_MODE, _FOLDER_MODE = 0o644, 0o755
 
 
 class Tree:
@@ -54,13 +54,15 @@ class Tree:
             await trio.to_thread.run_sync(_link, kept, path)
 
     def prune(self) -> None:
-        """Remove what an earlier try has left for images that are no longer wanted."""
+        """Remove what an earlier try has left for other images, and have the rest readable for all."""
         for folder, _, names in os.walk(self.root, topdown=False):
             for path in (Path(folder, name) for name in names):
                 if path not in self._kept:
                     path.unlink()
             if not os.listdir(folder):  # noqa: PTH208 - as fast as possible, there are many
                 Path(folder).rmdir()
+            else:
+                Path(folder).chmod(_FOLDER_MODE)
 
     def _keep(self, name: PurePosixPath) -> Path:
         path = self.root / name

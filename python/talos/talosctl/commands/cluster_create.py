@@ -42,6 +42,9 @@ def run_create(invocation: Invocation) -> int:
                 where=f"--{name}",
             )
     if choose_provider(flags) is Provider.QEMU:
+        if flags.is_given("image-cache-path"):
+            hint = "machines have one on their ISO: docs/image-cache.md"
+            raise UserError("is for nodes that are containers", where="--image-cache-path", hint=hint)
         # Its modules are loaded by need: most clusters are of containers.
         from talos.talosctl.commands.cluster_machines import create_machines_like_containers
 
@@ -86,7 +89,13 @@ def make_container_options(flags: Flags) -> ClusterOptions:
     chosen = make_options(flags, image=Path(image).resolve(), subnet=flags.text("subnet"))
     # Beside the name that was given, which may be a link into the Nix store.
     stamp = Path(f"{image}{STAMP_SUFFIX}")
-    return replace(chosen, disk=size, stamp=stamp.resolve() if stamp.is_file() else None)
+    cache = flags.text("image-cache-path")
+    return replace(
+        chosen,
+        disk=size,
+        stamp=stamp.resolve() if stamp.is_file() else None,
+        image_cache=Path(cache).resolve() if cache else None,
+    )
 
 
 FLAGS = (
@@ -95,6 +104,10 @@ FLAGS = (
         name="image",
         help=f"the node's squashfs; {IMAGE_VARIABLE} names it otherwise. Its version, and the keys of "
         f"releases that it accepts, are beside it in a file of its name and {STAMP_SUFFIX}",
+    ),
+    Flag(
+        name="image-cache-path",
+        help="a cache of images that each node has as its own (talosctl image cache-create --layout=flat)",
     ),
     Flag(name="subnet", default="10.5.0.0/24", help="the cluster's subnet; the host has its first address"),
     Flag(name="disk", default="6GiB", help="the size of each node's disk, which takes room as it fills"),

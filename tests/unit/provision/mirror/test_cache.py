@@ -9,9 +9,19 @@ from pathlib import Path
 from typing import Any, ClassVar, override
 
 import pytest
-from tests.harness.registry import INDEX, MANIFEST, Handler, Registry, Store, encode, running_registry
+from tests.harness.registry import (
+    INDEX,
+    MANIFEST,
+    Handler,
+    Registry,
+    Store,
+    encode,
+    make_layer,
+    running_registry,
+)
 
 from talos.images.cache.catalog import FlatCatalog
+from talos.provision.mirror import archive_cache
 from talos.talosctl.main import run
 
 APP = "team/app:1"
@@ -228,6 +238,24 @@ def test_credentials_of_docker_login(
         auth = {f"127.0.0.1:{registry.port}": {"auth": "dXNlcjpwdw=="}, "other": {}}
         settings.write_text(json.dumps({"auths": auth}))
         assert create(registry, tmp_path / "cache") == 0
+
+
+def test_a_cache_of_archives(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    index = json.loads(store.blobs[store.tags["team/app", "1"]])
+    (manifest,) = index["manifests"]
+    name = "registry.example/team/app:1"
+    entry = {**manifest, "annotations": {"io.containerd.image.name": name}}
+    files = {f"blobs/{digest.replace(':', '/')}": data for digest, data in store.blobs.items()}
+    archives = tmp_path / "archives"
+    archives.mkdir()
+    (archives / "app.tar").write_bytes(make_layer({**files, "index.json": encode({"manifests": [entry]})}))
+    assert archive_cache.main([str(archives), str(tmp_path / "cache")]) == 0
+    assert capsys.readouterr().out == f"{name}\n"
+    found = FlatCatalog([tmp_path / "cache"]).find_manifest("registry.example", "team/app", "1")
+    assert found is not None
+    assert found.digest == manifest["digest"]
+    assert archive_cache.main([str(tmp_path / "cache"), str(tmp_path / "none")]) == 1
+    assert "no OCI archive" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,31 +1,44 @@
 """RegistryConfig: where images come from, and with which credentials."""
 
 from talos.api.common import common_pb2
-from talos.api.definitions import cri_pb2
+from talos.api.definitions import cri_pb2, enums_pb2
 from talos.config.active import read_config
 from talos.config.documents.cri.registry_auth import RegistryAuthConfig
 from talos.config.documents.cri.registry_mirror import RegistryMirrorConfig
 from talos.config.documents.cri.registry_tls import RegistryTLSConfig
 from talos.config.documents.v1alpha1.registries import RegistriesConfig, RegistryConfig
 from talos.config.model import Config
+from talos.images.cache.places import ENDPOINT
+from talos.images.registry.hosts import ANY
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 
 
 class RegistriesConfigController(Reconciler):
-    """MachineConfig → RegistryConfig."""
+    """MachineConfig, ImageCacheConfig → RegistryConfig: a cache that is served is asked before all others."""
 
     name = "cri.RegistriesConfigController"
-    inputs = (Input(*ids.MACHINE_CONFIG),)
+    inputs = (Input(*ids.MACHINE_CONFIG), Input(*ids.IMAGE_CACHE_CONFIG))
     outputs = (Output(kinds.REGISTRY_CONFIG),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Write the one resource, empty without a config."""
         config = await read_config(runtime)
-        await runtime.put(*ids.REGISTRY_CONFIG, make_registries(config) if config else _EMPTY)
+        spec = make_registries(config) if config else cri_pb2.RegistriesConfigSpec()
+        cache = await runtime.get_or_none(*ids.IMAGE_CACHE_CONFIG)
+        if cache is not None and cache.spec.status == enums_pb2.IMAGE_CACHE_STATUS_READY:
+            add_cache(spec)
+        await runtime.put(*ids.REGISTRY_CONFIG, spec)
 
 
-_EMPTY = cri_pb2.RegistriesConfigSpec()
+def add_cache(spec: cri_pb2.RegistriesConfigSpec) -> None:
+    """Have the node's cache as the first mirror of each registry."""
+    for name in {ANY, *spec.registry_mirrors}:
+        mirror = spec.registry_mirrors[name]
+        configured = [*mirror.mirror_endpoints]
+        del mirror.mirror_endpoints[:]
+        mirror.mirror_endpoints.add(endpoint_endpoint=ENDPOINT)
+        mirror.mirror_endpoints.extend(configured)
 
 
 def make_registries(config: Config) -> cri_pb2.RegistriesConfigSpec:

@@ -1,0 +1,138 @@
+"""The cache of images: registryd runs while it is configured and there, and is then asked first."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import trio
+from tests.unit.machined.controllers.running import running
+
+from talos.api.definitions import enums_pb2 as enums
+from talos.api.definitions.v1alpha1_pb2 import ServiceSpec
+from talos.api.resource.config_pb2 import MachineConfigSpec
+from talos.config.effective.machine import is_image_cache_enabled
+from talos.config.read.loader import load
+from talos.images.registry.hosts import find_endpoints
+from talos.machined.containerd import cache
+from talos.machined.containerd.pull import read_sources
+from talos.machined.controllers.cri.image_cache import ImageCacheConfigController
+from talos.machined.controllers.cri.registries import RegistriesConfigController
+from talos.resource import ids, kinds
+from talos.resource.changes import put, wait_for
+from talos.resource.memory.state import MemoryState
+from talos.system.net.proxies import find_proxy
+
+MACHINE = "version: v1alpha1\nmachine:\n  registries:\n    mirrors:\n      a.example: {endpoints: ['http://mirror']}\n"
+DOCUMENT = "---\napiVersion: v1alpha1\nkind: ImageCacheConfig\nlocal: {enabled: %s}\n"
+CACHE = "http://127.0.0.1:3172/v2"
+DISABLED, PREPARING, READY = (
+    enums.IMAGE_CACHE_STATUS_DISABLED,
+    enums.IMAGE_CACHE_STATUS_PREPARING,
+    enums.IMAGE_CACHE_STATUS_READY,
+)
+
+
+class Services:
+    """Those that were started and halted, in order."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def start_soon(self, ids: list[str]) -> None:
+        self.calls.append(f"start {' '.join(ids)}")
+
+    async def halt(self, id: str) -> None:
+        self.calls.append(f"halt {id}")
+
+
+async def configure(state: MemoryState, text: str) -> None:
+    await put(state, *ids.MACHINE_CONFIG, MachineConfigSpec(yaml_marshalled=text.encode()))
+
+
+async def wait_for_status(state: MemoryState, status: int, *roots: Path) -> None:
+    with trio.fail_after(10):
+        found = await wait_for(state, *ids.IMAGE_CACHE_CONFIG, lambda cache: cache.spec.status == status)
+    assert list(found.spec.roots) == [str(root) for root in roots]
+
+
+def list_bases(registries: Any, registry: str) -> list[str]:
+    return [endpoint.base for endpoint in find_endpoints(registries, registry)]
+
+
+async def test_it_is_served_while_it_is_wanted(tmp_path: Path) -> None:
+    state, services = MemoryState(), Services()
+    disk = tmp_path / "disk"
+    (disk / "manifests").mkdir(parents=True)
+    controller = ImageCacheConfigController(cast("Any", services), (tmp_path / "none", disk))
+    async with running(state, controller, RegistriesConfigController()):
+        await configure(state, MACHINE)
+        await wait_for_status(state, DISABLED)
+        assert services.calls == []
+        await configure(state, MACHINE + DOCUMENT % "true")
+        await wait_for_status(state, PREPARING, disk)
+        # A pull waits until it is served, and is then for the cache, whatever its registry.
+        async with trio.open_nursery() as nursery:
+            found = list[Any]()
+
+            async def read() -> None:
+                found.append(await read_sources(state))
+
+            nursery.start_soon(read)
+            await trio.testing.wait_all_tasks_blocked()
+            assert not found
+            await put(state, kinds.SERVICE, "registryd", ServiceSpec(running=True, healthy=True))
+            await wait_for_status(state, READY, disk)
+        assert list_bases(found[0].registries, "a.example") == [
+            CACHE,
+            "http://mirror/v2",
+            "https://a.example/v2",
+        ]
+        assert list_bases(found[0].registries, "b.example") == [CACHE, "https://b.example/v2"]
+        await configure(state, MACHINE + DOCUMENT % "false")
+        await wait_for_status(state, DISABLED)
+        with trio.fail_after(10):
+            await wait_for(state, *ids.REGISTRY_CONFIG, lambda one: "*" not in one.spec.registry_mirrors)
+            while len(services.calls) < 2:
+                await trio.testing.wait_all_tasks_blocked()
+    assert services.calls == ["start registryd", "halt registryd"]
+
+
+async def test_a_cache_that_is_not_there_is_off(tmp_path: Path) -> None:
+    state, services = MemoryState(), Services()
+    async with running(state, ImageCacheConfigController(cast("Any", services), (tmp_path,))):
+        await configure(state, MACHINE + DOCUMENT % "true")
+        await wait_for_status(state, DISABLED)
+    assert services.calls == []
+
+
+async def test_a_pull_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "READY_TIMEOUT", 0.01)
+    state = MemoryState()
+    await put(state, *ids.IMAGE_CACHE_CONFIG, kinds.IMAGE_CACHE_CONFIG.spec(status=PREPARING))
+    with trio.fail_after(10):
+        assert not (await read_sources(state)).registries.registry_mirrors
+
+
+async def test_no_proxy_is_asked_for_the_cache() -> None:
+    state = MemoryState()
+    variables = {"HTTP_PROXY": "http://proxy:3128", "NO_PROXY": ".internal"}
+    await put(
+        state, *ids.ENVIRONMENT, kinds.ENVIRONMENT.spec(variables=[f"{k}={v}" for k, v in variables.items()])
+    )
+    environment = (await read_sources(state)).environment
+    assert find_proxy("http", "127.0.0.1", environment) == ""
+    assert find_proxy("http", "a.internal", environment) == ""
+    assert find_proxy("http", "registry.example", environment) == "http://proxy:3128"
+
+
+@pytest.mark.parametrize(
+    ("text", "enabled"),
+    [
+        ("machine: {}\n", False),
+        ("machine: {features: {imageCache: {localEnabled: true}}}\n", True),
+        ("machine: {features: {imageCache: {localEnabled: true}}}\n" + DOCUMENT % "false", False),
+        ("machine: {}\n" + DOCUMENT % "true", True),
+    ],
+)
+def test_both_forms_of_the_switch(text: str, enabled: bool) -> None:
+    assert is_image_cache_enabled(load(f"version: v1alpha1\n{text}".encode())) == enabled
