@@ -1,4 +1,7 @@
-"""Volumes are encrypted from their first write on, open at each boot, and stay closed on another machine."""
+"""Volumes are encrypted from their first write on, open at each boot, and stay closed on another machine.
+
+Those with a key of a service in the network wait for it, and hold no others back.
+"""
 
 from dataclasses import replace
 
@@ -8,7 +11,7 @@ from driver.node import Disk, Node
 from driver.scenarios import install, read_log, volumes, wait_for_installed
 from driver.world import World
 
-ASSETS = ("kernel", "initramfs", "cmdline")
+ASSETS = ("kernel", "initramfs", "cmdline", "kms")
 RESTART_TIMEOUT = 300  # seconds
 UUID = "2f1d4e0a-7c39-4b58-9d6e-81c5a3f0b742"
 OTHER_UUID = "c0a86b1e-55d2-4f97-8e3b-1a74d9260f3c"
@@ -66,6 +69,18 @@ apiVersion: v1alpha1
 kind: RawVolumeConfig
 name: two
 provisioning: {diskSelector: {match: system_disk}, maxSize: 128MiB}
+encryption:
+  provider: luks2
+  keys: [{slot: 0, lockToState: true, kms: {endpoint: "KMS"}}]
+"""
+WITHOUT_STATE = "apiVersion: v1alpha1\nkind: VolumeConfig\nname: STATE\n$patch: delete\n"
+STATE_BY_SERVICE = """\
+apiVersion: v1alpha1
+kind: VolumeConfig
+name: STATE
+encryption:
+  provider: luks2
+  keys: [{slot: 1, kms: {endpoint: "KMS"}}]
 """
 OLD = """\
 machine:
@@ -121,20 +136,27 @@ def test(world: World) -> None:
     world.section("a user's volume whose key is locked to STATE, and another key of EPHEMERAL")
     patch(node, DATA)
     patch(node, WITHOUT_EPHEMERAL, EPHEMERAL.replace("FIRST", "two"))
-    patch(node, SWAP + "---\n" + RAW)
+    world.kms.start()
+    patch(node, SWAP + "---\n" + RAW.replace("KMS", world.kms.url))
     patch(node, OLD)
     wanted = {"STATE": 0, "EPHEMERAL": 0, "u-data": 0, "s-one": 0}
+    by_service = {"r-two": 0}
     node.wait_until("the user's volume is there", lambda: check_encrypted(node, wanted))
     node.wait_until("swap and a raw volume are there", lambda: check_devices(node))
+    node.wait_until("the raw volume is encrypted", lambda: check_encrypted(node, by_service))
     node.wait_for_console_text(r"volume EPHEMERAL: a key was written.*slot 0 \(static\)")
 
-    world.section("restarted: everything opens, and nothing is lost")
+    world.section("restarted without the service: everything else opens, and nothing is lost")
+    world.kms.stop()
     before = node.boot_id()
     node.talosctl("reboot", "--wait=false")
     node.wait_until("it has restarted", lambda: check_restarted(node, before), RESTART_TIMEOUT)
     wait_for_installed(node)
     node.wait_until("all are opened", lambda: check_encrypted(node, wanted))
+    node.wait_for_console_text(r"volume r-two: can't be used.*slot 0 \(kms\): grpc://.*connection refused")
+    world.kms.start()
     node.wait_until("swap and the raw volume are there again", lambda: check_devices(node))
+    node.wait_until("the raw volume is opened", lambda: check_encrypted(node, by_service))
     assert node.client.run("read", "/etc/machine-id").stdout == machine_id, "STATE is lost"
     assert read_log(node) == log, "EPHEMERAL is lost"
 
@@ -151,4 +173,20 @@ def test(world: World) -> None:
     node.client.talosconfig = cluster.talosconfig
     node.start(node=own)
     wait_for_installed(node)
+    assert read_log(node) == log, "EPHEMERAL is lost"
+
+    world.section("STATE by a service, which comes back when the machine is in maintenance mode")
+    patch(node, WITHOUT_STATE, STATE_BY_SERVICE.replace("KMS", world.kms.url))
+    node.wait_for_console_text(r"volume STATE: a key was removed.*slot=0")
+    world.kms.stop()
+    before = node.boot_id()
+    node.talosctl("reboot", "--wait=false")
+    node.wait_for_console_text(r"volume STATE: can't be used.*slot 1 \(kms\): grpc://", RESTART_TIMEOUT)
+    node.wait_for_console_text(r"entering maintenance mode")
+    world.kms.start()
+    wait_for_installed(node)
+    check_restarted(node, before)
+    node.wait_until(
+        "STATE is opened", lambda: check_encrypted(node, {"STATE": 1, "EPHEMERAL": 0, **by_service})
+    )
     assert read_log(node) == log, "EPHEMERAL is lost"

@@ -25,6 +25,7 @@ let
   release = name: python.program name "talos.upgrade.release.main" [ ] [ ];
   sign-efi = python.program "sign-efi" "talos.secureboot.main" [ "TALOS_UKI_ROOT=${roots.uki}" ] [ ];
   discovery = python.program "discovery" "talos.discovery.main" [ ] [ ];
+  kms = python.program "kms" "talos.kms.main" [ ] [ ];
   # Of the client's own rows of commands and flags.
   man-pages = buildRoot.runIn roots.build {
     name = "talosctl-man-pages";
@@ -50,7 +51,7 @@ let
       inherit (modules.media) disk-image iso netboot release uki;
       release-tool = release "release";
       images = images.cluster;
-      inherit discovery sign-efi;
+      inherit discovery kms sign-efi;
       inherit (kernel) kernel;
       boot-loader = modules.grub.disk;
       extensions = modules.extensions.archive [ modules.extensions.qemu-guest-agent ];
@@ -102,6 +103,7 @@ rec {
   formatter = develop.formatter // { meta = { description = "formats Python, by ruff"; mainProgram = "ruff-format"; }; };
   apps = builtins.mapAttrs meta.app (builtins.mapAttrs (_: app: app.program) vms.apps // {
     discovery = "${discovery}/bin/discovery";
+    kms = "${kms}/bin/kms";
     upgrade-controller = "${upgrade-controller}/bin/upgrade-controller";
     pxe = "${pxe}/bin/pxe";
     keygen = "${release "keygen"}/bin/keygen";

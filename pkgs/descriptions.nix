@@ -36,6 +36,7 @@ let
     kernel-source = "the kernel's source, as Debian packs it";
     kernel-hardening = "the kernel's score by kernel-hardening-checker";
     keygen = "makes a key that releases are signed with";
+    kms = "a key management service for encrypted volumes, to try them with";
     kubectl = "the client of Kubernetes";
     kubernetes = "Kubernetes, compiled from locked modules";
     kubernetes-e2e = "the conformance tests of Kubernetes, and what their pods run";

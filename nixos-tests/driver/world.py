@@ -14,6 +14,7 @@ from driver.discovery import Discovery
 from driver.disks import make_iso
 from driver.failure import Failed
 from driver.hub import Forward, Hub
+from driver.kms import KeyService
 from driver.machine import Machine, Surroundings
 from driver.node import Node
 from driver.programs import Programs
@@ -72,6 +73,7 @@ class World(Mapping[str, Machine]):
         self._hub: Hub | None = None
         self._web: WebServer | None = None
         self._discovery: Discovery | None = None
+        self._kms: KeyService | None = None
         self._machines = {
             name: Machine(
                 name,
@@ -121,6 +123,13 @@ class World(Mapping[str, Machine]):
         return self._discovery.url
 
     @property
+    def kms(self) -> KeyService:
+        """A key management service, which the test starts and stops."""
+        if self._kms is None:
+            self._kms = KeyService(self.assets, self.folder, free_port())
+        return self._kms
+
+    @property
     def web(self) -> WebServer:
         """A web server that the machines reach, started on first use."""
         if self._web is None:
@@ -159,5 +168,7 @@ class World(Mapping[str, Machine]):
         for server in (self._hub, self._discovery):
             if server is not None:
                 server.close()
+        if self._kms is not None:
+            self._kms.stop()
         if self._web is not None:
             self._web.close()

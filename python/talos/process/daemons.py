@@ -57,6 +57,8 @@ class DaemonSpec:
     """Prefixes of ``module.Section.field``: what it sees of the config's secret and private values."""
     has_feed: bool = False
     """PID 1 serves it logs and events beside the State."""
+    has_keys: bool = False
+    """PID 1 serves it requests for keys of encrypted volumes beside the State."""
     on_demand: bool = False
     """A controller starts it when there is something to do, and stops it afterwards."""
     listens: bool = False
@@ -267,9 +269,19 @@ REGISTRYD = DaemonSpec(
 )
 """It reads a file system that may be made by others, and replies to pods in the host's network, too."""
 
+KMSD = DaemonSpec(
+    name="kmsd",
+    uid=61,
+    has_keys=True,
+    on_demand=True,
+    families=INTERNET,
+    limits=Limits(minimum=8 * MIB, low=16 * MIB, maximum=64 * MIB, millicores=100),
+)
+"""What key management services send back is from outside, and so is their TLS: neither is for PID 1."""
+
 KUBELET_BUS = f"{KUBED.directory}/dbus/system_bus_socket"
 """Where kubed serves a bus to the kubelet, which sees nothing else of its folder."""
 
-DAEMONS = (NETWORKD, ROUTERD, TIMED, CLUSTERD, DNSD, KUBED, APID, TRUSTD, UDEVD, LOGD, REGISTRYD)
+DAEMONS = (NETWORKD, ROUTERD, TIMED, CLUSTERD, DNSD, KUBED, APID, TRUSTD, UDEVD, LOGD, REGISTRYD, KMSD)
 """Every daemon beside PID 1, in the order in which a booting node starts them."""
 BY_NAME = {daemon.name: daemon for daemon in DAEMONS}

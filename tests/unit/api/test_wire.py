@@ -30,6 +30,7 @@ EXTERNAL = frozenset(
     {
         "events.EventSinkService",
         "sidero.discovery.server.Cluster",
+        "sidero.kms.KMSService",
         "sidero.link.ProvisionService",
         "sidero.link.WireGuardOverGRPCService",
         "signerapi.SignerService",

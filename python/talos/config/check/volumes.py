@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from talos.api.kms_endpoint import parse_endpoint
 from talos.config.check.expressions import check_expression
 from talos.config.check.forms import check_name, check_present
 from talos.config.check.note import Check, Note
@@ -167,10 +168,16 @@ def _check_key(key: EncryptionKey, at: Note, *, is_state: bool) -> Iterator[Note
 
 
 def check_key_kind(key: EncryptionKey | OldKey, at: Note) -> Iterator[Note]:
-    """Kinds of keys that no node of this version has: their volume could not be made."""
-    for name in ("kms", "tpm"):
-        if getattr(key, name) is not None:
-            yield at.below(name).find("is not supported by this version", hint="use static or nodeID")
+    """A service without an endpoint, or a kind that no node of this version has."""
+    if key.kms is not None:
+        place, endpoint = at.below("kms.endpoint"), key.kms.endpoint
+        try:
+            parse_endpoint(endpoint or "")
+        except ValueError as error:
+            text = f'"{endpoint}" can\'t be used: {error}' if endpoint else "is missing"
+            yield place.find(text, hint="https://HOST or grpc://HOST:PORT")
+    if key.tpm is not None:
+        yield at.below("tpm").find("is not supported by this version", hint="use static, nodeID or kms")
 
 
 def check_slot(slot: int, at: Note) -> Iterator[Note]:

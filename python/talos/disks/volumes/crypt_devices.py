@@ -66,9 +66,13 @@ class KernelCryptDevices(CryptDevices):
         await trio.to_thread.run_sync(write_mark, device)
         first, *others = keys
         with hold_in_memory() as header:
-            await self._luks.format(device, header, first.spec.slot, first.passphrase, options)
+            await self._luks.format(
+                device, header, first.spec.slot, first.passphrase, options, is_random=first.is_sealed
+            )
+            if first.is_sealed:
+                await self._luks.write_token(header, first.spec.slot, first.sealed)
             for key in others:
-                await self._luks.add(header, first.passphrase, key.spec.slot, key.passphrase)
+                await self.add(header, first, key)
             mapped = await self._luks.open_by(
                 device, name, header, first.spec.slot, first.passphrase, options
             )
@@ -96,11 +100,19 @@ class KernelCryptDevices(CryptDevices):
 
     @override
     async def add(self, device: str, opener: SlotKey, key: SlotKey) -> None:
-        await self._luks.add(device, opener.passphrase, key.spec.slot, key.passphrase)
+        slot = key.spec.slot
+        if key.is_sealed:  # before the key: one without its token opens nothing
+            await self._luks.write_token(device, slot, key.sealed)
+        await self._luks.add(device, opener.passphrase, slot, key.passphrase, is_random=key.is_sealed)
 
     @override
     async def change(self, device: str, opener: SlotKey, key: SlotKey) -> None:
-        await self._luks.change(device, key.spec.slot, opener.passphrase, key.passphrase)
+        slot = key.spec.slot
+        if key.is_sealed:
+            await self._luks.write_token(device, slot, key.sealed)
+        await self._luks.change(device, slot, opener.passphrase, key.passphrase, is_random=key.is_sealed)
+        if opener.is_sealed and not key.is_sealed:
+            await self._luks.remove_token(device, slot)
 
     @override
     async def remove(self, device: str, slot: int, opener: SlotKey) -> None:

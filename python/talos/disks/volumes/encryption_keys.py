@@ -1,35 +1,68 @@
 """The keys of encrypted volumes: what opens their slots, made as upstream's nodes make it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import base64
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
 from talos.disks.volumes.encryption_spec import KINDS
+from talos.system.errors import UserError
 
 _MAX_SAME = 0.5
 """The part of a machine's UUID that may be one character: more is a firmware's placeholder."""
-UNSUPPORTED: Mapping[int, str] = {
-    enums.ENCRYPTION_KEY_KMS: "kms is not supported by this version (use static or nodeID)",
-    enums.ENCRYPTION_KEY_TPM: "tpm is not supported by this version (use static or nodeID)",
-}
-"""Why a kind of key is none."""
+_NO_TPM = "tpm is not supported by this version (use static, nodeID or kms)"
+
+
+class KeyPendingError(UserError):
+    """A key is being asked for; the volume is to be tried again when there is an answer."""
+
+
+class SealedKeys(Protocol):
+    """The keys of one volume that a service in the network seals. None of this waits for the service."""
+
+    def unseal(self, key: block_pb2.EncryptionKey, sealed: bytes) -> bytes:
+        """The bytes that were sealed. KeyPendingError, UserError when the service does not answer."""
+        ...
+
+    def seal(self, key: block_pb2.EncryptionKey) -> tuple[bytes, bytes]:
+        """New random bytes, and what they are sealed to. KeyPendingError, UserError."""
+        ...
+
+    def reject(self, key: block_pb2.EncryptionKey, sealed: bytes) -> None:
+        """What was unsealed opens nothing: ask for it anew, later."""
+        ...
+
+    def forget(self) -> None:
+        """Forget all answers: they were used."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class SlotKey:
-    """A key with its passphrase, or why there is none."""
+    """A key with its passphrase, or why there is none. ``salt`` ends the passphrase of a sealed one."""
 
     spec: block_pb2.EncryptionKey
     passphrase: bytes = b""
     problem: str = ""
+    salt: bytes = b""
+    sealed: bytes = b""
 
     def __str__(self) -> str:
         return f"slot {self.spec.slot} ({KINDS[self.spec.type]})"
 
+    @property
+    def is_sealed(self) -> bool:
+        """Whether its passphrase is random, and kept by a service in the network."""
+        return self.spec.type == enums.ENCRYPTION_KEY_KMS
+
+    def complete(self, secret: bytes, sealed: bytes) -> "SlotKey":
+        """With what the service has sealed."""
+        return replace(self, passphrase=base64.b64encode(secret) + self.salt, sealed=sealed)
+
 
 def make_keys(spec: block_pb2.EncryptionSpec, volume: str, uuid: str, salt: bytes) -> list[SlotKey]:
-    """The passphrases of a volume's keys; the salt is STATE's, empty while there is none."""
+    """The keys of a volume, sealed ones without passphrase. The salt is STATE's, or empty."""
     return [_make_key(key, volume, uuid, salt) for key in spec.keys]
 
 
@@ -42,10 +75,13 @@ def _make_key(key: block_pb2.EncryptionKey, volume: str, uuid: str, salt: bytes)
         if not key.static_passphrase:
             return SlotKey(key, problem="the passphrase is empty")
         return SlotKey(key, key.static_passphrase + salt)
-    if key.type == enums.ENCRYPTION_KEY_NODE_ID:
-        problem = find_uuid_problem(uuid)
-        return SlotKey(key, problem=problem) if problem else SlotKey(key, (uuid + volume).encode() + salt)
-    return SlotKey(key, problem=UNSUPPORTED[key.type])
+    if key.type == enums.ENCRYPTION_KEY_TPM:
+        return SlotKey(key, problem=_NO_TPM)
+    if problem := find_uuid_problem(uuid):
+        return SlotKey(key, problem=problem)
+    if key.type == enums.ENCRYPTION_KEY_KMS:
+        return SlotKey(key, salt=salt)
+    return SlotKey(key, (uuid + volume).encode() + salt)
 
 
 def find_uuid_problem(uuid: str) -> str:

@@ -49,6 +49,15 @@ def name_request(volume: str) -> str:
     return f"{REQUESTER}-{volume}"
 
 
+async def is_mounted(state: State, volume: str) -> bool:
+    """Whether PID 1's request for a volume is fulfilled."""
+    try:
+        await state.get(kinds.VOLUME_MOUNT_STATUS, name_request(volume))
+    except NotFoundError:
+        return False
+    return True
+
+
 async def wait_for_meta(state: State) -> None:
     """Wait until META is read, or known to be absent."""
     await wait_for(state, *ids.META_LOAD, lambda load: load.spec.done)

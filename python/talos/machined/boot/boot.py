@@ -18,6 +18,7 @@ from talos.machined.boot.sequence import SequenceReplacedError, TaskFailedError
 from talos.machined.controllers.runtime.own_memory import OWN_GROUP, OWN_MEMORY
 from talos.machined.logs.feed import make_feed_service
 from talos.machined.node import resources
+from talos.machined.node.key_requests import make_key_service
 from talos.machined.services.daemons import make_directories, make_state_directory
 from talos.machined.services.runner import make_directory
 from talos.machined.services.table import GROUPS, MACHINE_DIRECTORY, SERVICES
@@ -152,6 +153,8 @@ async def serve_daemon(
     if daemon.has_feed:
         has_kernel = machine.platform.has_kernel
         services.append(make_feed_service(machine.logs, machine.events, has_kernel=has_kernel))
+    if daemon.has_keys:
+        services.append(make_key_service(machine.keys))
     async with serve(
         machine.daemon,
         services,

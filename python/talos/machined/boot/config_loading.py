@@ -10,7 +10,8 @@ from google.protobuf.message import Message
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.machine import machine_pb2 as pb
 from talos.config.check.validate import Mode
-from talos.machined.controllers.config.acquire import Sources, acquire_config
+from talos.disks.volumes.requests import is_mounted, name_request
+from talos.machined.controllers.config.acquire import Sources, acquire_config, acquire_kept
 from talos.machined.node.events import EventLog
 from talos.machined.node.stage import MachineStage
 from talos.machined.platform.config_sources.inline import EARLY, INLINE, decode_inline
@@ -21,6 +22,7 @@ from talos.machined.platform.platform import PlatformPort
 from talos.resource import ids, kinds
 from talos.resource.changes import destroy_if_present, modify, put, teardown_and_destroy, wait_for
 from talos.resource.state import State
+from talos.system.block.layout import STATE
 from talos.system.files import Files
 from talos.system.logging import Log
 from talos.system.mounts import Mounts
@@ -55,6 +57,7 @@ class ConfigLoader:
         await put(self.state, *ids.ACQUIRE_CONFIG_SPEC, Empty())
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._search)
+            nursery.start_soon(self._follow_state)
             with trio.move_on_after(SOURCE_TIMEOUT):
                 await self.unblocked.wait()
             await self._wait(is_there=await self._has_config())
@@ -80,7 +83,19 @@ class ConfigLoader:
             one.id == ids.id_of(ids.MACHINE_CONFIG) for one in await self.state.list(kinds.MACHINE_CONFIG)
         )
 
+    async def _follow_state(self) -> None:
+        """Load the config in STATE when that is mounted later: its key may come from the network."""
+        if await is_mounted(self.state, STATE.label):
+            return
+        await wait_for(self.state, kinds.VOLUME_MOUNT_STATUS, name_request(STATE.label), lambda _: True)
+        if await acquire_kept(self.state, self._make_sources(), self._publish):
+            self.log.info("the machine config is that of STATE, which can be used now")
+
     async def _search(self) -> None:
+        await acquire_config(self.state, self._make_sources(), self._publish)
+        self.unblocked.set()
+
+    def _make_sources(self) -> Sources:
         arguments = self.platform.arguments
 
         async def load_early() -> bytes:
@@ -89,7 +104,7 @@ class ConfigLoader:
         async def load_inline() -> bytes:
             return await trio.to_thread.run_sync(decode_inline, arguments, INLINE)
 
-        sources = Sources(
+        return Sources(
             state_dir=self.state_dir,
             load_early=load_early,
             load_platform=PlatformSource(
@@ -104,8 +119,6 @@ class ConfigLoader:
             remove_platform_config=self.platform.remove_config,
             mode=Mode(self.platform.mode),
         )
-        await acquire_config(self.state, sources, self._publish)
-        self.unblocked.set()
 
     def _report(self, error: str) -> None:
         """Publish a source's failure that is retried."""

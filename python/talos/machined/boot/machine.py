@@ -15,6 +15,7 @@ from talos.machined.node.etc_files import EtcFiles
 from talos.machined.node.etcd import EtcdControl
 from talos.machined.node.events import EventLog
 from talos.machined.node.identity import Identity
+from talos.machined.node.key_requests import KeyRequests
 from talos.machined.node.meta_store import MetaStore
 from talos.machined.node.stage import MachineStage
 from talos.machined.node.sysctls import KernelParams
@@ -73,6 +74,7 @@ class Machine:
     params: KernelParams
     processes: ProcessRunner
     meta: MetaStore
+    keys: KeyRequests
     upgrades: Upgrades
     extensions: Sequence[str]
     """The services of system extensions."""

@@ -21,6 +21,7 @@ from talos.machined.node.etcd import EtcdControl
 from talos.machined.node.etcd_data import has_data
 from talos.machined.node.events import EventLog
 from talos.machined.node.identity import load_identity, make_identity
+from talos.machined.node.key_requests import KeyRequests
 from talos.machined.node.meta_store import MetaStore, forget_state_keys
 from talos.machined.node.ports import Node, Ports, ServiceState
 from talos.machined.node.stage import MachineStage
@@ -181,6 +182,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         params=KernelParams(ports.sysctls, default_params(has_kernel=platform.has_kernel)),
         processes=processes,
         meta=meta,
+        keys=KeyRequests(),
         upgrades=upgrades,
         extensions=tuple(service.id for service in extensions),
         nursery=nursery,

@@ -49,6 +49,7 @@ async def run_node(
             make_folder=make_missing_directory,
             devices=KernelCryptDevices(Luks(machine.processes.capture)),
             meta=machine.meta,
+            keys=machine.keys,
             log=machine.controllers_log,
         ),
         meta=machine.meta,

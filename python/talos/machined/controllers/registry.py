@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from talos.machined.controllers.block.diagnostics import VolumeDiagnosticsController
+from talos.machined.controllers.block.kmsd import KeyDaemonController
 from talos.machined.controllers.block.mount_request import MountRequestController
 from talos.machined.controllers.block.swap_status import SwapStatusController
 from talos.machined.controllers.block.system_disk import SystemDiskController
@@ -236,6 +237,7 @@ def make_volume_controllers(context: ControllerContext) -> list[Controller]:
         SystemDiskController(context.log),
         VolumeConfigController(has_partitions=context.node.platform.has_disks),
         VolumeManagerController(context.volumes),
+        KeyDaemonController(context.volumes.keys, context.node.services),
         VolumeDiagnosticsController(),
         SwapStatusController(KernelFiles().read),
         VolumeTrimController(trim_filesystem, context.log),

@@ -4,13 +4,15 @@ The program runs through an injected function. Passphrases reach it on its stand
 are being made, and those that a device is opened by, are files in memory.
 """
 
+import base64
+import json
 import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from talos.system.block.luks_header import DATA_OFFSET, SECTOR, LuksHeader
+from talos.system.block.luks_header import DATA_OFFSET, KMS_TOKEN, SECTOR, LuksHeader
 from talos.system.block.partitions import Run
 from talos.system.errors import UserError
 from talos.system.process import Finished, find_line
@@ -21,6 +23,8 @@ _KEY_BITS = {DEFAULT_CIPHER: 512}
 _OTHER_KEY_BITS = 256
 _SLOT_CIPHER = (f"--keyslot-cipher={DEFAULT_CIPHER}", "--keyslot-key-size=512")
 """Of the key slots, whatever the data's is: cryptsetup itself has no Adiantum."""
+_OF_RANDOM_KEY = ("--pbkdf=pbkdf2", "--pbkdf-force-iterations=1000")
+"""The derivation for a passphrase that can't be guessed: the fewest iterations that there are."""
 _DEVICES = Path("/sys/block")
 _NO_KEY = 2
 _NO_SLOT = "No usable keyslot is available."
@@ -62,7 +66,16 @@ class Luks:
     def __init__(self, run: Run) -> None:
         self._run = run
 
-    async def format(self, device: str, header: str, slot: int, key: bytes, options: LuksOptions) -> None:
+    async def format(
+        self,
+        device: str,
+        header: str,
+        slot: int,
+        key: bytes,
+        options: LuksOptions,
+        *,
+        is_random: bool = False,
+    ) -> None:
         """Make a header with one key in a file; the device is only asked for its size."""
         cipher = options.cipher or DEFAULT_CIPHER
         sector = [f"--sector-size={options.sector_size}"] if options.sector_size else []
@@ -71,6 +84,7 @@ class Luks:
             *("--offset", str(DATA_OFFSET // SECTOR), "--key-file=-", f"--keyfile-size={len(key)}"),
             *("-c", cipher, device, f"--key-slot={slot}", f"--key-size={_find_key_bits(options)}", *sector),
             *_SLOT_CIPHER,
+            *_make_derivation(is_random=is_random),
         ]
         await self._call(argv, key, device)
 
@@ -108,27 +122,41 @@ class Luks:
             return False
         return True
 
-    async def add(self, header: str, key: bytes, slot: int, added: bytes) -> None:
+    async def add(self, header: str, key: bytes, slot: int, added: bytes, *, is_random: bool = False) -> None:
         """Add a key to a free slot, with one that is there."""
         argv = [
             *("luksAddKey", "-q", header, "--key-file=-", f"--keyfile-size={len(key)}"),
             *("--new-keyfile=-", f"--new-keyfile-size={len(added)}"),
-            *(f"--key-slot={slot}", *_SLOT_CIPHER),
+            *(f"--key-slot={slot}", *_SLOT_CIPHER, *_make_derivation(is_random=is_random)),
         ]
         await self._call(argv, key + added, header)
 
-    async def change(self, header: str, slot: int, key: bytes, new: bytes) -> None:
+    async def change(
+        self, header: str, slot: int, key: bytes, new: bytes, *, is_random: bool = False
+    ) -> None:
         """Replace the key of a slot; a power cut leaves either of them."""
         argv = [
             *("luksChangeKey", "-q", header, "--key-file=-", f"--keyfile-size={len(key)}"),
-            *(f"--new-keyfile-size={len(new)}", f"--key-slot={slot}", *_SLOT_CIPHER, "-"),
+            *(f"--new-keyfile-size={len(new)}", f"--key-slot={slot}", *_SLOT_CIPHER),
+            *(*_make_derivation(is_random=is_random), "-"),
         ]
         await self._call(argv, key + new, header)
 
     async def remove(self, header: str, slot: int, key: bytes) -> None:
-        """Destroy a slot, with the key of another one, and its token, which some of upstream's kinds have."""
+        """Destroy a slot, with the key of another one, and its token."""
         argv = ["luksKillSlot", "-q", header, str(slot), "--key-file=-", f"--keyfile-size={len(key)}"]
         await self._call(argv, key, header)
+        await self.remove_token(header, slot)
+
+    async def write_token(self, header: str, slot: int, sealed: bytes) -> None:
+        """Keep a slot's sealed key in the header."""
+        data = {"sealedData": base64.b64encode(sealed).decode()}
+        token = json.dumps({"type": KMS_TOKEN, "keyslots": [], "UserData": data}).encode()
+        argv = ["token", "import", "-q", header, "--token-id", str(slot), "--json-file=-", "--token-replace"]
+        await self._call(argv, token, header)
+
+    async def remove_token(self, header: str, slot: int) -> None:
+        """Remove a slot's sealed key, if there is one."""
         done = await self._start(["token", "remove", "--token-id", str(slot), header], b"")
         if done.code and not any(text in find_line(done, -1) for text in _NO_TOKEN):
             raise _make_error("token", done, header)
@@ -171,6 +199,11 @@ def find_lower_devices(mapped: str) -> tuple[str, ...]:
 
 def _find_key_bits(options: LuksOptions) -> int:
     return options.key_bits or _KEY_BITS.get(options.cipher or DEFAULT_CIPHER, _OTHER_KEY_BITS)
+
+
+def _make_derivation(*, is_random: bool) -> Sequence[str]:
+    """For what a person may have chosen it is the default, argon2id."""
+    return _OF_RANDOM_KEY if is_random else ()
 
 
 def _make_performance(options: LuksOptions) -> list[str]:

@@ -5,12 +5,13 @@ what a device is opened by, and an attacker who held the disk may have written i
 itself is accepted, so that no header turns encryption into a copy of the plain text.
 """
 
+import base64
 import hashlib
 import json
 import os
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from talos.system.errors import UserError
@@ -24,7 +25,11 @@ SECTOR = 512
 """Bytes that a disk writes at once or not at all; a copy's binary part fills one."""
 MARK = b"talos: encryption is being set up".ljust(SECTOR, b"\0")
 """The first sector of a device until the header is complete."""
-_KDFS = ("argon2id", "argon2i")
+KMS_TOKEN = "sideroKMS"  # noqa: S105 - no password
+"""The type of the token with a slot's sealed key, as upstream's nodes have it; its id is the slot's."""
+MAX_SEALED = 4096
+"""Bytes of a sealed key."""
+_KDFS = ("argon2id", "argon2i", "pbkdf2")
 _BINARY = 4096
 _MAX_DATA_OFFSET = 64 << 20
 _SIZES = tuple(1 << power for power in range(14, 23))
@@ -35,10 +40,14 @@ _CHECKSUM = slice(448, 512)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LuksHeader:
-    """A header that passed every check. ``data`` is all before the encrypted part, key slots included."""
+    """A header that passed every check. ``data`` is all before the encrypted part, key slots included.
+
+    ``sealed`` are the keys that another service has to open, by their slots.
+    """
 
     slots: tuple[int, ...]
     data: bytes
+    sealed: Mapping[int, bytes] = field(default_factory=dict[int, bytes])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +113,20 @@ def _read(descriptor: int, where: str) -> LuksHeader:
         parsed: Any = json.loads(newest.text.rstrip(b"\0"))
         offset = _check(parsed)
         slots = tuple(sorted(int(slot) for slot in parsed["keyslots"]))
+        sealed = dict(_find_sealed(parsed.get("tokens") or {}))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"the LUKS2 header is not accepted: {error}", where=where) from None
-    return LuksHeader(slots=slots, data=_read_all(descriptor, offset))
+    return LuksHeader(slots=slots, data=_read_all(descriptor, offset), sealed=sealed)
+
+
+def _find_sealed(tokens: Mapping[str, Any]) -> Iterator[tuple[int, bytes]]:
+    """The slots' sealed keys. ValueError, KeyError, TypeError, AttributeError."""
+    for token_id, token in tokens.items():
+        if token["type"] == KMS_TOKEN:
+            sealed = base64.b64decode(token["UserData"]["sealedData"], validate=True)
+            if not 0 < len(sealed) <= MAX_SEALED:
+                raise ValueError(f"token {token_id} has {len(sealed)} bytes")
+            yield int(token_id), sealed
 
 
 def _read_copy(descriptor: int, place: int, magic: bytes) -> _Copy | None:

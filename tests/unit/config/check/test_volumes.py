@@ -12,14 +12,20 @@ def find_errors(text: str) -> list[str]:
     return [str(problem) for problem in validate(load(text.encode()), partial=True).errors]
 
 
-UNSUPPORTED = "is not supported by this version (use static or nodeID)"
+UNSUPPORTED = "is not supported by this version (use static, nodeID or kms)"
 
 
 @pytest.mark.parametrize(
     ("encryption", "path", "message"),
     [
         ("keys: [{slot: 0, tpm: {}}]", "keys[0].tpm", UNSUPPORTED),
-        ("keys: [{slot: 0, kms: {endpoint: 'https://x'}}]", "keys[0].kms", UNSUPPORTED),
+        (
+            "keys: [{slot: 0, kms: {}}]",
+            "keys[0].kms.endpoint",
+            "is missing (https://HOST or grpc://HOST:PORT)",
+        ),
+        ("keys: [{slot: 0, kms: {endpoint: 'grpc://x'}}]", "keys[0].kms.endpoint", "it has no port"),
+        ("keys: [{slot: 0, kms: {endpoint: 'https://x/y'}}]", "keys[0].kms.endpoint", "it is no URL with"),
         ("keys: [{slot: 0, static: {}}]", "keys[0].static.passphrase", "is missing"),
         ("keys: [{slot: 32, nodeID: {}}]", "keys[0].slot", "32 is out of range (from 0 to 31)"),
         ("keys: [{slot: 0, nodeID: {}}], options: [fast]", "options[0]", '"fast" is not known (one of: '),

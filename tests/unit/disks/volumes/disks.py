@@ -197,7 +197,9 @@ class MemoryCrypt:
     tries: int = 0
     busy: set[str] = field(default_factory=set[str])
     """Names of mappings that something uses."""
-    _made: dict[str, dict[int, bytes]] = field(default_factory=dict[str, dict[int, bytes]])
+    tokens: dict[str, dict[int, bytes]] = field(default_factory=dict[str, dict[int, bytes]])
+    """Sealed keys, by device and slot."""
+    _made: dict[str, Sequence[SlotKey]] = field(default_factory=dict[str, Sequence[SlotKey]])
 
     async def create(self, device: str, name: str, keys: Sequence[SlotKey], options: LuksOptions) -> str:
         number = int(device.removeprefix(DISK) or "0")
@@ -206,7 +208,7 @@ class MemoryCrypt:
         self.blocks.write(f"mark {device} as being encrypted")
         self.blocks.heads[number] = MARK
         self.blocks.write(f"encrypt {device}")
-        self._made[name] = {key.spec.slot: key.passphrase for key in keys}
+        self._made[name] = keys
         self.opened[name] = MAPPED + device
         self.blocks.inside.pop(self.opened[name], None)
         return self.opened[name]
@@ -220,11 +222,14 @@ class MemoryCrypt:
             self.blocks.contents[number] = content
         else:
             self.blocks.whole = content
-        self.slots[device] = self._made.pop(name)
+        self.slots[device], self.tokens[device] = {}, {}
+        for key in self._made.pop(name):
+            self._put(device, key)
         self.blocks.write(f"published {device}")
 
     async def read_header(self, device: str) -> LuksHeader:
-        return LuksHeader(slots=tuple(sorted(self.slots[device])), data=repr(self.slots[device]).encode())
+        slots, sealed = self.slots[device], self.tokens[device]
+        return LuksHeader(slots=tuple(sorted(slots)), data=repr(slots).encode(), sealed=dict(sealed))
 
     async def open(
         self, device: str, name: str, header: LuksHeader, key: SlotKey, options: LuksOptions
@@ -243,18 +248,25 @@ class MemoryCrypt:
         assert await self.test(device, opener)
         assert key.spec.slot not in self.slots[device]
         self.blocks.write(f"add {key.spec.slot}")
-        self.slots[device][key.spec.slot] = key.passphrase
+        self._put(device, key)
 
     async def change(self, device: str, opener: SlotKey, key: SlotKey) -> None:
         assert await self.test(device, opener)
         self.blocks.write(f"change {key.spec.slot}")
-        self.slots[device][key.spec.slot] = key.passphrase
+        self._put(device, key)
 
     async def remove(self, device: str, slot: int, opener: SlotKey) -> None:
         assert await self.test(device, opener)
         assert opener.spec.slot != slot, "the last key may be lost"
         self.blocks.write(f"remove {slot}")
         del self.slots[device][slot]
+        self.tokens[device].pop(slot, None)
+
+    def _put(self, device: str, key: SlotKey) -> None:
+        self.slots[device][key.spec.slot] = key.passphrase
+        self.tokens[device].pop(key.spec.slot, None)
+        if key.is_sealed:
+            self.tokens[device][key.spec.slot] = key.sealed
 
     async def close(self, name: str) -> None:
         if name in self.busy & self.opened.keys():

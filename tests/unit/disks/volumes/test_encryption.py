@@ -1,5 +1,6 @@
 """An encrypted volume comes to be, survives every power cut, and its key slots follow the config."""
 
+import base64
 from collections.abc import Sequence
 from itertools import count
 
@@ -8,7 +9,7 @@ import pytest
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
 from talos.disks.volumes.encryption import VolumeEncryption
-from talos.disks.volumes.encryption_keys import SlotKey, find_uuid_problem, make_keys
+from talos.disks.volumes.encryption_keys import KeyPendingError, SlotKey, find_uuid_problem, make_keys
 from talos.disks.volumes.encryption_spec import format_meta, parse_meta
 from talos.disks.volumes.settle import VolumePlace, VolumeProgress, WantedVolume, settle
 from talos.disks.volumes.whole_disk import settle_disk
@@ -18,6 +19,7 @@ from talos.system.errors import UserError
 from talos.system.logging import Log
 
 from .disks import DISK, MAPPED, MemoryBlocks, MemoryCrypt, PowerCutError
+from .services import MemoryService
 
 UUID = "2f1d4e0a-7c39-4b58-9d6e-81c5a3f0b742"
 LOG = Log(write=lambda _: None)
@@ -35,6 +37,10 @@ def node_id(slot: int) -> block_pb2.EncryptionKey:
     return block_pb2.EncryptionKey(slot=slot, type=enums.ENCRYPTION_KEY_NODE_ID)
 
 
+def kms(slot: int, endpoint: str = "https://kms") -> block_pb2.EncryptionKey:
+    return block_pb2.EncryptionKey(slot=slot, type=enums.ENCRYPTION_KEY_KMS, kms_endpoint=endpoint)
+
+
 SPEC = make_spec(static(0, "one"), node_id(1))
 
 
@@ -44,6 +50,7 @@ class Volume:
     def __init__(self, *, whole: bool = False) -> None:
         self.blocks = MemoryBlocks(size=10 * GIB)
         self.crypt = MemoryCrypt(self.blocks)
+        self.service = MemoryService()
         self.whole = whole
         self.refused: dict[str, tuple[bytes, str]] = {}
         self.remembered: list[bytes] = []
@@ -66,6 +73,7 @@ class Volume:
 
         return VolumeEncryption(
             devices=self.crypt,
+            service=self.service,
             volume="u-data",
             spec=spec,
             keys=make_keys(spec, "u-data", UUID, salt),
@@ -206,6 +214,100 @@ async def test_a_volume_keeps_a_key_that_works() -> None:
         "error adding key slot 1: the salt of STATE, which the key is locked to, is not there",
         "error removing key slot 0: no configured key works yet",
     )
+
+
+@pytest.mark.parametrize("spec", [make_spec(kms(0)), make_spec(node_id(0), kms(1), kms(3))])
+async def test_a_key_that_a_service_seals(spec: block_pb2.EncryptionSpec) -> None:
+    volume = Volume()
+    await volume.boot(volume.encrypt(spec))
+    sealed = {slot for slots in volume.crypt.tokens.values() for slot in slots}
+    assert sealed == {key.slot for key in spec.keys if key.type == enums.ENCRYPTION_KEY_KMS}
+    slots = dict(volume.slots)
+    again = volume.encrypt(make_spec(*reversed(spec.keys)))
+    assert await volume.boot(again) is not None
+    assert (volume.slots, again.failed, again.unsettled) == (slots, (), frozenset())
+    assert again.opener is not None
+    assert again.opener.spec.slot == max(slots)
+    assert base64.b64decode(slots[max(slots)]).startswith(b"random ")
+
+
+async def test_without_its_service_a_volume_is_neither_made_nor_opened() -> None:
+    volume = Volume(whole=True)
+    spec = make_spec(kms(2))
+    volume.service.is_slow = True
+    with pytest.raises(KeyPendingError, match="waiting for https://kms"):
+        await volume.boot(volume.encrypt(spec))
+    volume.service.is_slow, volume.service.reason = False, "connection refused"
+    with pytest.raises(
+        UserError, match=r"can't be encrypted: slot 2 \(kms\): https://kms: connection refused"
+    ):
+        await volume.boot(volume.encrypt(spec))
+    assert (volume.blocks.writes, volume.remembered) == ([], [])
+    volume.service.reason = ""
+    await volume.boot(volume.encrypt(spec))
+    volume.service.reason = "connection refused"
+    text = r"can't be unlocked: slot 2 \(kms\): https://kms: connection refused$"
+    with pytest.raises(UserError, match=text):
+        await volume.boot(volume.encrypt(spec))
+    volume.service.reason = ""
+    assert await volume.boot(volume.encrypt(spec)) is not None, "it is not taken for refused for good"
+
+
+async def test_a_service_that_has_lost_its_keys() -> None:
+    volume = Volume()
+    await volume.boot(volume.encrypt(make_spec(kms(0), static(1, "x"))))
+    (tokens,) = volume.crypt.tokens.values()
+    tokens[0] = b"sealed otherwise"
+    encryption = volume.encrypt(make_spec(kms(0), static(1, "x")))
+    assert await volume.boot(encryption) is not None
+    assert volume.service.rejected == 1
+    assert encryption.failed == ()
+    assert tokens[0].startswith(b"sealed random"), "it has a new key"
+    assert volume.slots[0] == base64.b64encode(tokens[0].removeprefix(b"sealed "))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (make_spec(static(0, "one")), make_spec(kms(0))),
+        (make_spec(kms(0)), make_spec(static(0, "one"))),
+        (make_spec(static(0, "one")), make_spec(kms(1))),
+        (make_spec(kms(0)), make_spec(kms(0, "https://other"), kms(1))),
+        (make_spec(kms(0), static(1, "one")), make_spec(static(1, "two"))),
+    ],
+)
+async def test_keys_are_changed_when_the_service_answers(
+    before: block_pb2.EncryptionSpec, after: block_pb2.EncryptionSpec
+) -> None:
+    volume = Volume()
+    encryption = volume.encrypt(before)
+    await volume.boot(encryption)
+    volume.service.is_slow = True
+    await encryption.rekey("/dev/vda5", after, make_keys(after, "u-data", UUID, b""))
+    assert encryption.failed == ()
+    assert volume.slots, "one key works at any time"
+    volume.service.is_slow = False
+    if encryption.unsettled:
+        await encryption.keep_slots("/dev/vda5", only=encryption.unsettled)
+    assert (encryption.failed, encryption.unsettled) == ((), frozenset())
+    assert volume.slots.keys() == {key.slot for key in after.keys}
+    (tokens,) = volume.crypt.tokens.values()
+    assert tokens.keys() == {key.slot for key in after.keys if key.type == enums.ENCRYPTION_KEY_KMS}
+    assert await volume.boot(volume.encrypt(after)) is not None
+
+
+async def test_a_service_that_fails_while_keys_change_is_named() -> None:
+    volume = Volume()
+    encryption = volume.encrypt(make_spec(static(0, "one")))
+    await volume.boot(encryption)
+    volume.service.reason = "no answer"
+    after = make_spec(static(0, "one"), kms(1))
+    await encryption.rekey("/dev/vda5", after, make_keys(after, "u-data", UUID, b""))
+    assert encryption.failed == ("error adding key slot 1: https://kms: no answer",)
+    assert encryption.unsettled == {1}
+    volume.service.reason = ""
+    await encryption.keep_slots("/dev/vda5", only=encryption.unsettled)
+    assert (encryption.failed, encryption.unsettled) == ((), frozenset())
 
 
 async def test_one_that_is_known_from_meta_only_is_opened_but_not_made() -> None:

@@ -22,6 +22,7 @@ from talos.machined.node.etc_files import EtcFiles
 from talos.machined.node.etc_layer import EtcLayer
 from talos.machined.node.events import EventLog
 from talos.machined.node.identity import make_identity
+from talos.machined.node.key_requests import KeyRequests
 from talos.machined.node.meta_store import MetaStore
 from talos.machined.node.stage import MachineStage
 from talos.machined.node.sysctls import KernelParams
@@ -99,6 +100,7 @@ def make_context(state: CountingState, folder: Path, log: Log) -> ControllerCont
             make_folder=lambda _path, _mode: None,
             devices=MemoryCrypt(blocks),
             meta=MetaStore(),
+            keys=KeyRequests(),
             log=log,
         ),
         meta=MetaStore(),

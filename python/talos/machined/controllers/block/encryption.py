@@ -8,6 +8,7 @@ from talos.disks.volumes.encryption import VolumeEncryption
 from talos.disks.volumes.encryption_keys import SlotKey, make_keys
 from talos.disks.volumes.encryption_spec import format_meta, parse_meta
 from talos.disks.volumes.status import VolumeState
+from talos.machined.controllers.block.key_service import KeyService
 from talos.machined.node.meta_store import STATE_ENCRYPTION, MetaStore
 from talos.resource import ids
 from talos.resource.controller.controller import ControllerRuntime
@@ -27,9 +28,10 @@ type _Config = Resource[block_pb2.VolumeConfigSpec]
 class EncryptionKeeper:
     """Makes the encryption of volumes, and follows their configs."""
 
-    def __init__(self, devices: CryptDevices, meta: MetaStore, log: Log) -> None:
+    def __init__(self, devices: CryptDevices, meta: MetaStore, service: KeyService, log: Log) -> None:
         self._devices = devices
         self._meta = meta
+        self._service = service
         self._log = log
         self._refused: dict[str, tuple[bytes, str]] = {}
 
@@ -42,6 +44,7 @@ class EncryptionKeeper:
             return None
         return VolumeEncryption(
             devices=self._devices,
+            service=self._service.of_volume(config.id, await self._find_uuid(runtime)),
             volume=config.id,
             spec=spec or older or block_pb2.EncryptionSpec(),
             keys=await self._make_keys(runtime, config.id, spec or older),
@@ -55,10 +58,13 @@ class EncryptionKeeper:
     async def keep(self, runtime: ControllerRuntime, config: _Config, current: VolumeState) -> None:
         """Have the key slots of a volume in use as its config has them by now."""
         held, wanted = current.encryption, _find_spec(config)
-        if held is None or wanted is None or (held.configured and held.spec == wanted):
+        if held is None:
             return
-        held.configured = True
-        await held.rekey(current.location, wanted, await self._make_keys(runtime, config.id, wanted))
+        if wanted is not None and not (held.configured and held.spec == wanted):
+            held.configured = True
+            await held.rekey(current.location, wanted, await self._make_keys(runtime, config.id, wanted))
+        elif held.unsettled and self._service.take_news(config.id):
+            await held.keep_slots(current.location, only=held.unsettled)
 
     def _read_meta(self, wanted: block_pb2.EncryptionSpec | None) -> block_pb2.EncryptionSpec | None:
         value = self._meta.values.get(STATE_ENCRYPTION)
@@ -75,12 +81,14 @@ class EncryptionKeeper:
     ) -> list[SlotKey]:
         if spec is None:
             return []
+        salt = await runtime.get_or_none(*ids.ENCRYPTION_SALT)
+        uuid = await self._find_uuid(runtime)
+        return make_keys(spec, volume, uuid, salt.spec.disk_salt if salt else b"")
+
+    async def _find_uuid(self, runtime: ControllerRuntime) -> str:
         information = await runtime.get_or_none(*ids.SYSTEM_INFORMATION)
         uuid = self._meta.values.get(UUID_KEY, b"").decode(errors="replace")
-        if not uuid and information is not None:
-            uuid = information.spec.uuid
-        salt = await runtime.get_or_none(*ids.ENCRYPTION_SALT)
-        return make_keys(spec, volume, uuid, salt.spec.disk_salt if salt else b"")
+        return uuid or (information.spec.uuid if information is not None else "")
 
     async def _remember(self, spec: block_pb2.EncryptionSpec | None) -> None:
         """Have in META how STATE is opened; nothing of one that is not encrypted."""

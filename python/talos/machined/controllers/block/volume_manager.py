@@ -16,6 +16,7 @@ from talos.disks.volumes.blocks import Blocks
 from talos.disks.volumes.choice import choose_device, choose_disks
 from talos.disks.volumes.crypt_devices import CryptDevices
 from talos.disks.volumes.encryption import VolumeEncryption
+from talos.disks.volumes.encryption_keys import KeyPendingError
 from talos.disks.volumes.mounting import make_options, make_point, mount_volume, unmount_volume
 from talos.disks.volumes.settle import (
     FILESYSTEM,
@@ -37,6 +38,8 @@ from talos.disks.volumes.status import (
 from talos.disks.volumes.user import USER_VOLUMES, find_place, is_mounted, is_user_volume
 from talos.disks.volumes.whole_disk import settle_disk
 from talos.machined.controllers.block.encryption import EncryptionKeeper
+from talos.machined.controllers.block.key_service import KeyService
+from talos.machined.node.key_requests import KeyRequests
 from talos.machined.node.meta_store import MetaStore
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import (
@@ -54,6 +57,7 @@ from talos.system.files import KernelFiles
 from talos.system.logging import Log
 from talos.system.mounts import Mounts
 from talos.system.proc.processes import find_holders
+from talos.system.wakeup import Wakeup
 
 RETRY = 15.0
 """Seconds after which a volume that failed is tried again, if nothing changes before."""
@@ -80,6 +84,7 @@ class VolumeContext:
     make_folder: Callable[[str, int], None]
     devices: CryptDevices
     meta: MetaStore
+    keys: KeyRequests
     log: Log
 
 
@@ -113,13 +118,33 @@ class VolumeManagerController(Controller):
         self._context = context
         self._used: dict[str, VolumeState] = {}
         self._failures: dict[str, str] = {}
-        self._encryption = EncryptionKeeper(context.devices, context.meta, context.log)
+        self._answers = Wakeup()
+        service = KeyService(context.keys, self._answers.set)
+        self._service = service
+        self._encryption = EncryptionKeeper(context.devices, context.meta, service, context.log)
 
     async def run(self, runtime: ControllerRuntime) -> None:
-        """Reconcile until the volume lifecycle is torn down."""
+        """Reconcile until the volume lifecycle is torn down. Keys are asked for beside it."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._service.run)
+            await self._run(runtime)
+            nursery.cancel_scope.cancel()
+
+    async def _wait(self, runtime: ControllerRuntime) -> None:
+        """Wait for a change, an answer to a request for a key, or until what failed is to be tried again."""
+
+        async def wait_for(what: Callable[[], Awaitable[None]]) -> None:
+            await what()
+            nursery.cancel_scope.cancel()
+
+        async with trio.open_nursery() as nursery:
+            nursery.cancel_scope.deadline = trio.current_time() + (RETRY if self._failures else math.inf)
+            nursery.start_soon(wait_for, runtime.wait_for_round)
+            nursery.start_soon(wait_for, self._answers.wait)
+
+    async def _run(self, runtime: ControllerRuntime) -> None:
         while True:
-            with trio.move_on_after(RETRY if self._failures else math.inf):
-                await runtime.wait_for_round()
+            await self._wait(runtime)
             lifecycle = await runtime.get_or_none(*ids.VOLUME_LIFECYCLE)
             if lifecycle is None:
                 continue
@@ -154,6 +179,9 @@ class VolumeManagerController(Controller):
         try:
             current = await self._settle(runtime, config, progress, is_wanted=is_wanted)
             self._failures.pop(config.id, None)
+        except KeyPendingError as error:
+            self._context.log.once(f"volume {config.id}: {error}", level="info")
+            current = VolumeState(phase=progress.phase, location=progress.device, error=str(error))
         except (UserError, OSError) as error:
             current = self._fail(config.id, progress, error)
         if progress.changed:

@@ -68,8 +68,7 @@ async def acquire_config(state: State, sources: Sources, publish: Publish) -> bo
     """
     kept = await _in_thread(partial(_load_kept, sources), publish)
     if kept is not None and kept.is_complete:
-        await _publish(state, kept.text)
-        sources.remove_platform_config()
+        await _use_kept(state, sources, kept)
         return True
     config = await _search(sources, kept, publish)
     if config is None or await get_config(state, ids.MACHINE_CONFIG) is not None:
@@ -88,6 +87,20 @@ async def acquire_config(state: State, sources: Sources, publish: Publish) -> bo
     with trio.CancelScope(shield=True):
         await _publish(state, config.text)
     return True
+
+
+async def acquire_kept(state: State, sources: Sources, publish: Publish) -> bool:
+    """Whether the config in STATE is complete; it is then published, unless there is one already."""
+    kept = await _in_thread(partial(_load_kept, sources), publish)
+    if kept is None or not kept.is_complete or await get_config(state, ids.MACHINE_CONFIG) is not None:
+        return False
+    await _use_kept(state, sources, kept)
+    return True
+
+
+async def _use_kept(state: State, sources: Sources, kept: Config) -> None:
+    await _publish(state, kept.text)
+    sources.remove_platform_config()
 
 
 async def _search(sources: Sources, config: Config | None, publish: Publish) -> Config | None:

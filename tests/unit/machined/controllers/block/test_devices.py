@@ -99,7 +99,7 @@ async def test_encrypted_ones_are_used_by_their_mapped_device(kind: str, volume:
     assert swaps == (wanted if volume == "s-one" else [])
 
     again = World(blocks=world.blocks)
-    again.crypt.slots = world.crypt.slots
+    again.crypt.slots, again.crypt.tokens = world.crypt.slots, world.crypt.tokens
     async with again.run():
         await start(again, document(kind, "one", KEY))
         await again.wait(volume, enums.VOLUME_PHASE_READY)

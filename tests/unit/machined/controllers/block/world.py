@@ -15,6 +15,7 @@ from talos.machined.controllers.block.diagnostics import VolumeDiagnosticsContro
 from talos.machined.controllers.block.system_disk import SystemDiskController
 from talos.machined.controllers.block.volume_config import VolumeConfigController
 from talos.machined.controllers.block.volume_manager import VolumeContext, VolumeManagerController
+from talos.machined.node.key_requests import KeyRequests
 from talos.machined.node.meta_store import MetaStore
 from talos.resource import ids, kinds
 from talos.resource.changes import modify, wait_for
@@ -69,6 +70,7 @@ class World:
     lines: list[str] = field(default_factory=list[str])
     folders: list[str] = field(default_factory=list[str])
     refreshed: int = 0
+    keys: KeyRequests = field(default_factory=KeyRequests)
     meta: MemoryMeta = field(default_factory=MemoryMeta)
     crypt: MemoryCrypt = field(default_factory=lambda: MemoryCrypt(MemoryBlocks()))
 
@@ -93,6 +95,7 @@ class World:
             make_folder=lambda path, mode: self.folders.append(f"{path} {mode:o}"),
             devices=self.crypt,
             meta=self.meta,
+            keys=self.keys,
             log=self.log,
         )
         controllers = [

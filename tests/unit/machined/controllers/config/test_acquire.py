@@ -10,7 +10,7 @@ from talos.api.resource import config_pb2
 from talos.config.check.validate import Mode
 from talos.config.effective import machine as effective
 from talos.config.read.loader import load
-from talos.machined.controllers.config.acquire import Sources, acquire_config
+from talos.machined.controllers.config.acquire import Sources, acquire_config, acquire_kept
 from talos.machined.controllers.config.machine_type import MachineTypeController
 from talos.machined.node.config_store import publish_config
 from talos.resource import ids
@@ -38,11 +38,18 @@ class Boot:
         self.forgotten = True
 
     async def run(self) -> bool:
+        return await acquire_config(self.state, self.make_sources(), self.events.append)
+
+    async def run_late(self) -> bool:
+        """STATE was unlocked when all sources had been read."""
+        return await acquire_kept(self.state, self.make_sources(), self.events.append)
+
+    def make_sources(self) -> Sources:
         async def give(text: bytes) -> bytes:
             await trio.lowlevel.checkpoint()
             return text
 
-        sources = Sources(
+        return Sources(
             state_dir=self.folder,
             embedded=self.folder / "embedded.yaml",
             load_early=partial(give, self.early),
@@ -51,7 +58,6 @@ class Boot:
             remove_platform_config=self._forget,
             mode=Mode.CONTAINER,
         )
-        return await acquire_config(self.state, sources, self.events.append)
 
     async def published(self) -> dict[str, bytes]:
         return {one.id: one.spec.yaml_marshalled for one in await self.state.list(MACHINE_CONFIG)}
@@ -82,6 +88,18 @@ async def test_the_kept_config_comes_first(tmp_path: Path, worker: str, control_
     assert await boot.run()
     assert (await boot.published())["v1alpha1"] == worker.encode()
     assert boot.forgotten
+
+
+async def test_the_kept_config_may_come_late(tmp_path: Path, worker: str, control_plane: str) -> None:
+    boot = Boot(tmp_path)
+    assert not await boot.run()
+    assert not await boot.run_late()
+    (tmp_path / "config.yaml").write_text(worker)
+    assert await boot.run_late()
+    assert (await boot.published())["v1alpha1"] == worker.encode()
+    (tmp_path / "config.yaml").write_text(control_plane)
+    assert not await boot.run_late(), "a user may have brought another one"
+    assert (await boot.published())["v1alpha1"] == worker.encode()
 
 
 async def test_a_partial_config_alone_is_not_enough(tmp_path: Path) -> None:
