@@ -35,7 +35,7 @@ def test_etcd_runs_from_the_cache(cluster: Cluster) -> None:
     (cache,) = cluster.resource("imagecacheconfigs")
     assert cache["spec"] == {"status": "ready", "copyStatus": "skipped", "roots": [ROOT]}
     (row,) = cluster.rows("get", "icc")
-    assert (row["STATUS"], row["COPY STATUS"]) == ("ready", "skipped")
+    assert (row["STATUS"], row["COPYSTATUS"]) == ("ready", "skipped")
     services = cluster.services()
     assert (services["etcd"]["HEALTH"], services["registryd"]["HEALTH"]) == ("OK", "OK")
     # Pods' images come from it as well.
