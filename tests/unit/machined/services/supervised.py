@@ -678,9 +678,9 @@ async def stopped_defect(bench: Bench) -> dict[str, Any]:
     return {"again": again}
 
 
-def no_sandbox(families: Iterable[int], writable: Iterable[str]) -> None:
+def no_sandbox(families: Iterable[int], writable: Iterable[str], readable: Iterable[str]) -> None:
     """The interpreter of a test lies elsewhere than a node's."""
-    del families, writable
+    del families, writable, readable
 
 
 def run(scenario: Scenario) -> None:
