@@ -2,14 +2,14 @@
 
 import argparse
 import asyncio
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from talos.discovery.server import METRICS_PORT, PORT, DiscoveryServer, Settings
-from talos.pki.certificate import parse_certificate
-from talos.pki.keys import parse_key
+from talos.serving.address import parse_address
+from talos.serving.endpoint import Endpoint, read_pair
+from talos.serving.grpcio import wait_for_signal
 from talos.system.errors import UserError
 from talos.system.logging import Log
 
@@ -42,52 +42,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def make_settings(options: argparse.Namespace) -> Settings:
     """The settings of the flags, with the files read."""
-    host, port = parse_address(options.addr, "--addr")
+    host, port = parse_address(options.addr, "--addr", f":{PORT} or 192.0.2.1:{PORT}")
     metrics_host, metrics_port = "", -1
     if options.metrics_addr:
-        metrics_host, metrics_port = parse_address(options.metrics_addr, "--metrics-addr")
-    if bool(options.cert) != bool(options.key):
-        raise UserError("belong together", where="--cert, --key", hint="give both or none")
-    certificate, key = (_read(options.cert), _read(options.key)) if options.cert else (b"", b"")
-    if certificate:
-        parse_certificate(certificate, where=str(options.cert))
-        parse_key(key, where=str(options.key))
+        example = f":{METRICS_PORT} or 192.0.2.1:{METRICS_PORT}"
+        metrics_host, metrics_port = parse_address(options.metrics_addr, "--metrics-addr", example)
+    tls = read_pair(options.cert, options.key, ("--cert", "--key"))
     return Settings(
-        host=host,
-        port=port,
+        endpoint=Endpoint(host=host, port=port, tls=tls),
         metrics_host=metrics_host,
         metrics_port=metrics_port,
-        certificate=certificate,
-        key=key,
         redirect=options.redirect_endpoint,
         gc_interval=options.gc_interval,
     )
 
 
-def parse_address(text: str, where: str) -> tuple[str, int]:
-    """Host and port of ``HOST:PORT``, ``[IPV6]:PORT`` or ``:PORT``."""
-    host, _, port = text.rpartition(":")
-    if not port.isdecimal() or int(port) >= 1 << 16 or (":" in host and not host.startswith("[")):
-        raise UserError(f"{text!r} is no address", where=where, hint="write it like :3000 or 192.0.2.1:3000")
-    return host.strip("[]"), int(port)
-
-
 async def _run(settings: Settings, log: Log) -> None:
-    stopping = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     server = DiscoveryServer(settings)
     await server.start()
-    log.info("listening", port=server.port, tls=bool(settings.certificate), metrics_port=server.metrics_port)
-    await stopping.wait()
+    tls = settings.endpoint.tls is not None
+    log.info("listening", port=server.port, tls=tls, metrics_port=server.metrics_port)
+    await wait_for_signal()
     await server.stop()
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UserError(f"can't be read: {error.strerror}", where=str(path)) from None
 
 
 def _parse_seconds(text: str) -> float:

@@ -12,6 +12,8 @@ from talos.discovery.limits import BURST, MAX_REQUEST, REQUESTS_PER_SECOND, Capa
 from talos.discovery.metrics import format_metrics, serve_metrics
 from talos.discovery.service import ClusterService
 from talos.rpc.port.rates import Rates
+from talos.serving.endpoint import Endpoint
+from talos.serving.grpcio import listen
 from talos.system.errors import UserError
 
 PORT = 3000
@@ -30,17 +32,15 @@ KEEPALIVE = 180
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the server is started with. Without a certificate it serves plain HTTP/2.
+    """What the server is started with.
 
-    An empty ``host`` is every address; a negative ``metrics_port`` is none. ``gc_interval`` is in seconds.
+    An empty ``metrics_host`` is every address; a negative ``metrics_port`` is none. ``gc_interval`` is in
+    seconds.
     """
 
-    host: str = ""
-    port: int = PORT
+    endpoint: Endpoint
     metrics_host: str = ""
     metrics_port: int = METRICS_PORT
-    certificate: bytes = b""
-    key: bytes = b""
     redirect: str = ""
     gc_interval: float = 60.0
     capacity: Capacity = field(default_factory=Capacity)
@@ -76,7 +76,7 @@ class DiscoveryServer:
             maximum_concurrent_rpcs=CALLS,
         )
         self._server.add_generic_rpc_handlers((self._service.make_handler(),))
-        self.port = self._listen()
+        self.port = listen(self._server, chosen.endpoint)
         await self._server.start()
         if chosen.metrics_port >= 0:
             try:
@@ -102,20 +102,6 @@ class DiscoveryServer:
         if self._metrics is not None:
             self._metrics.close()
         await self._server.stop(grace)
-
-    def _listen(self) -> int:
-        chosen = self._settings
-        host = f"[{chosen.host}]" if ":" in chosen.host else chosen.host or "[::]"
-        target = f"{host}:{chosen.port}"
-        try:
-            if chosen.certificate:
-                pair = (chosen.key, chosen.certificate)
-                return self._server.add_secure_port(target, grpc.ssl_server_credentials([pair]))
-            return self._server.add_insecure_port(target)
-        except RuntimeError:
-            raise UserError(
-                "can't listen", where=f"address {target}", hint="is it this machine's, and the port free?"
-            ) from None
 
     async def _collect(self) -> None:
         while True:

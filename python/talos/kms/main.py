@@ -2,15 +2,16 @@
 
 import argparse
 import asyncio
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from talos.kms.server import KEY_SIZE, PORT, KeyServer, Settings
-from talos.pki.certificate import parse_certificate
-from talos.pki.keys import parse_key
+from talos.serving.address import parse_address
+from talos.serving.endpoint import Endpoint, read_pair
+from talos.serving.grpcio import wait_for_signal
 from talos.system.errors import UserError
+from talos.system.files import read_file
 from talos.system.logging import Log
 
 FAILED = 1
@@ -41,41 +42,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def make_settings(options: argparse.Namespace) -> Settings:
     """The settings of the flags, with the files read."""
-    host, _, port = options.addr.rpartition(":")
-    if not port.isdecimal() or int(port) >= 1 << 16:
-        raise UserError(
-            f"{options.addr!r} is no address", where="--addr", hint="write it like :4050 or 192.0.2.1:4050"
-        )
-    key = _read(options.key)
+    host, port = parse_address(options.addr, "--addr", f":{PORT} or 192.0.2.1:{PORT}")
+    key = read_file(options.key)
     if len(key) != KEY_SIZE:
         raise UserError(f"it has {len(key)} bytes, not {KEY_SIZE}", where=str(options.key))
-    if bool(options.cert) != bool(options.cert_key):
-        raise UserError("belong together", where="--cert, --cert-key", hint="give both or none")
-    certificate, pair = (_read(options.cert), _read(options.cert_key)) if options.cert else (b"", b"")
-    if certificate:
-        parse_certificate(certificate, where=str(options.cert))
-        parse_key(pair, where=str(options.cert_key))
-    return Settings(
-        host=host.strip("[]"), port=int(port), key=key, certificate=certificate, certificate_key=pair
-    )
+    tls = read_pair(options.cert, options.cert_key, ("--cert", "--cert-key"))
+    return Settings(endpoint=Endpoint(host=host, port=port, tls=tls), key=key)
 
 
 async def _run(settings: Settings, log: Log) -> None:
-    stopping = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     server = KeyServer(settings)
     await server.start()
-    log.info("listening", port=server.port, tls=bool(settings.certificate))
-    await stopping.wait()
+    log.info("listening", port=server.port, tls=settings.endpoint.tls is not None)
+    await wait_for_signal()
     await server.stop()
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UserError(f"can't be read: {error.strerror}", where=str(path)) from None
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -11,7 +11,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from talos.api.kms.kms_pb2 import Request, Response
-from talos.system.errors import UserError
+from talos.serving.endpoint import Endpoint
+from talos.serving.grpcio import listen
 
 PORT = 4050
 """As of upstream's server."""
@@ -28,13 +29,10 @@ type Context = grpc.aio.ServicerContext[Any, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the server is started with. Without a certificate it serves plain HTTP/2."""
+    """What the server is started with; ``key`` has 32 bytes."""
 
-    host: str = ""
-    port: int = PORT
+    endpoint: Endpoint
     key: bytes = field(repr=False)
-    certificate: bytes = b""
-    certificate_key: bytes = field(default=b"", repr=False)
 
 
 class KeyServer:
@@ -54,7 +52,7 @@ class KeyServer:
             for name, method in (("Seal", self.seal), ("Unseal", self.unseal))
         }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
-        self.port = self._listen()
+        self.port = listen(self._server, self._settings.endpoint)
         await self._server.start()
 
     async def stop(self) -> None:
@@ -83,17 +81,3 @@ class KeyServer:
         if not 0 < len(request.node_uuid) <= _MAX_UUID:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the node has no UUID")
         return AESGCM(hmac.digest(self._settings.key, request.node_uuid.encode(), "sha256"))
-
-    def _listen(self) -> int:
-        chosen = self._settings
-        host = f"[{chosen.host}]" if ":" in chosen.host else chosen.host or "[::]"
-        target = f"{host}:{chosen.port}"
-        try:
-            if chosen.certificate:
-                pair = (chosen.certificate_key, chosen.certificate)
-                return self._server.add_secure_port(target, grpc.ssl_server_credentials([pair]))
-            return self._server.add_insecure_port(target)
-        except RuntimeError:
-            raise UserError(
-                "can't listen", where=f"address {target}", hint="is it this machine's, and the port free?"
-            ) from None

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, override
 
+from talos.system.errors import UserError
+
 _PIECE = 1 << 20
 _TOKEN = 4
 """Random bytes in the name of a file that is being written."""
@@ -61,6 +63,14 @@ class KernelFiles(Files):
     @override
     def exists(self, path: str) -> bool:
         return Path(path).exists()
+
+
+def read_file(path: Path | str) -> bytes:
+    """The bytes of a file that a person named; UserError when it can't be read."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise UserError(f"can't be read: {error.strerror}", where=str(path)) from None
 
 
 def replace_durably(

@@ -4,6 +4,7 @@ import asyncio
 import ipaddress
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -25,14 +26,15 @@ from talos.api.discovery.cluster_pb2 import (
     WatchRequest,
     WatchResponse,
 )
-from talos.discovery.main import main, parse_address
+from talos.discovery.main import main
 from talos.discovery.server import DiscoveryServer, Settings
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.keys import KeyType
-from talos.system.errors import UserError
+from talos.serving.endpoint import Endpoint
 
 CLUSTER = "8XuV9TZHW08DOk3bVxQjH9ih_TBKjnh-j44tsCLSBzo="
 TTL = Duration(seconds=1800)
+LOOPBACK = Endpoint(host="127.0.0.1", port=0)
 
 
 class Client:
@@ -92,7 +94,7 @@ def run(
 ) -> None:
     async def limited() -> None:
         server = DiscoveryServer(
-            settings or Settings(host="127.0.0.1", port=0, metrics_host="127.0.0.1", metrics_port=0)
+            settings or Settings(endpoint=LOOPBACK, metrics_host="127.0.0.1", metrics_port=0)
         )
         await server.start()
         target = f"127.0.0.1:{server.port}"
@@ -146,7 +148,7 @@ def test_what_is_not_refreshed_expires() -> None:
             assert (await read()).deleted
         assert await client.list() == []
 
-    run(test, Settings(host="127.0.0.1", port=0, metrics_port=-1, gc_interval=0.1))
+    run(test, Settings(endpoint=LOOPBACK, metrics_port=-1, gc_interval=0.1))
 
 
 @pytest.mark.parametrize(
@@ -236,7 +238,7 @@ def test_clients_are_redirected() -> None:
         reply = await client.call("Hello", HelloRequest(cluster_id=CLUSTER), HelloResponse)
         assert reply.redirect.endpoint == "other.example.org:443"
 
-    run(test, Settings(host="127.0.0.1", port=0, metrics_port=-1, redirect="other.example.org:443"))
+    run(test, Settings(endpoint=LOOPBACK, metrics_port=-1, redirect="other.example.org:443"))
 
 
 def test_it_serves_tls() -> None:
@@ -247,7 +249,7 @@ def test_it_serves_tls() -> None:
         await client.update("one")
         assert len(await client.list()) == 1
 
-    settings = Settings(host="127.0.0.1", port=0, metrics_port=-1, certificate=pair.crt, key=pair.key)
+    settings = Settings(endpoint=replace(LOOPBACK, tls=pair), metrics_port=-1)
     run(test, settings, authority)
 
 
@@ -277,13 +279,11 @@ def test_metrics_are_served_over_http() -> None:
 def test_mistakes_on_the_command_line_are_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert parse_address("[::1]:3000", "--addr") == ("::1", 3000)
-    for text in ("3000x", "::1:3000", "host:99999"):
-        with pytest.raises(UserError, match="is no address"):
-            parse_address(text, "--addr")
     for argv in (
         ["--cert", "x"],
         ["--cert", f"{tmp_path}/missing", "--key", "y"],
+        ["--addr", "::1:3000"],
+        ["--metrics-addr", "2122"],
         ["--addr", "192.0.2.1:1", "--metrics-addr", ""],
     ):
         assert main(argv) == 1

@@ -12,7 +12,7 @@ from talos.kms.main import main
     [
         (["--key", "nowhere"], "nowhere: can't be read"),
         (["--key", "short"], "short: it has 2 bytes, not 32"),
-        (["--key", "key", "--addr", "x"], "--addr: 'x' is no address"),
+        (["--key", "key", "--addr", "x"], '--addr: "x" is no address with a port'),
         (["--key", "key", "--cert", "c"], "--cert, --cert-key: belong together (give both or none)"),
     ],
 )

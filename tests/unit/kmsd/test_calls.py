@@ -17,6 +17,7 @@ from talos.pki.keys import KeyType
 from talos.process.run import Daemon, host
 from talos.rpc.channel import open_channel, open_remote
 from talos.rpc.server import serve
+from talos.serving.endpoint import Endpoint
 from talos.system.errors import UserError
 from talos.system.logging import Log
 
@@ -63,11 +64,7 @@ async def serving(daemon: Daemon, settings: Settings) -> AsyncGenerator[int]:
 def make_settings(*, tls: bool) -> Settings:
     pair = AUTHORITY.issue(common_name="kms", ips=["127.0.0.1"], usages=Usage.SERVER)
     return Settings(
-        host="127.0.0.1",
-        port=0,
-        key=b"k" * KEY_SIZE,
-        certificate=pair.crt if tls else b"",
-        certificate_key=pair.key if tls else b"",
+        endpoint=Endpoint(host="127.0.0.1", port=0, tls=pair if tls else None), key=b"k" * KEY_SIZE
     )
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from talos.system.files import replace_durably
+from talos.system.errors import UserError
+from talos.system.files import read_file, replace_durably
 
 
 def test_a_file_is_written_and_replaced(tmp_path: Path) -> None:
@@ -54,3 +55,10 @@ def test_what_a_power_cut_left_is_removed(tmp_path: Path) -> None:
     assert path.read_bytes() == b"outer end"
     assert not left.exists()
     assert sorted(found.name for found in tmp_path.iterdir()) == sorted([path.name, *others])
+
+
+def test_a_file_that_a_person_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"content")
+    assert read_file(tmp_path / "file") == read_file(f"{tmp_path}/file") == b"content"
+    with pytest.raises(UserError, match=r"nowhere: can't be read: No such file or directory"):
+        read_file(tmp_path / "nowhere")

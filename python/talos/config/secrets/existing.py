@@ -15,6 +15,7 @@ from talos.config.model import Config
 from talos.config.secrets.bundle import SecretsBundle
 from talos.pki.certificate import PemPair
 from talos.system.errors import UserError
+from talos.system.files import read_file
 
 _PKI_FILES = ("ca", "etcd/ca", "front-proxy-ca")
 
@@ -56,7 +57,7 @@ def bundle_from_kubernetes_pki(
     UserError: when a file is missing or wrong.
     """
     kubernetes, etcd, aggregator = (
-        PemPair(_file(folder / f"{name}.crt"), _file(folder / f"{name}.key")) for name in _PKI_FILES
+        PemPair(read_file(folder / f"{name}.crt"), read_file(folder / f"{name}.key")) for name in _PKI_FILES
     )
     fresh = SecretsBundle.generate(contract=contract)
     bundle = replace(
@@ -64,7 +65,7 @@ def bundle_from_kubernetes_pki(
         kubernetes=kubernetes,
         etcd=etcd,
         aggregator=aggregator,
-        service_account=_file(folder / "sa.key"),
+        service_account=read_file(folder / "sa.key"),
         bootstrap_token=bootstrap_token or fresh.bootstrap_token,
     )
     bundle.check(where=str(folder))
@@ -81,10 +82,3 @@ def _pair(pair: PemPair | None, what: str, where: str) -> PemPair:
     if pair is None or not pair.key:
         raise UserError(f"{what} is missing or has no key", where=where)
     return pair
-
-
-def _file(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UserError(f"can't be read: {error.strerror}", where=str(path)) from error

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from talos.config.change.patch import Patch, parse_patch
 from talos.system.errors import UserError
-from talos.talosctl.output.files import read_file
+from talos.system.files import read_file
 
 _INLINE = ("[", "{")
 

@@ -4,6 +4,7 @@ from talos.api.machine.machine_pb2 import ApplyConfiguration
 from talos.client.session import Session, open_session
 from talos.config.change.patch import apply_patches
 from talos.system.errors import UserError
+from talos.system.files import read_file
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.change import make_apply_request, send_config, show_result
@@ -12,7 +13,6 @@ from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, CONFIG_CHANGE_FLAGS, INSECURE_FLAGS
 from talos.talosctl.client.patches import parse_patches
 from talos.talosctl.client.select import find_target
-from talos.talosctl.output.files import read_file
 
 _NOT_WITH_A_PLAN = ("file", "config-patch", "dry-run", "insecure", "mode", "nodes", "timeout")
 

@@ -17,6 +17,7 @@ from talos.api.rpc import RpcError
 from talos.client.namespaces import container_place
 from talos.client.session import Session, open_session
 from talos.system.errors import UserError
+from talos.system.files import read_file
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.archive import receive_archive
@@ -27,7 +28,6 @@ from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
 from talos.talosctl.output.columns import PRESETS, Value, read_schema
-from talos.talosctl.output.files import read_file
 from talos.talosctl.output.table import format_table
 
 ROOT = "/sys/fs/cgroup"

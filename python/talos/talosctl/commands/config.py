@@ -10,6 +10,7 @@ from talos.config.talosconfig.model import Context, TalosConfig
 from talos.config.talosconfig.places import open_talosconfig, save
 from talos.config.talosconfig.text import parse_talosconfig
 from talos.system.errors import UserError
+from talos.system.files import read_file
 from talos.talosctl.cli.command import Command, Invocation, Lazy
 from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.flags import CLIENT_FLAGS, OUTPUT
@@ -35,17 +36,10 @@ def run_add(invocation: Invocation) -> int:
     config, path = _open(flags)
     if bool(flags.text("crt")) != bool(flags.text("key")):
         raise UserError("a client certificate and its key belong together", hint="give both --crt and --key")
-    files = {key: _read(flags.text(key)) for key in ("ca", "crt", "key")}
+    files = {key: read_file(file) if (file := flags.text(key)) else b"" for key in ("ca", "crt", "key")}
     context = Context(ca=files["ca"], crt=files["crt"], key=files["key"])
     save(config.with_context(invocation.args[0], context), path)
     return 0
-
-
-def _read(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes() if path else b""
-    except OSError as error:
-        raise UserError(f"can't be read: {error.strerror}", where=path) from error
 
 
 def run_context(invocation: Invocation) -> int:
@@ -96,7 +90,7 @@ def run_merge(invocation: Invocation) -> int:
     config, path = _open(invocation.flags)
     notes: list[str] = []
     for source in invocation.args:
-        config, renames = config.merge(parse_talosconfig(_read(source), source=source))
+        config, renames = config.merge(parse_talosconfig(read_file(source), source=source))
         notes += [f'renamed talosconfig context "{old}" -> "{new}"' for old, new in renames.items()]
     save(config, path)
     for note in notes:

@@ -11,9 +11,10 @@ from talos.pki.authority import NODE_LIFETIME, CertificateAuthority, Usage
 from talos.pki.csr import make_csr
 from talos.pki.keys import KeyType, key_to_pem, make_key, parse_key
 from talos.system.errors import UserError
+from talos.system.files import read_file
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
-from talos.talosctl.output.files import check_absent, read_file, write_file
+from talos.talosctl.output.files import check_absent, write_file
 
 
 def run_ca(invocation: Invocation) -> int:

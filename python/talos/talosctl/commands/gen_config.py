@@ -11,12 +11,13 @@ from talos.config.model import MachineType
 from talos.config.secrets.bundle import SecretsBundle
 from talos.config.talosconfig.text import format_talosconfig
 from talos.system.errors import UserError
+from talos.system.files import read_file
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.patches import parse_patches
 from talos.talosctl.client_version import client_version
 from talos.talosctl.output import console
-from talos.talosctl.output.files import read_file, write_file
+from talos.talosctl.output.files import write_file
 
 TYPES = ("controlplane", "worker", "talosconfig")
 STDOUT = "-"

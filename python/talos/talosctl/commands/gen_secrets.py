@@ -6,10 +6,11 @@ from talos.config.contract import parse_contract
 from talos.config.read.loader import load
 from talos.config.secrets.bundle import SecretsBundle
 from talos.config.secrets.existing import bundle_from_config, bundle_from_kubernetes_pki
+from talos.system.files import read_file
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags
 from talos.talosctl.output import console
-from talos.talosctl.output.files import read_file, write_file
+from talos.talosctl.output.files import write_file
 
 
 def run_secrets(invocation: Invocation) -> int:

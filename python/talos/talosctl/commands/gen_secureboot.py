@@ -21,10 +21,11 @@ from talos.secureboot.variables import (
     make_signature_list,
 )
 from talos.system.errors import UserError
+from talos.system.files import read_file
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.output import console
-from talos.talosctl.output.files import check_absent, read_file, write_file
+from talos.talosctl.output.files import check_absent, write_file
 
 LIFETIME = timedelta(days=3650)
 PCR_BITS = 2048

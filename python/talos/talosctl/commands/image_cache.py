@@ -13,6 +13,7 @@ from talos.config.read.loader import dump
 from talos.config.values import Url
 from talos.pki.authority import CA_LIFETIME, CertificateAuthority, Usage
 from talos.pki.keys import KeyType
+from talos.serving.address import parse_address
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
@@ -87,7 +88,8 @@ def run_serve(invocation: Invocation) -> int:
     from talos.provision.mirror.server import ArchiveCatalog
 
     flags = invocation.flags
-    host, port = parse_address(flags.text("address"), "--address")
+    host, port = parse_address(flags.text("address"), "--address", ADDRESS)
+    host = host or "0.0.0.0"  # noqa: S104 - an empty host is every address
     tls = make_tls(flags.text("tls-cert-file"), flags.text("tls-key-file"))
     folder = Path(flags.text("image-cache-path"))
     is_flat = (folder / MANIFESTS).is_dir()
@@ -111,14 +113,6 @@ def run_serve(invocation: Invocation) -> int:
         with suppress(KeyboardInterrupt):
             server.serve_forever()
     return 0
-
-
-def parse_address(text: str, flag: str) -> tuple[str, int]:
-    """Host and port; an empty host is every address of this machine."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) >= 1 << 16:
-        raise UserError(f'"{text}" is no address', where=flag, hint=f"such as {ADDRESS}")
-    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - an empty host is asked for
 
 
 def reachable(host: str) -> Sequence[str]:

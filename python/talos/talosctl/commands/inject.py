@@ -7,10 +7,10 @@ from typing import Any, cast
 
 from talos.config.read.tree import parse_documents, plain
 from talos.system.errors import UserError
+from talos.system.files import read_file
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.output import console
-from talos.talosctl.output.files import read_file
 from talos.talosctl.output.yaml_text import dump_yaml
 
 API_VERSION, KIND = "talos.dev/v1alpha1", "ServiceAccount"

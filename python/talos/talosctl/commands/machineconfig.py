@@ -3,12 +3,13 @@
 from pathlib import Path
 
 from talos.config.change.patch import apply_patches
+from talos.system.files import read_file
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.patches import parse_patches
 from talos.talosctl.commands.gen_config import FLAGS, run_config
 from talos.talosctl.output import console
-from talos.talosctl.output.files import read_file, write_file
+from talos.talosctl.output.files import write_file
 
 
 def run_patch(invocation: Invocation) -> int:

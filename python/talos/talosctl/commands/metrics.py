@@ -4,13 +4,13 @@ import asyncio
 from http import HTTPStatus
 
 from talos.client.session import open_session
+from talos.serving.address import parse_address
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags
 from talos.talosctl.client.command import need_nodes, run_async
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.select import find_target
-from talos.talosctl.commands.image_cache import parse_address
 from talos.talosctl.metrics.collect import collect_node
 from talos.talosctl.metrics.families import CONTENT_TYPE, Sample, format_samples
 from talos.talosctl.output import console, http
@@ -52,7 +52,8 @@ async def start_server(flags: Flags, host: str, port: int) -> asyncio.Server:
 
 
 async def _serve(flags: Flags) -> int:
-    host, port = parse_address(flags.text("listen"), "--listen")
+    host, port = parse_address(flags.text("listen"), "--listen", "127.0.0.1:9190")
+    host = host or "0.0.0.0"  # noqa: S104 - an empty host is every address
     try:
         server = await start_server(flags, host, port)
     except OSError as error:

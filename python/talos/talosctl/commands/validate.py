@@ -4,10 +4,10 @@ from talos.config.check.validate import Mode, validate
 from talos.config.problem import ConfigError
 from talos.config.read.loader import load
 from talos.system.errors import UserError
+from talos.system.files import read_file
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.output import console
-from talos.talosctl.output.files import read_file
 
 MODES = tuple(mode.value for mode in Mode)
 

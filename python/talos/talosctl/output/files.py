@@ -1,18 +1,10 @@
-"""Files that commands read and write."""
+"""Files that commands write."""
 
 import os
 import secrets
 from pathlib import Path
 
 from talos.system.errors import UserError
-
-
-def read_file(path: str) -> bytes:
-    """A file's content."""
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise UserError(f"can't be read: {error.strerror}", where=path) from error
 
 
 def check_absent(*paths: Path, force: bool) -> None:

@@ -8,6 +8,7 @@ from talos.client.failure import describe
 from talos.client.session import Session, open_session
 from talos.fleet import calls
 from talos.fleet.health import find_problems
+from talos.system.files import read_file
 from talos.talosctl.cli.exit import CommandError, Exit
 from talos.talosctl.cli.flag import Flags
 from talos.talosctl.cli.parse import parse
@@ -17,7 +18,6 @@ from talos.talosctl.client.failure import find_exit
 from talos.talosctl.client.health import SessionCalls
 from talos.talosctl.client.select import select_target
 from talos.talosctl.output import console
-from talos.talosctl.output.files import read_file
 from talos.talosctl.plan.configs import ROLES
 from talos.talosctl.plan.model import ClusterPlan, NodePlan, Reboot, Subject, parse_plan
 from talos.talosctl.plan.state import check_unchanged, read_planned

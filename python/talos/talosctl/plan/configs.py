@@ -11,8 +11,8 @@ from talos.config.read.loader import load
 from talos.config.schema import Applies
 from talos.fleet.calls import NodeStatus
 from talos.system.errors import UserError
+from talos.system.files import read_file
 from talos.talosctl.client.change import read_config, send_config
-from talos.talosctl.output.files import read_file
 from talos.talosctl.plan.model import NodePlan, Reboot
 from talos.talosctl.plan.state import CONFIG, make_digest
 

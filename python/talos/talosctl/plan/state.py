@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 
 from talos.client.session import Session
 from talos.fleet.calls import fetch_status
+from talos.system.files import read_file
 from talos.talosctl.cli.exit import CommandError, Exit
 from talos.talosctl.client.change import read_config
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.health import SessionCalls
-from talos.talosctl.output.files import read_file
 from talos.talosctl.plan.model import NodePlan, Subject
 
 VERSION, CONFIG = "version", "config"

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from talos.serving.address import parse_address
 from talos.system.errors import UserError
 from talos.talosctl.cli.flag import Flags
 from talos.talosctl.client.command import need_nodes
 from talos.talosctl.client.nodes import resolve_nodes
 from talos.talosctl.client.select import find_target, select_target
-from talos.talosctl.commands.image_cache import parse_address
 from talos.talosctl.output import console
 from talos.talosctl.web.events import follow_events
 from talos.talosctl.web.fleet import FleetWatch
@@ -22,7 +22,7 @@ async def serve_page(flags: Flags) -> int:
     """Look at the nodes and serve the page until it is interrupted; UserError."""
     if flags.is_set("insecure"):
         raise UserError("has no page: a node in maintenance belongs to no cluster", where="--insecure")
-    host, port = parse_address(flags.text("listen"), "--listen")
+    host, port = parse_address(flags.text("listen"), "--listen", "127.0.0.1:8080")
     host = check_loopback(host, "--listen")
     target = select_target(flags)
     known: Sequence[str] = ()

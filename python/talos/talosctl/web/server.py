@@ -52,7 +52,7 @@ def check_loopback(host: str, flag: str) -> str:
         is_loopback = False
     if not is_loopback:
         hint = "use 127.0.0.1; from another machine: ssh -L"
-        raise UserError(f"{host} is no address of the loopback interface", where=flag, hint=hint)
+        raise UserError(f'"{host}" is no address of the loopback interface', where=flag, hint=hint)
     return address
 
 

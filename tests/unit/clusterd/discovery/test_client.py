@@ -6,7 +6,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import grpc
 import grpc.aio
@@ -27,6 +27,7 @@ from talos.pki.keys import KeyType
 from talos.process.run import Daemon, host
 from talos.rpc.channel import open_remote
 from talos.rpc.port.remote import ClientTls, RemoteServer, make_client_context
+from talos.serving.endpoint import Endpoint
 from talos.system.logging import Log
 from talos.system.wakeup import Signal
 
@@ -113,10 +114,8 @@ async def running_server(
     daemon: Daemon, *, port: int = 0, redirect: str = "", pair: PemPair | None = None
 ) -> AsyncGenerator[str]:
     async def make() -> DiscoveryServer:
-        settings = Settings(host="127.0.0.1", port=port, metrics_port=-1, redirect=redirect)
-        if pair is not None:
-            settings = replace(settings, certificate=pair.crt, key=pair.key)
-        server = DiscoveryServer(settings)
+        endpoint = Endpoint(host="127.0.0.1", port=port, tls=pair)
+        server = DiscoveryServer(Settings(endpoint=endpoint, metrics_port=-1, redirect=redirect))
         await server.start()
         return server
 

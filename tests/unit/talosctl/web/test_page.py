@@ -186,7 +186,7 @@ def test_only_the_loopback_interface(host: str) -> None:
 
 def test_mistakes_on_the_command_line(talosctl: Client) -> None:
     result = talosctl("dashboard", "--web", "--listen", "0.0.0.0:80")
-    assert "0.0.0.0 is no address of the loopback interface" in result.err
+    assert '"0.0.0.0" is no address of the loopback interface' in result.err
     assert talosctl("dashboard", "--web", "--insecure", "-n", "10.0.0.2").code == 1
 
 
