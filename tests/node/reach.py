@@ -171,11 +171,11 @@ def main() -> None:
     pid = os.fork()  # into the pid namespace
     if pid:
         sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-    make_private_view(start.writable, start.sockets)
+    make_private_view(start.paths.writable, start.sockets)
     capabilities = frozenset(start.capabilities)
     drop_privileges(row.name, Privileges(uid=start.uid, gid=start.gid, capabilities=capabilities))
     sandbox.filter_system_calls({int(socket.AF_UNIX), *start.families})
-    written, read = find_files(start.writable)
+    written, read = find_files(start.paths.writable)
     found = {
         "sockets": find_sockets(),
         "writes": written,

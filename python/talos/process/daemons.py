@@ -12,7 +12,7 @@ from talos.resource import ids, kinds
 from talos.resource.controller.access import Input
 from talos.system import kernel
 from talos.system.cgroups import MIB, Limits
-from talos.system.sandbox import INTERNET, NETLINK, PACKET
+from talos.system.sandbox import INTERNET, NETLINK, NO_PATHS, PACKET, Paths
 
 RUN = "/system/run"
 IMAGE_CACHE = "/system/imagecache"
@@ -30,8 +30,8 @@ class DaemonSpec:
     ``port`` is open to the network. ``api`` are the services of the public API that it serves.
     It starts when the services in ``depends`` are up and the resources in ``waits_for`` exist. ``reads``
     is what its main function follows in the State; what its controllers read and write comes beside.
-    ``writable`` are directories that it sees writable, all else is read-only; ``readable`` are those that it
-    may read beside the image's and the kernel's.
+    ``paths`` are directories that it sees writable, all else is read-only, and those that it may read beside
+    the image's and the kernel's.
     """
 
     name: str
@@ -49,8 +49,7 @@ class DaemonSpec:
     needs_devices: bool = False
     """It works on the devices of a machine: a container has those that its launcher gave it."""
     capabilities: tuple[int, ...] = ()
-    writable: tuple[str, ...] = ()
-    readable: tuple[str, ...] = ()
+    paths: Paths = NO_PATHS
     families: tuple[int, ...] = ()
     """Address families of its sockets, beside those of unix sockets."""
     config_secrets: tuple[str, ...] = ()
@@ -117,7 +116,7 @@ NETWORKD = DaemonSpec(
     has_controllers=True,
     reads=(Input(*ids.DEVICES_STATUS),),
     capabilities=(kernel.CAP_NET_ADMIN, kernel.CAP_NET_BIND_SERVICE, kernel.CAP_NET_RAW),
-    writable=("/proc/sys/net",),
+    paths=Paths(writable=("/proc/sys/net",)),
     families=(*INTERNET, NETLINK, PACKET),
     config_secrets=("talos.config.documents.network.", "talos.config.documents.v1alpha1.device"),
     limits=Limits(minimum=16 * MIB, low=32 * MIB, maximum=128 * MIB, millicores=250),
@@ -173,7 +172,7 @@ UDEVD = DaemonSpec(
     has_controllers=True,
     needs_devices=True,
     capabilities=(kernel.CAP_CHOWN, kernel.CAP_DAC_OVERRIDE, kernel.CAP_FOWNER, kernel.CAP_NET_ADMIN),
-    writable=("/dev", "/sys"),
+    paths=Paths(writable=("/dev", "/sys")),
     families=(*INTERNET, NETLINK),
     limits=Limits(minimum=8 * MIB, low=16 * MIB, millicores=250),
 )
@@ -263,7 +262,7 @@ REGISTRYD = DaemonSpec(
     name="registryd",
     uid=62,
     on_demand=True,
-    readable=(IMAGE_CACHE,),
+    paths=Paths(readable=(IMAGE_CACHE,)),
     families=INTERNET,
     limits=Limits(minimum=8 * MIB, low=16 * MIB, maximum=64 * MIB, millicores=500),
 )

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from talos.system import kernel, sandbox
+from talos.system.sandbox import Paths
 
 READABLE = ("/usr", "/lib", "/lib64", "/etc", "/proc", "/sys", "/dev/random", "/dev/urandom", "/dev/zero")
 """What every daemon may read, as far as its uid lets it: the image, and the kernel's views of itself."""
-WRITABLE = ("/dev/null",)
+_COMMON = Paths(readable=READABLE, writable=("/dev/null",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +39,11 @@ def drop_privileges(title: str, privileges: Privileges) -> None:
     os.umask(0o077)
 
 
-def enter_sandbox(families: Iterable[int], writable: Iterable[str], readable: Iterable[str] = ()) -> None:
+def enter_sandbox(families: Iterable[int], paths: Paths) -> None:
     """Forbid this process for good what no daemon does; after :func:`drop_privileges`.
 
     It opens sockets of these address families and of unix sockets, and no files but the image's, the
-    kernel's, and those below ``writable`` and ``readable``. A kernel without Landlock leaves files to uid
-    and mounts.
+    kernel's, and those of ``paths``. A kernel without Landlock leaves files to uid and mounts.
     """
-    sandbox.confine_files((*READABLE, *readable), (*WRITABLE, *writable))
+    sandbox.confine_files(_COMMON | paths)
     sandbox.filter_system_calls({int(socket.AF_UNIX), *families})

@@ -10,7 +10,8 @@ import os
 import socket
 import stat
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from talos.system import kernel
 
@@ -194,8 +195,22 @@ def filter_system_calls(families: Iterable[int]) -> None:
     kernel.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(head))
 
 
-def confine_files(readable: Sequence[str], writable: Sequence[str]) -> bool:
-    """Let this process open nothing outside of these directories and files, nor signal others, for good.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paths:
+    """Directories and files that a process may open, each with what is below it."""
+
+    readable: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
+
+    def __or__(self, other: "Paths") -> "Paths":
+        return Paths(readable=self.readable + other.readable, writable=self.writable + other.writable)
+
+
+NO_PATHS = Paths()
+
+
+def confine_files(paths: Paths) -> bool:
+    """Let this process open nothing outside of these paths, nor signal others, for good.
 
     Sockets are found by path all the same. False when the kernel has no Landlock. Paths that don't
     exist are passed over. After ``kernel.set_no_new_privileges``.
@@ -210,9 +225,9 @@ def confine_files(readable: Sequence[str], writable: Sequence[str]) -> bool:
     size = ctypes.sizeof(attributes) if scopes else ctypes.sizeof(ctypes.c_uint64)
     ruleset = kernel.syscall(_SYS_LANDLOCK_CREATE_RULESET, attributes, size, 0)
     try:
-        for path in readable:
+        for path in paths.readable:
             _add_rule(ruleset, path, (_ACCESS_READ_FILE | _ACCESS_READ_DIR) & handled)
-        for path in writable:
+        for path in paths.writable:
             _add_rule(ruleset, path, handled & ~1)  # all but to execute
         kernel.syscall(_SYS_LANDLOCK_RESTRICT_SELF, ruleset, 0)
     finally:

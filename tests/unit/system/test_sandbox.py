@@ -88,7 +88,7 @@ def test_files_outside_are_closed(tmp_path_factory: pytest.TempPathFactory) -> N
     program = f"""
 os.chdir("/")
 parent = os.getppid()
-available = sandbox.confine_files(["/proc"], [{str(own)!r}, "/dev/null"])
+available = sandbox.confine_files(sandbox.Paths(readable=("/proc",), writable=({str(own)!r}, "/dev/null")))
 fd = os.memfd_create("key")
 result = {{
     "available": available,

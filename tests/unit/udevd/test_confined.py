@@ -32,10 +32,10 @@ numbers = {path.name: (path.stat().st_mode, path.stat().st_rdev) for path in nod
 kernel.mount("tmpfs", "/dev", "tmpfs", data="mode=0755")
 for name, (mode, number) in numbers.items():
     os.mknod(dev / name, stat.S_IFMT(mode) | 0o600, number)
-make_private_view(UDEVD.writable, ())
+make_private_view(UDEVD.paths.writable, ())
 kept = frozenset(UDEVD.capabilities)
 drop_privileges("udevd", Privileges(uid=UDEVD.uid, gid=UDEVD.uid, capabilities=kept))
-enter_sandbox(UDEVD.families, UDEVD.writable)
+enter_sandbox(UDEVD.families, UDEVD.paths)
 lines = []
 ports = Ports(sysfs=Sysfs(), dev=dev, prober=partial(probe_safely, dev), identify=identify,
               rename=lambda old, new: "", log=Log(write=lines.append), rename_links=False)

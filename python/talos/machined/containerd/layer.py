@@ -40,7 +40,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     drop_privileges("unpack-layer", UNPRIVILEGED)
-    sandbox.confine_files(READABLE, ())
+    sandbox.confine_files(sandbox.Paths(readable=READABLE))
     sandbox.filter_system_calls(())
     try:
         copy_layer(sys.stdin.fileno(), sys.stdout.fileno(), disk)

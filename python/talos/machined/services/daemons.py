@@ -6,6 +6,7 @@ from talos.machined.services.spec import Directory, Fork, ServiceContext, Servic
 from talos.process.callers import find_directories
 from talos.process.daemons import BY_NAME, DaemonSpec
 from talos.resource.controller.access import Input
+from talos.system.sandbox import Paths
 
 OOM_SCORE = -998
 START_LIMIT = 300.0
@@ -21,8 +22,7 @@ def make_daemon_service(daemon: DaemonSpec) -> ServiceSpec:
             uid=daemon.uid,
             gid=daemon.uid,
             capabilities=daemon.capabilities,
-            writable=(*((daemon.directory,) if daemon.caller else ()), *daemon.writable),
-            readable=daemon.readable,
+            paths=Paths(writable=(daemon.directory,) if daemon.caller else ()) | daemon.paths,
             sockets=find_directories(daemon),
             families=daemon.families,
             listens=daemon.listens,

@@ -13,6 +13,7 @@ from talos.machined.services.conditions import Condition
 from talos.machined.services.health import Connect, HealthCheck
 from talos.resource.state import State
 from talos.system.cgroups import Limits
+from talos.system.sandbox import NO_PATHS, Paths
 
 ENVIRONMENT: Mapping[str, str] = MappingProxyType(
     {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/", "LANG": "C.UTF-8"}
@@ -56,8 +57,7 @@ class Fork:
     uid: int
     gid: int
     capabilities: tuple[int, ...] = ()
-    writable: tuple[str, ...] = ()
-    readable: tuple[str, ...] = ()
+    paths: Paths = NO_PATHS
     sockets: tuple[str, ...] = ()
     families: tuple[int, ...] = ()
     listens: bool = False

@@ -20,7 +20,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -33,6 +33,7 @@ from talos.process.ready import READY_FD
 from talos.startup.bundle import open_bundles
 from talos.system import kernel
 from talos.system.memory import keep_objects, number_versions
+from talos.system.sandbox import NO_PATHS, Paths
 
 MAX_REQUEST = 16 * 1024
 """Bytes of one request on the socket between PID 1 and the zygote."""
@@ -55,9 +56,9 @@ FAILED_TO_START = 70
 class ForkRequest:
     """A daemon to start.
 
-    ``writable`` are directories that it sees writable, all else is read-only, and ``readable`` those that it
-    reads beside what every daemon does; ``sockets`` are the directories of the sockets that it connects to;
-    ``families`` are the address families of its sockets.
+    ``paths`` are directories that it sees writable, all else is read-only, and those that it reads beside
+    what every daemon does; ``sockets`` are the directories of the sockets that it connects to; ``families``
+    are the address families of its sockets.
     """
 
     module: str
@@ -65,8 +66,7 @@ class ForkRequest:
     uid: int
     gid: int
     capabilities: tuple[int, ...] = ()
-    writable: tuple[str, ...] = ()
-    readable: tuple[str, ...] = ()
+    paths: Paths = NO_PATHS
     sockets: tuple[str, ...] = ()
     families: tuple[int, ...] = ()
     environment: Mapping[str, str]
@@ -74,14 +74,16 @@ class ForkRequest:
     def encode(self) -> bytes:
         """Encode it for the socket."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return json.dumps(values | {"environment": dict(self.environment)}).encode()
+        values |= {"environment": dict(self.environment), "paths": asdict(self.paths)}
+        return json.dumps(values).encode()
 
 
 def parse_request(data: bytes) -> ForkRequest:
     """A request from the socket."""
     values: dict[str, Any] = json.loads(data)
-    for name in ("capabilities", "writable", "readable", "sockets", "families"):
+    for name in ("capabilities", "sockets", "families"):
         values[name] = tuple(values[name])
+    values["paths"] = Paths(**{name: tuple(paths) for name, paths in values["paths"].items()})
     return ForkRequest(**values)
 
 
@@ -194,7 +196,7 @@ def _become_daemon(request: ForkRequest, fds: list[int], writing: int, parent: i
         os.environ.update({**request.environment, READY_FD: str(ready)})
         if listener:
             os.environ[LISTENER_FD] = str(listener[0])
-        make_private_view(request.writable, request.sockets)
+        make_private_view(request.paths.writable, request.sockets)
         drop_privileges(
             request.title,
             Privileges(
@@ -203,7 +205,7 @@ def _become_daemon(request: ForkRequest, fds: list[int], writing: int, parent: i
                 capabilities=frozenset(request.capabilities),
             ),
         )
-        enter_sandbox(request.families, request.writable, request.readable)
+        enter_sandbox(request.families, request.paths)
         code = 1
         main = importlib.import_module(request.module).main
         gc.enable()

@@ -55,6 +55,7 @@ from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.proc.cmdline import parse_cmdline
 from talos.system.process import spawn
+from talos.system.sandbox import Paths
 
 type Scenario = Callable[["Bench"], Awaitable[dict[str, Any]]]
 
@@ -678,9 +679,9 @@ async def stopped_defect(bench: Bench) -> dict[str, Any]:
     return {"again": again}
 
 
-def no_sandbox(families: Iterable[int], writable: Iterable[str], readable: Iterable[str]) -> None:
+def no_sandbox(families: Iterable[int], paths: Paths) -> None:
     """The interpreter of a test lies elsewhere than a node's."""
-    del families, writable, readable
+    del families, paths
 
 
 def run(scenario: Scenario) -> None:

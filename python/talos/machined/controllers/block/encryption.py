@@ -63,7 +63,7 @@ class EncryptionKeeper:
         if wanted is not None and not (held.configured and held.spec == wanted):
             held.configured = True
             await held.rekey(current.location, wanted, await self._make_keys(runtime, config.id, wanted))
-        elif held.unsettled and self._service.take_news(config.id):
+        elif held.unsettled and self._service.take_change(config.id):
             await held.keep_slots(current.location, only=held.unsettled)
 
     def _read_meta(self, wanted: block_pb2.EncryptionSpec | None) -> block_pb2.EncryptionSpec | None:

@@ -1,7 +1,7 @@
-"""The keys of encrypted volumes that services in the network seal: asked for in tasks of their own.
+"""The keys of encrypted volumes that services in the network seal: requested in tasks of their own.
 
-A volume's slots are opened by what is there by now; an answer wakes the manager of volumes. What fails is
-tried again, later each time.
+A volume's slots are opened by the keys that have come by now; an answer wakes the manager of volumes. A
+request that fails is repeated, later each time.
 """
 
 import math
@@ -26,8 +26,8 @@ FIRST_RETRY_DELAY, MAX_RETRY_DELAY = 1.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
-    """What is asked. A new key has its slot, so that two of them are different ones."""
+class _Request:
+    """A request to a service. That for a new key has its slot, so that two of them are different ones."""
 
     endpoint: str
     uuid: str
@@ -36,8 +36,8 @@ class _Question:
 
 
 @dataclass(slots=True)
-class _Asked:
-    """A question, what it came to, and since when it is asked. ``data`` are what is sent."""
+class _Exchange:
+    """What is sent for a request, since when, and what has come of it; ``began`` and ``delay`` in seconds."""
 
     data: bytes
     began: float
@@ -48,7 +48,7 @@ class _Asked:
 
 
 class KeyService:
-    """Asks for the keys of all volumes; ``wake`` is called when there is news of any."""
+    """Requests the keys of all volumes; ``wake`` is called at every answer and failure."""
 
     def __init__(self, requests: KeyRequests, wake: Callable[[], None]) -> None:
         self._requests = requests
@@ -57,96 +57,98 @@ class KeyService:
         self._volumes: dict[str, VolumeKeys] = {}
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Send requests until cancelled."""
         async with trio.open_nursery() as self._nursery:
             await trio.sleep_forever()
 
     def of_volume(self, volume: str, uuid: str) -> SealedKeys:
         """The keys of one volume, of a machine with this UUID."""
-        keys = self._volumes.setdefault(volume, VolumeKeys(self._start))
+        keys = self._volumes.setdefault(volume, VolumeKeys(self))
         keys.uuid = uuid
         return keys
 
-    def take_news(self, volume: str) -> bool:
+    def take_change(self, volume: str) -> bool:
         """Whether there was an answer or a failure for a volume since the last call."""
         keys = self._volumes.get(volume)
-        if keys is None or not keys.has_news:
+        if keys is None or not keys.has_changed:
             return False
-        keys.has_news = False
+        keys.has_changed = False
         return True
 
-    def _start(self, keys: "VolumeKeys", question: _Question, asked: _Asked, *, rest: bool) -> None:
-        if asked.is_busy or self._nursery is None:
+    def start(self, keys: "VolumeKeys", request: _Request, exchange: _Exchange, *, delayed: bool) -> None:
+        """Send a request unless it is under way, ``delayed`` by as long as after a failure."""
+        if exchange.is_busy or self._nursery is None:
             return
-        asked.is_busy = True
-        self._nursery.start_soon(self._ask, keys, question, asked, rest)
+        exchange.is_busy = True
+        self._nursery.start_soon(self._run_exchange, keys, request, exchange, delayed)
 
-    async def _ask(self, keys: "VolumeKeys", question: _Question, asked: _Asked, rest: bool) -> None:
+    async def _run_exchange(
+        self, keys: "VolumeKeys", request: _Request, exchange: _Exchange, delayed: bool
+    ) -> None:
         try:
-            if not rest:
-                await self._send(keys, question, asked)
-            if not asked.answer:
-                await trio.sleep(asked.delay)
-                asked.delay = min(2 * asked.delay, MAX_RETRY_DELAY)
+            if not delayed:
+                await self._send(keys, request, exchange)
+            if not exchange.answer:
+                await trio.sleep(exchange.delay)
+                exchange.delay = min(2 * exchange.delay, MAX_RETRY_DELAY)
         finally:
-            asked.is_busy = False
-            self._tell(keys)
+            exchange.is_busy = False
+            self._notify(keys)
 
-    async def _send(self, keys: "VolumeKeys", question: _Question, asked: _Asked) -> None:
-        seal = question.new_in >= 0
+    async def _send(self, keys: "VolumeKeys", request: _Request, exchange: _Exchange) -> None:
+        seal = request.new_in >= 0
         try:
-            asked.answer = await self._requests.ask(question.endpoint, question.uuid, asked.data, seal=seal)
+            exchange.answer = await self._requests.ask(
+                request.endpoint, request.uuid, exchange.data, seal=seal
+            )
         except UserError as error:
-            asked.reason = error.message
-        self._tell(keys)
+            exchange.reason = error.message
+        self._notify(keys)
 
-    def _tell(self, keys: "VolumeKeys") -> None:
-        keys.has_news = True
+    def _notify(self, keys: "VolumeKeys") -> None:
+        keys.has_changed = True
         self._wake()
-
-
-type _Start = Callable[..., None]
 
 
 @dataclass
 class VolumeKeys(SealedKeys):
-    """Those of one volume."""
+    """The keys of one volume. ``has_changed``: there was an answer or a failure."""
 
-    start: _Start
+    service: KeyService
     uuid: str = ""
-    has_news: bool = False
-    _asked: dict[_Question, _Asked] = field(default_factory=dict[_Question, _Asked])
+    has_changed: bool = False
+    _exchanges: dict[_Request, _Exchange] = field(default_factory=dict[_Request, _Exchange])
 
     @override
     def unseal(self, key: block_pb2.EncryptionKey, sealed: bytes) -> bytes:
-        return self._find(_Question(key.kms_endpoint, self.uuid, sealed), sealed).answer
+        return self._find(_Request(key.kms_endpoint, self.uuid, sealed), sealed).answer
 
     @override
     def seal(self, key: block_pb2.EncryptionKey) -> tuple[bytes, bytes]:
-        question = _Question(key.kms_endpoint, self.uuid, b"", new_in=key.slot)
-        asked = self._find(question, os.urandom(SECRET_SIZE))
-        return asked.data, asked.answer
+        request = _Request(key.kms_endpoint, self.uuid, b"", new_in=key.slot)
+        exchange = self._find(request, os.urandom(SECRET_SIZE))
+        return exchange.data, exchange.answer
 
     @override
     def reject(self, key: block_pb2.EncryptionKey, sealed: bytes) -> None:
-        question = _Question(key.kms_endpoint, self.uuid, sealed)
-        asked = self._asked.get(question)
-        if asked is not None:
-            asked.answer, asked.reason, asked.began = b"", "its key is rejected", -math.inf
-            self.start(self, question, asked, rest=True)
+        request = _Request(key.kms_endpoint, self.uuid, sealed)
+        exchange = self._exchanges.get(request)
+        if exchange is not None:
+            exchange.answer, exchange.reason, exchange.began = b"", "its key is rejected", -math.inf
+            self.service.start(self, request, exchange, delayed=True)
 
     @override
     def forget(self) -> None:
-        self._asked.clear()
+        self._exchanges.clear()
 
-    def _find(self, question: _Question, data: bytes) -> _Asked:
+    def _find(self, request: _Request, data: bytes) -> _Exchange:
         """The answer; KeyPendingError, UserError."""
-        asked = self._asked.setdefault(question, _Asked(data=data, began=trio.current_time()))
-        if asked.answer:
-            return asked
-        self.start(self, question, asked, rest=False)
-        if asked.reason and trio.current_time() >= asked.began + SLOT_TIMEOUT:
-            raise UserError(f"{question.endpoint}: {asked.reason}")
+        exchange = self._exchanges.setdefault(request, _Exchange(data=data, began=trio.current_time()))
+        if exchange.answer:
+            return exchange
+        self.service.start(self, request, exchange, delayed=False)
+        if exchange.reason and trio.current_time() >= exchange.began + SLOT_TIMEOUT:
+            raise UserError(f"{request.endpoint}: {exchange.reason}")
         raise KeyPendingError(
-            f"waiting for {question.endpoint}" + (f": {asked.reason}" if asked.reason else "")
+            f"waiting for {request.endpoint}" + (f": {exchange.reason}" if exchange.reason else "")
         )
