@@ -95,6 +95,7 @@ from talos.machined.node.meta_store import MetaStore
 from talos.machined.node.ports import Node, RebootMode, ServiceState
 from talos.machined.node.stage import MachineStage
 from talos.machined.node.sysctls import KernelParams
+from talos.machined.platform.arguments import find_environment
 from talos.machined.platform.platform import METAL
 from talos.resource.controller.controller import Controller
 from talos.rpc.bridge import Bridge
@@ -102,6 +103,7 @@ from talos.system.block.mapped import read_images
 from talos.system.block.trim import trim_filesystem
 from talos.system.files import KernelFiles
 from talos.system.logging import Log
+from talos.system.proc.cmdline import parse_cmdline
 from talos.system.watchdog import KernelWatchdog
 from talos.upgrade.slots.folder import SlotFolder
 
@@ -182,7 +184,7 @@ def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
         KernelParamDefaultsController(context.params),
         KernelParamConfigController(),
         KernelParamSpecController(context.params, context.log),
-        EnvironmentController(),
+        EnvironmentController(find_environment(parse_cmdline(context.node.platform.cmdline))),
         KmsgLogConfigController(),
         EventsSinkConfigController(),
         LogServiceController(context.node.services),

@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from talos.config.read.reader import did_you_mean
-from talos.system.proc.cmdline import Cmdline
+from talos.system.proc.cmdline import Cmdline, hide_secrets
 
 PREFIX = "talos."
 OAUTH = "talos.config.oauth."
+ENVIRONMENT = "talos.environment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,9 @@ def _matches(pattern: str, hint: str, *, is_used: bool = True) -> Form:
 
 _TEXT = _matches(r".+", "it needs a value")
 _SWITCH = _matches(r"|0|1|t|true|f|false|on|off|yes|no", "1 or 0")
+_ON = r"|1|t|true|on|yes"
 _UNUSED = Form(lambda _: True, is_used=False)
+_VARIABLE = _matches(r"[a-z_][a-z0-9_]*=.*", "NAME=VALUE")
 
 FORMS: Mapping[str, Form] = {
     "talos.platform": _matches(r"metal|container|nocloud", "metal or nocloud"),
@@ -49,11 +52,11 @@ FORMS: Mapping[str, Form] = {
     "talos.network.interface.ignore": _TEXT,
     "talos.trial": _SWITCH,
     "talos.trial.limit": _matches(r"[0-9]+", "seconds, such as 600"),
-    "talos.environment": _UNUSED,
+    ENVIRONMENT: _VARIABLE,
     "talos.events.sink": _matches(r"(tls://)?[^/]+:[0-9]+", "a host and a port"),
     "talos.logging.kernel": _matches(r"(udp|tcp|tls)://[^/]+:[0-9]+/?", "such as udp://10.0.0.1:514"),
-    "talos.auditd.disabled": _UNUSED,
-    "talos.unified_cgroup_hierarchy": _UNUSED,
+    "talos.auditd.disabled": _matches(_ON, "nodes have no auditd that could run; leave it out"),
+    "talos.unified_cgroup_hierarchy": _matches(_ON, "machines have cgroups of version 2 only; leave it out"),
 }
 
 
@@ -70,5 +73,11 @@ def find_mistakes(arguments: Cmdline) -> tuple[str, ...]:
         elif not form.is_used:
             lines.append(f"{name}: it has no effect yet")
         elif not form.is_valid(value):
-            lines.append(f'{name}: "{value}" is ignored ({form.hint})')
+            lines.append(f'{name}: "{hide_secrets(value)}" is ignored ({form.hint})')
     return tuple(lines)
+
+
+def find_environment(arguments: Cmdline) -> Mapping[str, str]:
+    """The variables of ``talos.environment``; the last value of a name is the one."""
+    lines = (value for value in arguments.all(ENVIRONMENT) if _VARIABLE.is_valid(value))
+    return {name: value for name, _, value in (line.partition("=") for line in lines)}

@@ -20,7 +20,14 @@ from talos.machined.containerd.spec import DEFAULT_MOUNTS, MASKED, READ_ONLY, Co
 from talos.machined.services.conditions import Condition, PathExists, ResourceReady
 from talos.machined.services.etcd import TIME_READY
 from talos.machined.services.kubelet import find_capabilities
-from talos.machined.services.spec import ApiAction, Restart, RunContainer, ServiceContext, ServiceSpec
+from talos.machined.services.spec import (
+    ApiAction,
+    Restart,
+    RunContainer,
+    ServiceContext,
+    ServiceSpec,
+    read_own_variables,
+)
 from talos.resource import ids, kinds
 from talos.resource.resource import Resource
 from talos.resource.state import NotFoundError
@@ -82,6 +89,7 @@ async def make_container(definition: ServiceDefinition, context: ServiceContext)
     status = await trio.Path("/proc/self/status").read_text(encoding="utf-8")
     config = await _find_config(context, definition.name)
     environment = {
+        **await read_own_variables(context.state),
         **await _read_environment_file(definition),
         **definition.environment,
         **parse_environment(config.environment, f"ExtensionServiceConfig {definition.name}"),

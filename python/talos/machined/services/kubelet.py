@@ -21,7 +21,14 @@ from talos.machined.services.conditions import ResourceReady
 from talos.machined.services.cri import NETWORK_READY
 from talos.machined.services.health import Connect, HealthCheck, HttpProbe
 from talos.machined.services.kubelet_credentials import refresh_credentials
-from talos.machined.services.spec import ApiAction, Directory, RunContainer, ServiceContext, ServiceSpec
+from talos.machined.services.spec import (
+    ApiAction,
+    Directory,
+    RunContainer,
+    ServiceContext,
+    ServiceSpec,
+    read_own_variables,
+)
 from talos.pki.certificate import join_certificates
 from talos.process.daemons import KUBED, KUBELET_BUS
 from talos.resource import ids
@@ -143,7 +150,10 @@ async def make_kubelet(context: ServiceContext) -> ContainerSpec:
     return ContainerSpec(
         image=spec.image,
         argv=("/usr/local/bin/kubelet", *arguments),
-        environment={"DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={BUS_FOLDER}/{Path(KUBELET_BUS).name}"},
+        environment={
+            **await read_own_variables(context.state),
+            "DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={BUS_FOLDER}/{Path(KUBELET_BUS).name}",
+        },
         uid=0,
         gid=0,
         mounts=tuple(mounts),

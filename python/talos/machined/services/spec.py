@@ -9,6 +9,7 @@ from talos.machined.containerd.client import CRI_SOCKET
 from talos.machined.containerd.spec import ContainerSpec
 from talos.machined.node.etcd import EtcdControl
 from talos.machined.node.ports import Platform
+from talos.machined.node.resources import read_variables
 from talos.machined.services.conditions import Condition
 from talos.machined.services.health import Connect, HealthCheck
 from talos.resource.state import State
@@ -18,6 +19,12 @@ from talos.system.sandbox import NO_PATHS, Paths
 ENVIRONMENT: Mapping[str, str] = MappingProxyType(
     {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/", "LANG": "C.UTF-8"}
 )
+
+
+async def read_own_variables(state: State) -> Mapping[str, str]:
+    """Variables of the kernel's arguments and of the config, for containers: others are their image's."""
+    variables = await read_variables(state)
+    return {name: value for name, value in variables.items() if ENVIRONMENT.get(name) != value}
 
 
 class ApiAction(enum.Enum):

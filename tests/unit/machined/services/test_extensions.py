@@ -7,10 +7,14 @@ from typing import cast
 import pytest
 
 from talos.api.definitions.network_pb2 import StatusSpec
-from talos.api.definitions.runtime_pb2 import ExtensionServiceConfigFile, ExtensionServiceConfigSpec
+from talos.api.definitions.runtime_pb2 import (
+    EnvironmentSpec,
+    ExtensionServiceConfigFile,
+    ExtensionServiceConfigSpec,
+)
 from talos.extensions.service import parse_service
 from talos.machined.services.extensions import load_services, make_container, make_service
-from talos.machined.services.spec import ApiAction, Restart, ServiceContext
+from talos.machined.services.spec import ENVIRONMENT, ApiAction, Restart, ServiceContext
 from talos.resource import ids, kinds
 from talos.resource.changes import put
 from talos.resource.memory.state import MemoryState
@@ -64,8 +68,10 @@ async def test_the_users_config_comes_last(tmp_path: Path) -> None:
         files=[ExtensionServiceConfigFile(content="x", mount_path="/etc/agent.conf")],
     )
     await put(state, kinds.EXTENSION_SERVICE_CONFIG, "agent", config)
+    lines = [*(f"{name}={value}" for name, value in ENVIRONMENT.items()), "A=node", "D=node"]
+    await put(state, *ids.ENVIRONMENT, EnvironmentSpec(variables=lines))
     spec = await make_container(definition, context)
-    assert spec.environment == {"A": "definition", "B": "config", "C": "file"}
+    assert spec.environment == {"A": "definition", "B": "config", "C": "file", "D": "node"}
     assert spec.rootfs == "/usr/local/lib/containers/agent"
     targets = {mount.target: mount for mount in spec.mounts}
     assert targets["/etc/agent.conf"].source == "/system/config/extensions/agent/etc-agent.conf"
