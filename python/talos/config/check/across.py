@@ -4,6 +4,9 @@ from collections.abc import Iterator
 
 from talos.config.check.kubernetes_across import check_kubernetes
 from talos.config.check.note import Note
+from talos.config.documents.block.existing_volume import ExistingVolumeConfig
+from talos.config.documents.block.external_volume import ExternalVolumeConfig
+from talos.config.documents.block.user_volume import UserVolumeConfig
 from talos.config.documents.cluster.discovery_service import DiscoveryServiceConfig
 from talos.config.documents.container.container import ContainerConfig
 from talos.config.documents.kubernetes.api_server_ca import KubeAPIServerCAConfig
@@ -42,6 +45,7 @@ def check_across(config: Config, *, in_container: bool) -> Iterator[Note]:
     yield from check_kubernetes(config)
     yield from _check_links(config)
     yield from _check_dependencies(config)
+    yield from _check_mount_points(config)
 
 
 def _check_host_dns(config: Config, *, in_container: bool) -> Iterator[Note]:
@@ -140,6 +144,17 @@ def _check_dependencies(config: Config) -> Iterator[Note]:
                 yield place.find(f'"{other}" is no container of this config')
     for name in _find_cycles(waits):
         yield Note.at(containers[name], "dependsOn.containers").find("waits for itself, through others")
+
+
+def _check_mount_points(config: Config) -> Iterator[Note]:
+    """Volumes of different kinds have one folder for their mount points."""
+    taken: dict[str, Document] = {}
+    for kind in (UserVolumeConfig, ExistingVolumeConfig, ExternalVolumeConfig):
+        for document in config.find_all(kind):
+            other = taken.setdefault(document.name, document)
+            if other is not document:
+                text = f"{other.kind} {document.name} has the same mount point"
+                yield Note.at(document, "name").find(text, hint="give one of them another name")
 
 
 def _find_cycles(waits: dict[str, tuple[str, ...]]) -> Iterator[str]:

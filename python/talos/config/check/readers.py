@@ -15,7 +15,6 @@ from talos.config.schema import Form, Section, fields_of
 
 UNREAD_KINDS = frozenset({
     "BGPInstanceConfig", "ContainerConfig",
-    "ExistingVolumeConfig",
     "ExternalVolumeConfig", "FilesystemScrubConfig",
     "KernelModuleConfig",
     "LVMLogicalVolumeConfig",
@@ -35,6 +34,7 @@ UNREAD_SETTINGS: Mapping[str, Mapping[str, Any]] = {
         f"{_INTERFACES}.vip.equinixMetal": None,
         f"{_INTERFACES}.vlans.vip.equinixMetal": None,
     },
+    "ExistingVolumeConfig": {"scrub": None},
     "KubeFlannelCNIConfig": {"kubeNetworkPoliciesEnabled": False},
     "UserVolumeConfig": {"filesystem.xfs": None, "scrub": None},
     "VolumeConfig": {"filesystem": None, "scrub": None},

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import trio
 
 from talos.disks.volumes.blocks import Blocks
-from talos.disks.volumes.settle import FILESYSTEM, VolumePlace
+from talos.disks.volumes.settle import VolumePlace
 from talos.system.errors import UserError
 from talos.system.files import KernelFiles
 from talos.system.logging import Log
@@ -20,24 +20,33 @@ GROWTH = 1 << 20
 
 
 async def mount_volume(
-    blocks: Blocks, mounts: Mounts, place: VolumePlace, point: MountPoint, log: Log, *, grow: bool = False
+    blocks: Blocks,
+    mounts: Mounts,
+    place: VolumePlace,
+    point: MountPoint,
+    log: Log,
+    *,
+    grow: bool = False,
+    is_own: bool = True,
 ) -> None:
     """Mount; UserError when even a repair doesn't help.
 
     Mounting replays the log. When that fails on the filesystem's structure, ``xfs_repair`` gets its turn; as
-    there is no way to do it by hand, it may drop a log that can't be replayed.
+    there is no way to do it by hand, it may drop a log that can't be replayed. One that is not ``is_own`` is
+    someone else's: it is neither repaired, nor gets its folder another mode.
     """
     target = point.target
     if not is_mounted(mounts, place.source, target):
         try:
             await trio.to_thread.run_sync(mounts.mount, point)
         except OSError as error:
-            if error.errno not in STRUCTURE_ERRORS:
+            if error.errno not in STRUCTURE_ERRORS or not is_own:
                 raise UserError(f"can't be mounted: {error.strerror}", where=place.source) from None
             log.warning("a filesystem is broken, repairing it", device=place.source, reason=error.strerror)
             await _repair(blocks, place, log)
             await _mount_again(mounts, place, point)
-        await blocks.set_mode(target, point.mode)
+        if is_own:
+            await blocks.set_mode(target, point.mode)
     known = place.content.filesystem_size
     if grow and known and place.content.size - known >= GROWTH:
         try:
@@ -90,13 +99,16 @@ def is_mounted(mounts: Mounts, device: str, target: str) -> bool:
     return bool(sources)
 
 
-def make_options(*, secure: bool, no_exec: bool, no_access_time: bool) -> tuple[str, ...]:
+def make_options(
+    *, secure: bool, no_exec: bool, no_access_time: bool, read_only: bool = False
+) -> tuple[str, ...]:
     """Mount options as in fstab."""
     chosen: Mapping[str, bool] = {
         "nosuid": secure,
         "nodev": secure,
         "noexec": no_exec,
         "noatime": no_access_time,
+        "ro": read_only,
     }
     return tuple(option for option, wanted in chosen.items() if wanted)
 
@@ -114,7 +126,7 @@ def make_point(
     return MountPoint(
         source=place.source,
         target=target,
-        type=FILESYSTEM,
+        type=place.content.name,
         options=options,
         data="prjquota" if quota else "",
         mode=mode,

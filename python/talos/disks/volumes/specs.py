@@ -9,6 +9,8 @@ from talos.system.block.layout import MIB
 
 SELECTOR = "talos.dev/disk-selector"
 """Annotation: the expression that selects the disks for a volume."""
+VOLUME_SELECTOR = "talos.dev/volume-selector"
+"""Annotation: the expression that selects a volume which exists."""
 OBSTACLE = "talos.dev/obstacle"
 """Annotation: why the configured volume is not possible."""
 DEVICE, NUMBER = "talos.dev/device", "talos.dev/partition-number"
@@ -18,6 +20,7 @@ MIN_SIZE = 100 * MIB
 """Bytes of a user's partition whose config gives no size."""
 USER_WAVE = 2
 """From which on volumes are users', which are made after EPHEMERAL."""
+NO_ACCESS_TIMES, READ_ONLY = "noatime", "ro"
 _PERCENT = "%"
 
 type Volumes = Mapping[str, tuple[block_pb2.VolumeConfigSpec, Mapping[str, str]]]
@@ -42,4 +45,15 @@ def set_sizes(part: block_pb2.PartitionSpec, wanted: ProvisioningSpec) -> None:
 def set_access_times(mount: block_pb2.MountSpec, *, disable: bool | None) -> None:
     """Whether reading a file is recorded."""
     if disable:
-        mount.parameters.add(name="noatime", type=enums_pb2.FS_PARAMETER_TYPE_BOOLEAN_VALUE)
+        mount.parameters.add(name=NO_ACCESS_TIMES, type=enums_pb2.FS_PARAMETER_TYPE_BOOLEAN_VALUE)
+
+
+def set_read_only(mount: block_pb2.MountSpec, *, read_only: bool | None) -> None:
+    """Whether nothing can be written."""
+    if read_only:
+        mount.parameters.add(name=READ_ONLY, type=enums_pb2.FS_PARAMETER_TYPE_BOOLEAN_VALUE)
+
+
+def has_parameter(mount: block_pb2.MountSpec, name: str) -> bool:
+    """Whether a mount has an option without a value."""
+    return any(parameter.name == name for parameter in mount.parameters)

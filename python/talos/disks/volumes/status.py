@@ -15,12 +15,22 @@ UNENCRYPTED = (
 )
 STILL_ENCRYPTED = "the volume is encrypted, and the config has no encryption for it any more (put it back)"
 
-
 _FORMATS = {
     enums.FILESYSTEM_TYPE_XFS: FILESYSTEM,
     enums.FILESYSTEM_TYPE_SWAP: SWAP,
     enums.FILESYSTEM_TYPE_NONE: RAW,
 }
+
+
+FILESYSTEMS = {
+    "btrfs": enums.FILESYSTEM_TYPE_BTRFS,
+    "ext4": enums.FILESYSTEM_TYPE_EXT4,
+    "iso9660": enums.FILESYSTEM_TYPE_ISO9660,
+    "swap": enums.FILESYSTEM_TYPE_SWAP,
+    "vfat": enums.FILESYSTEM_TYPE_VFAT,
+    "xfs": enums.FILESYSTEM_TYPE_XFS,
+}
+"""Kinds of filesystems by the kernel's names; others have none in the API."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +116,7 @@ def fill_status(
         fresh.size = place.partition.size
         fresh.pretty_size = format_pretty_size(place.partition.size)
         filesystem = current.filesystem or place.content.name
-        found = (number for number, name in _FORMATS.items() if name == filesystem)
-        fresh.filesystem = next(found, enums.FILESYSTEM_TYPE_NONE)
+        fresh.filesystem = FILESYSTEMS.get(filesystem, enums.FILESYSTEM_TYPE_NONE)
     spec.CopyFrom(fresh)
 
 
@@ -135,8 +144,7 @@ def fill_mount(spec: block_pb2.MountStatusSpec, volume: str, mount: Mount, quota
     spec.spec.volume_id = volume
     spec.source = mount.source
     spec.target = mount.target
-    known = {"xfs": enums.FILESYSTEM_TYPE_XFS, "ext4": enums.FILESYSTEM_TYPE_EXT4}
-    spec.filesystem = known.get(mount.type, enums.FILESYSTEM_TYPE_NONE)
+    spec.filesystem = FILESYSTEMS.get(mount.type, enums.FILESYSTEM_TYPE_NONE)
     spec.read_only = "ro" in mount.options
     spec.project_quota_support = quota
 

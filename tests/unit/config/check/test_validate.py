@@ -75,6 +75,14 @@ def test_a_config_without_a_main_document_is_valid() -> None:
             "name: d\nprovisioning: {diskSelector: {match: system_disk}, minSize: 2GiB, maxSize: 1GiB}\n",
             "UserVolumeConfig/d provisioning.maxSize: is smaller than minSize",
         ),
+        (
+            "ExistingVolumeConfig",
+            (
+                "name: d\ndiscovery: {volumeSelector: {match: 'volume.name == \"xfs\"'}}\n---\n"
+                "apiVersion: v1alpha1\nkind: UserVolumeConfig\nname: d\nvolumeType: directory\n"
+            ),
+            "d name: UserVolumeConfig d has the same mount point (give one of them another name)",
+        ),
         ("KernelModuleConfig", "name: ''\n", "KernelModuleConfig name: is empty"),
     ],
 )

@@ -10,7 +10,9 @@ import pytest
 import trio
 from tests.unit.system.block.tools import run_tool
 
+from talos.api.definitions import block_pb2
 from talos.disks.volumes.blocks import KernelBlocks
+from talos.disks.volumes.existing import open_existing
 from talos.disks.volumes.mounting import make_point, mount_volume, unmount_volume
 from talos.disks.volumes.settle import VolumePlace, VolumeProgress, WantedVolume, settle
 from talos.disks.volumes.whole_disk import settle_disk
@@ -247,6 +249,25 @@ async def test_a_whole_disk(blocks: LoopBlocks, tmp_path: Path) -> None:
     texts: list[str] = []
     await use(blocks, place, tmp_path / "data", lambda path: texts.append((path / "x").read_text()))
     assert texts == ["kept"]
+
+
+async def test_a_volume_of_someone_else_is_mounted_as_it_is(blocks: LoopBlocks, tmp_path: Path) -> None:
+    empty(blocks)
+    place = await settle_disk(blocks, DATA, [blocks.disk], LOG, VolumeProgress())
+    target = tmp_path / "data"
+    await use(blocks, place, target, lambda path: ((path / "x").write_text("kept"), path.chmod(0o710)))
+    found = block_pb2.DiscoveredVolumeSpec(dev_path=blocks.disk)
+    place = await open_existing(blocks, found, "here")
+    point = make_point(place, str(target), ("ro",), 0o755, quota=False)
+    mounts = KernelMounts()
+    await mount_volume(blocks, mounts, place, point, LOG, is_own=False)
+    try:
+        assert (target / "x").read_text() == "kept"
+        assert target.stat().st_mode & 0o777 == 0o710
+        with pytest.raises(OSError, match="Read-only file system"):
+            (target / "y").touch()
+    finally:
+        assert await unmount_volume(mounts, str(target), LOG)
 
 
 async def test_nothing_is_written_where_a_guarded_volume_is_missing(

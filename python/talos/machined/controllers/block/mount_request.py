@@ -30,5 +30,8 @@ class MountRequestController(Reconciler):
                     requesters=[request.spec.requester for request in wanted],
                     requester_i_ds=[request.id for request in wanted],
                     read_only=all(request.spec.read_only for request in wanted),
+                    disable_access_time=any(request.spec.disable_access_time for request in wanted),
+                    secure=any(request.spec.secure for request in wanted),
+                    no_exec=any(request.spec.no_exec for request in wanted),
                 )
                 await runtime.put(kinds.MOUNT_REQUEST, volume, spec)

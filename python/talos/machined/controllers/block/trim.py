@@ -17,6 +17,7 @@ from talos.system.sizes import format_size
 
 MAX_WAIT = 3600.0
 """Seconds after which the clock is looked at again: it may have been set."""
+_TRIMMABLE = frozenset({enums.FILESYSTEM_TYPE_XFS, enums.FILESYSTEM_TYPE_EXT4, enums.FILESYSTEM_TYPE_BTRFS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,8 @@ class VolumeTrimController(Controller):
         for volume in await runtime.list(kinds.VOLUME_STATUS):
             spec, mount = volume.spec, mounts.get(volume.id)
             is_hidden = spec.encryption_provider and not spec.encryption_allow_discards
-            if not spec.trim_enabled or is_hidden or spec.phase != enums.VOLUME_PHASE_READY:
+            has_trim = spec.trim_enabled and spec.filesystem in _TRIMMABLE
+            if not has_trim or is_hidden or spec.phase != enums.VOLUME_PHASE_READY:
                 continue
             is_writable = mount is not None and not mount.read_only and not mount.detached
             found[volume.id] = Trimmed(

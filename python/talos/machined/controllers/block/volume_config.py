@@ -7,9 +7,18 @@ from talos.config.active import read_config
 from talos.config.documents.block.volume import VolumeConfig
 from talos.config.model import Config
 from talos.disks.volumes.encryption_spec import find_system_encryption
+from talos.disks.volumes.existing import make_existing_volumes
 from talos.disks.volumes.folders import make_folders
 from talos.disks.volumes.legacy import make_legacy_disks
-from talos.disks.volumes.specs import SELECTOR, Volumes, set_access_times, set_sizes
+from talos.disks.volumes.specs import (
+    NO_ACCESS_TIMES,
+    READ_ONLY,
+    SELECTOR,
+    Volumes,
+    has_parameter,
+    set_access_times,
+    set_sizes,
+)
 from talos.disks.volumes.upkeep import set_trim
 from talos.disks.volumes.user import is_mounted, make_user_volumes
 from talos.resource import ids, kinds
@@ -40,13 +49,21 @@ class VolumeConfigController(Reconciler):
         if EPHEMERAL.label in wanted:
             wanted |= {label: (spec, {}) for label, spec in make_folders().items()}
             wanted |= make_user_volumes(config, has_partitions=self._has_partitions)
+            wanted |= make_existing_volumes(config, has_partitions=self._has_partitions)
             disks = [disk.spec for disk in await runtime.list(kinds.DISK)]
             wanted |= make_legacy_disks(config, disks, has_partitions=self._has_partitions)
         async with runtime.track_outputs():
             for label, (spec, annotations) in wanted.items():
                 await runtime.put(kinds.VOLUME_CONFIG, label, spec, annotations=annotations)
                 if is_mounted(spec):
-                    request = block_pb2.VolumeMountRequestSpec(volume_id=label, requester=self.name)
+                    request = block_pb2.VolumeMountRequestSpec(
+                        volume_id=label,
+                        requester=self.name,
+                        read_only=has_parameter(spec.mount, READ_ONLY),
+                        disable_access_time=has_parameter(spec.mount, NO_ACCESS_TIMES),
+                        secure=spec.mount.secure,
+                        no_exec=spec.mount.no_exec,
+                    )
                     await runtime.put(kinds.VOLUME_MOUNT_REQUEST, label, request)
 
 

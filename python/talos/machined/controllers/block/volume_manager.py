@@ -17,6 +17,7 @@ from talos.disks.volumes.choice import choose_device, choose_disks
 from talos.disks.volumes.crypt_devices import CryptDevices
 from talos.disks.volumes.encryption import VolumeEncryption
 from talos.disks.volumes.encryption_keys import KeyPendingError
+from talos.disks.volumes.existing import find_existing, is_read_only, open_existing
 from talos.disks.volumes.mounting import make_options, make_point, mount_volume, unmount_volume
 from talos.disks.volumes.settle import (
     FILESYSTEM,
@@ -27,7 +28,16 @@ from talos.disks.volumes.settle import (
     find,
     settle,
 )
-from talos.disks.volumes.specs import DEVICE, NUMBER, OBSTACLE, SELECTOR
+from talos.disks.volumes.specs import (
+    DEVICE,
+    NO_ACCESS_TIMES,
+    NUMBER,
+    OBSTACLE,
+    READ_ONLY,
+    SELECTOR,
+    VOLUME_SELECTOR,
+    has_parameter,
+)
 from talos.disks.volumes.status import (
     VolumeState,
     fill_mount,
@@ -227,6 +237,8 @@ class VolumeManagerController(Controller):
         devices = await runtime.get_or_none(*ids.DEVICES_STATUS)
         if devices is None or not devices.spec.ready:
             return VolumeState(phase=enums.VOLUME_PHASE_WAITING)
+        if config.metadata.annotations.get(VOLUME_SELECTOR):
+            return await self._use_existing(runtime, config, progress, target)
         disks = await self._choose_disks(runtime, config)
         if not disks:
             return VolumeState(phase=enums.VOLUME_PHASE_MISSING)
@@ -254,7 +266,7 @@ class VolumeManagerController(Controller):
             if place is None:
                 return VolumeState(phase=enums.VOLUME_PHASE_MISSING)
             if wanted.filesystem == FILESYSTEM:
-                await self._mount(config, wanted, place, target)
+                await self._mount(config, place, target, grow=wanted.grow)
             elif wanted.filesystem == SWAP:
                 await self._swap(config, place)
         except (UserError, OSError):
@@ -268,6 +280,28 @@ class VolumeManagerController(Controller):
             filesystem=wanted.filesystem,
             encryption=encryption if place.mapped else None,
         )
+
+    async def _use_existing(
+        self, runtime: ControllerRuntime, config: _Config, progress: VolumeProgress, target: str
+    ) -> VolumeState:
+        """Mount a volume that someone else has made."""
+        volumes = await runtime.list(kinds.DISCOVERED_VOLUME)
+        places = [state.place for volume, state in self._used.items() if state.place and volume != config.id]
+        where = _name(config)
+        found = find_existing(
+            volumes,
+            {disk.id: disk.spec for disk in await runtime.list(kinds.DISK)},
+            config.metadata.annotations[VOLUME_SELECTOR],
+            f"{where} discovery.volumeSelector.match",
+            system=[path for path, _ in find_installed(volume.spec for volume in volumes)],
+            taken={path for place in places for path in (place.device, place.source)},
+        )
+        if found is None:
+            return VolumeState(phase=enums.VOLUME_PHASE_MISSING)
+        progress.device, progress.phase = found.dev_path, enums.VOLUME_PHASE_LOCATED
+        place = await open_existing(self._context.blocks, found, where)
+        await self._mount(config, place, target, is_own=False)
+        return replace(_make_state(place, enums.VOLUME_PHASE_READY, target), used=True)
 
     async def _lock(self, volume: str, encryption: VolumeEncryption) -> None:
         try:
@@ -309,17 +343,22 @@ class VolumeManagerController(Controller):
         where = f"{_name(config)} provisioning.diskSelector.match"
         return choose_disks(disks, config.spec, selector, installed[0][0], where)
 
-    async def _mount(self, config: _Config, wanted: WantedVolume, place: VolumePlace, target: str) -> None:
+    async def _mount(
+        self, config: _Config, place: VolumePlace, target: str, *, grow: bool = False, is_own: bool = True
+    ) -> None:
         spec = config.spec.mount
         options = make_options(
             secure=spec.secure,
             no_exec=spec.no_exec,
-            no_access_time=any(parameter.name == "noatime" for parameter in spec.parameters),
+            no_access_time=has_parameter(spec, NO_ACCESS_TIMES),
+            read_only=has_parameter(spec, READ_ONLY) or is_read_only(place.content.name),
         )
         quota, guarded = spec.project_quota_support, is_mounted(config.spec)
         point = make_point(place, target, options, spec.file_mode, quota=quota, guarded=guarded)
         context = self._context
-        await mount_volume(context.blocks, context.mounts, place, point, context.log, grow=wanted.grow)
+        await mount_volume(
+            context.blocks, context.mounts, place, point, context.log, grow=grow, is_own=is_own
+        )
         context.log.info(f"volume {config.id}: mounted", device=place.device, target=target)
 
     async def _publish(
@@ -416,3 +455,6 @@ def _fill_mount_status(
     spec.requester = request.requester
     spec.target = target
     spec.read_only = request.read_only
+    spec.disable_access_time = request.disable_access_time
+    spec.secure = request.secure
+    spec.no_exec = request.no_exec

@@ -1,0 +1,140 @@
+"""``ExistingVolumeConfig``: which volume is meant, what it has to hold, and its mount."""
+
+import pytest
+from tests.unit.disks.volumes.disks import DISK, MemoryBlocks
+from tests.unit.machined.controllers.block.world import CONFIG, World
+
+from talos.api.definitions import block_pb2
+from talos.api.definitions import enums_pb2 as enums
+from talos.disks.volumes.existing import find_existing, open_existing
+from talos.disks.volumes.requests import end_lifecycle, request_mount
+from talos.machined.node.config_store import publish_config
+from talos.resource import ids, kinds
+from talos.resource.changes import modify, wait_for
+from talos.resource.resource import Resource, make_resource
+from talos.system.block.blkid import Content, Partition
+from talos.system.block.layout import GIB
+from talos.system.errors import UserError
+from talos.system.mounts import MountPoint
+
+EXISTING = b"""---
+apiVersion: v1alpha1
+kind: ExistingVolumeConfig
+name: old
+discovery: {volumeSelector: {match: 'volume.name == "xfs"'}}
+"""
+READ_ONLY = b"mount: {readOnly: true, disableAccessTime: true, secure: false}\n"
+EPHEMERAL_2G = b"""---
+apiVersion: v1alpha1
+kind: VolumeConfig
+name: EPHEMERAL
+provisioning: {maxSize: 2GiB, grow: false}
+"""
+
+
+def make_volume(
+    id: str, name: str, label: str = "", parent: str = ""
+) -> Resource[block_pb2.DiscoveredVolumeSpec]:
+    spec = block_pb2.DiscoveredVolumeSpec(
+        dev_path=f"/dev/{id}",
+        name=name,
+        partition_label=label,
+        parent=parent,
+        parent_dev_path=f"/dev/{parent}" if parent else "",
+    )
+    return make_resource(kinds.DISCOVERED_VOLUME, id, spec)
+
+
+FOUND = (
+    make_volume("vdb2", "ext4", parent="vdb"),
+    make_volume("vdb1", "xfs", "data", parent="vdb"),
+    make_volume("vda5", "xfs", "STATE", parent="vda"),
+    make_volume("vdc", "xfs"),
+)
+DISKS = {name: block_pb2.DiskSpec(serial=name) for name in ("vda", "vdb", "vdc")}
+
+
+@pytest.mark.parametrize(
+    ("selector", "taken", "device"),
+    [
+        ('volume.name == "xfs"', (), "/dev/vdb1"),
+        ('volume.name == "xfs"', ("/dev/vdb1",), "/dev/vdc"),
+        ('disk.serial == "vdb"', (), "/dev/vdb1"),
+        ('disk.serial == "vdc"', (), "/dev/vdc"),
+        ('volume.partition_label == "STATE"', (), None),
+    ],
+)
+def test_the_first_that_is_selected_but_none_of_the_system(
+    selector: str, taken: tuple[str, ...], device: str | None
+) -> None:
+    found = find_existing(FOUND, DISKS, selector, "here", system=["/dev/vda"], taken=taken)
+    assert (found and found.dev_path) == device
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (Content(), "filesystem not found on /dev/vda (it is blank, or its content is unknown)"),
+        (
+            Content(kind="other", name="crypto_LUKS"),
+            "filesystem not found on /dev/vda (it holds crypto_LUKS)",
+        ),
+        (Content(kind="filesystem", name="ntfs"), "/dev/vda holds ntfs, which is not supported"),
+    ],
+)
+async def test_what_can_not_be_mounted_is_named(content: Content, error: str) -> None:
+    blocks = MemoryBlocks(whole=content)
+    with pytest.raises(UserError) as raised:
+        await open_existing(blocks, block_pb2.DiscoveredVolumeSpec(dev_path=DISK), "here")
+    assert error in str(raised.value)
+    assert not blocks.writes
+
+
+@pytest.mark.parametrize(
+    ("more", "options"),
+    [(b"", ("nosuid", "nodev", "noexec")), (READ_ONLY, ("noatime", "ro"))],
+)
+async def test_it_is_mounted_as_it_is_and_unmounted_with_its_document(
+    more: bytes, options: tuple[str, ...]
+) -> None:
+    world = World()
+    world.blocks.partitions[9] = Partition(number=9, start=8 * GIB, size=GIB, label="data")
+    world.blocks.contents[9] = Content(kind="filesystem", name="xfs", uuid="kept")
+    async with world.run():
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + EPHEMERAL_2G + EXISTING + more)
+        await world.discover()
+        await world.add_disk()
+        await world.wait("e-old", enums.VOLUME_PHASE_WAITING)
+        await request_mount(world.state, "EPHEMERAL")
+        await world.wait("e-old", enums.VOLUME_PHASE_MISSING)
+        writes = [*world.blocks.writes]
+        wanted = FOUND[1].spec
+
+        def discover(spec: block_pb2.DiscoveredVolumeSpec) -> None:
+            spec.CopyFrom(wanted)
+            spec.dev_path, spec.parent, spec.parent_dev_path = f"{DISK}9", "vda", DISK
+
+        await modify(world.state, kinds.DISCOVERED_VOLUME, "vda9", discover)
+        status = await world.wait("e-old", enums.VOLUME_PHASE_READY)
+        assert (status.location, status.parent_location, status.uuid) == (f"{DISK}9", DISK, "kept")
+        assert status.filesystem == enums.FILESYSTEM_TYPE_XFS
+        mount = world.mounts.list()[-1]
+        assert (mount.source, mount.target, mount.type) == (f"{DISK}9", "/var/mnt/old", "xfs")
+        assert mount.options == options
+        shown = await wait_for(world.state, kinds.VOLUME_MOUNT_STATUS, "e-old", lambda _: True)
+        assert (shown.spec.read_only, shown.spec.secure) == ("ro" in options, "nodev" in options)
+
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + EPHEMERAL_2G)
+        await world.wait_until_gone("e-old")
+        assert [mount.target for mount in world.mounts.list()] == ["/var"]
+        assert world.blocks.writes == writes, "nothing is written to what is someone else's"
+        await end_lifecycle(world.state, world.log)
+
+
+async def test_a_container_has_none() -> None:
+    world = World()
+    world.mounts.mount(MountPoint(source="/dev/loop1", target="/var", type="xfs"))
+    await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + EXISTING)
+    async with world.run(has_partitions=False):
+        status = await world.wait("e-old", enums.VOLUME_PHASE_FAILED)
+    assert status.error_message == "ExistingVolumeConfig old: a container has no disks of its own"
