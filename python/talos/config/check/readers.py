@@ -43,17 +43,33 @@ UNREAD_SETTINGS: Mapping[str, Mapping[str, Any]] = {
 
 What a document without effect replaces is not listed: it follows from the table of kinds.
 """
+REASONS: Mapping[str, tuple[str, str]] = {
+    "kubeNetworkPoliciesEnabled": (
+        "no effect: nodes bring no kube-network-policies, and flannel enforces no NetworkPolicy",
+        "leave it out, and install what enforces them by cluster.extraManifests",
+    ),
+    "equinixMetal": (
+        "no effect: Equinix Metal has ended, so the address is announced as in any other network",
+        "leave it out",
+    ),
+}
+"""Of settings above that will have no effect: why, and the remedy. Each is a finding of its own."""
 _VOLUMES = {"EPHEMERAL": frozenset[str](), "STATE": frozenset({"mount", "provisioning"})}
 """Volumes of the system that have a document with effect, and its settings without one."""
 
 
 def find_unread(config: Config) -> Iterator[Note]:
-    """One finding for all of them: a generated config has two dozen."""
+    """One finding for all of them, as a generated config has two dozen, after those that have a reason."""
     names = {path for path, newer in find_replaced(config) if UNREAD_KINDS.issuperset(newer)}
     for document in config.documents:
         label = " ".join(filter(None, (document.kind, getattr(document, "name", ""))))
         for path, done in UNREAD_SETTINGS.get(document.kind, {}).items():
-            names |= {" ".join(filter(None, (label, place))) for place in _find(document, path, done)}
+            reason = REASONS.get(path.rpartition(".")[2])
+            for place in _find(document, path, done):
+                if reason:
+                    yield Note.at(document, place).find(reason[0], hint=reason[1])
+                else:
+                    names.add(" ".join(filter(None, (label, place))))
     names |= {*_find_system_volumes(config)}
     kinds = {document.kind for document in config.documents if document.kind in UNREAD_KINDS}
     if names or kinds:

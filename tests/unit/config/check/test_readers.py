@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from talos.config.check.readers import UNREAD_KINDS, UNREAD_SETTINGS, find_unread
+from talos.config.check.readers import REASONS, UNREAD_KINDS, UNREAD_SETTINGS, find_unread
 from talos.config.documents.registry import MODULES, document_type
 from talos.config.read.loader import load
 from talos.config.schema import Field, Form, Section, fields_of
@@ -218,9 +218,9 @@ def test_virtual_addresses_that_a_cloud_should_move_are_named_by_their_place() -
         "vlans: [{vlanId: 2, vip: {ip: 10.0.0.8, equinixMetal: {apiToken: t}}}]}]}}\n"
     )
     (note,) = find_unread(config)
-    assert note.message == (
-        "no effect yet on nodes of this version: machine.network.interfaces[1].vlans[0].vip.equinixMetal"
-    )
+    assert note.path == "machine.network.interfaces[1].vlans[0].vip.equinixMetal"
+    assert note.message.startswith("no effect: Equinix Metal has ended")
+    assert note.hint == "leave it out"
 
 
 def test_network_policies_that_nothing_enforces_are_named() -> None:
@@ -229,16 +229,22 @@ def test_network_policies_that_nothing_enforces_are_named() -> None:
         f"cluster: {{network: {{cni: {{name: flannel, flannel: {{{policies}}}}}}}}}\n"
         f"---\napiVersion: v1alpha1\nkind: KubeFlannelCNIConfig\nbackendType: vxlan\n{policies}\n"
     )
-    (note,) = find_unread(config)
-    assert note.message == (
-        "no effect yet on nodes of this version: KubeFlannelCNIConfig kubeNetworkPoliciesEnabled, "
-        "cluster.network.cni.flannel.kubeNetworkPoliciesEnabled"
-    )
+    notes = list(find_unread(config))
+    assert {str(note.problem(config)).partition("no effect")[0] for note in notes} == {
+        "1:80: cluster.network.cni.flannel.kubeNetworkPoliciesEnabled: ",
+        "6:29: KubeFlannelCNIConfig kubeNetworkPoliciesEnabled: ",
+    }
+    assert all("flannel enforces no NetworkPolicy" in note.message for note in notes)
 
 
 def test_nodes_do_not_call_equinix_and_enforce_no_policy() -> None:
     unread = {"equinix_metal", "kube_network_policies_enabled"}
     assert not unread & attributes_of_nodes()
+
+
+def test_every_reason_is_one_of_a_setting_without_effect() -> None:
+    paths = [path for settings in UNREAD_SETTINGS.values() for path in settings]
+    assert all(any(path.endswith(key) for path in paths) for key in REASONS)
 
 
 def test_settings_of_a_users_volume_that_nothing_acts_on_are_named() -> None:
