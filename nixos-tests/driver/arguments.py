@@ -43,7 +43,9 @@ def kernel_arguments(node: Node, ours: str) -> str:
 
 def make_arguments(node: Node, files: Files, *, name: str, index: int, port: int) -> list[str]:
     """Everything but the program, the processor and the console. ``port`` on loopback leads to the API."""
-    argv = ["-name", name, "-machine", "q35", "-smp", str(node.processors), "-m", str(node.memory)]
+    # Firmware keeps Secure Boot's keys where only its own code, in system management mode, can write.
+    machine = "q35,smm=on" if node.secure_boot else "q35"
+    argv = ["-name", name, "-machine", machine, "-smp", str(node.processors), "-m", str(node.memory)]
     argv += ["-nodefaults", "-display", "none", "-vga", "std"]
     argv += ["-qmp", f"unix:{files.qmp},server=on,wait=off"]
     argv += ["-device", "virtio-rng-pci"]
@@ -94,7 +96,10 @@ def _boot(node: Node, files: Files) -> list[str]:
         assert files.code, "a machine with UEFI needs its code"
         assert files.variables, "a machine with UEFI needs its variables"
         code = f"if=pflash,unit=0,format=raw,readonly=on,file={files.code}"
-        return ["-drive", code, "-drive", f"if=pflash,unit=1,format=raw,file={files.variables}"]
+        argv = ["-drive", code, "-drive", f"if=pflash,unit=1,format=raw,file={files.variables}"]
+        if node.secure_boot:
+            argv += ["-global", "driver=cfi.pflash01,property=secure,value=on"]
+        return argv
     return []
 
 

@@ -19,6 +19,8 @@ FOLDER_MODE = 0o040755
 META_START, META_COPY = 2102 << 20, 256 << 10
 """Where an installed disk has META, and bytes of each of its two copies."""
 FIFO_MODE = 0o010644
+ESP_SPARE = 4 << 20
+"""Bytes of an EFI file system beside its files, generously."""
 
 
 def make_disk(programs: Programs, assets: Assets, disk: Disk, path: Path) -> None:
@@ -107,6 +109,23 @@ def make_iso(programs: Programs, folder: Path, label: str, files: dict[str, str]
     argv = ["-as", "mkisofs", "-quiet", "-o", str(path), "-V", label, "-r", str(tree)]
     run([*programs.argv("xorriso"), *argv])
     return path
+
+
+def make_esp(programs: Programs, folder: Path, path: Path, files: Mapping[str, bytes]) -> None:
+    """A disk with nothing but a file system that UEFI reads, of these files; ``folder`` is for its parts."""
+    tree, volume = folder / f"{path.stem}.tree", folder / f"{path.stem}.img"
+    for name, data in files.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_bytes(data)
+    with volume.open("wb") as file:
+        file.truncate(sum(map(len, files.values())) + ESP_SPARE)
+    # Large clusters: an emulated firmware follows the chain of a file's clusters, one by one.
+    run([*programs.argv("mkfs.vfat"), "-s", "16", str(volume)])
+    run([*programs.argv("mcopy"), "-s", "-i", str(volume), *map(str, tree.iterdir()), "::"])
+    argv = [*programs.argv("qemu-img"), "convert", "-f", "raw", "-O", "qcow2", str(volume), str(path)]
+    run(argv, seconds=120)
+    shutil.rmtree(tree)
+    volume.unlink()
 
 
 def pack_file(name: str, data: bytes) -> bytes:

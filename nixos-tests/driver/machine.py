@@ -166,7 +166,8 @@ class Machine:
                 vmlinuz = (assets.path("kernel") / "vmlinuz").read_bytes()
                 initramfs = add_to_initramfs(initramfs, self.folder / "initramfs", "vmlinuz", vmlinuz)
         if node.boot == "uefi":
-            code = programs.file("usr/share/OVMF/OVMF_CODE_4M.fd")
+            kind = ".secboot" if node.secure_boot else ""
+            code = programs.file(f"usr/share/OVMF/OVMF_CODE_4M{kind}.fd")
             variables = self.folder / "variables.fd"
             if not variables.exists():
                 variables.write_bytes(programs.file("usr/share/OVMF/OVMF_VARS_4M.fd").read_bytes())

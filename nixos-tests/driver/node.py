@@ -30,6 +30,8 @@ class Node:
     """One machine of a test."""
 
     boot: Boot = "pvh"
+    secure_boot: bool = False
+    """UEFI that starts what is signed only, once it has keys: at first it has none, and is in setup mode."""
     memory: int = 1536
     """MiB."""
     processors: int = 1

@@ -56,6 +56,10 @@ def test_uefi_has_code_that_is_read_only_and_variables_that_are_kept() -> None:
     line = argv(Node(boot="uefi"), files)
     assert "if=pflash,unit=0,format=raw,readonly=on,file=/code" in line
     assert "if=pflash,unit=1,format=raw,file=/vars" in line
+    assert "smm=on" not in line
+    secure = argv(Node(boot="uefi", secure_boot=True), files)
+    assert "-machine q35,smm=on " in secure
+    assert "-global driver=cfi.pflash01,property=secure,value=on" in secure
 
 
 def test_the_lan_is_a_second_card_on_the_hub() -> None:
