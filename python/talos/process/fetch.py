@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 8 * 1024 * 1024
 """Bytes that are taken at most."""
+MAX_FORM_REPLY = 64 * 1024
+"""Bytes of a reply to a form; what follows is not read."""
 ATTEMPT_LIMIT = 180.0
 """Seconds that one attempt may take (as upstream)."""
 SILENCE_TIMEOUT = 30.0
@@ -19,6 +21,10 @@ AGENT = "talos"
 
 class FetchError(Exception):
     """A fetch failed; another attempt may succeed."""
+
+
+class RefusedError(FetchError):
+    """The server replied 401 or 403: what was shown to it is no reason, or no longer one."""
 
 
 class NotThereError(Exception):
@@ -39,6 +45,7 @@ def fetch(url: str, headers: Mapping[str, str] | None = None) -> Fetched:
     What is asked for by https does not come by http: who stands in the path would choose it.
 
     FetchError: for everything that may go better next time.
+    RefusedError: when the server replies 401 or 403.
     NotThereError: when the server replies 404 or 410.
     """
     # Takes a second to import on an emulated machine, and most never need it.
@@ -51,7 +58,36 @@ def fetch(url: str, headers: Mapping[str, str] | None = None) -> Fetched:
         with error:
             if error.code in {404, 410}:
                 raise NotThereError(f"the server replied {error.code} {error.reason}") from None
-            raise FetchError(f"the server replied {error.code} {error.reason}".splitlines()[0]) from None
+            kind = RefusedError if error.code in {401, 403} else FetchError
+            raise kind(f"the server replied {error.code} {error.reason}".splitlines()[0]) from None
+    except urllib.error.URLError as error:
+        raise FetchError(_explain(error.reason)) from None
+    except (OSError, http.client.HTTPException) as error:
+        raise FetchError(_explain(error)) from None
+    except ValueError as error:
+        raise FetchError(f"this is no URL: {error}") from None
+
+
+def post_form(url: str, fields: Mapping[str, str]) -> tuple[int, bytes]:
+    """Send a form, following no redirect: the status, and the body, which an error has, too. FetchError."""
+    import http.client
+    import urllib.error
+    import urllib.parse
+    import urllib.request
+
+    data = urllib.parse.urlencode(fields).encode()
+    headers = {"User-Agent": AGENT, "Accept": "application/json"}
+    try:
+        request = urllib.request.Request(url, data=data, headers=headers)  # noqa: S310 - the opener has no others
+        try:
+            answer = make_opener().open(request, timeout=SILENCE_TIMEOUT)
+        except urllib.error.HTTPError as error:
+            answer = error
+        if answer is None:
+            raise FetchError("only http and https are supported")
+        with answer:
+            body: bytes = answer.read(MAX_FORM_REPLY)
+            return answer.status or 0, body
     except urllib.error.URLError as error:
         raise FetchError(_explain(error.reason)) from None
     except (OSError, http.client.HTTPException) as error:

@@ -111,7 +111,7 @@ class ConfigLoader:
                 platform=self.platform,
                 state=self.state,
                 files=self.files,
-                web=WebSource(state=self.state, files=self.files, report=self._report),
+                web=WebSource(state=self.state, files=self.files, report=self._report, inform=self.log.info),
                 volume=VolumeSource(state=self.state, mounts=self.mounts, report=self._report),
                 warn=self._warn,
             ).load,

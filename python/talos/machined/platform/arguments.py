@@ -12,6 +12,7 @@ from talos.system.proc.cmdline import Cmdline, hide_secrets
 
 PREFIX = "talos."
 OAUTH = "talos.config.oauth."
+OAUTH_CLIENT = f"{OAUTH}client_id"
 ENVIRONMENT = "talos.environment"
 
 
@@ -20,20 +21,17 @@ class Form:
     """The valid values of an argument."""
 
     is_valid: Callable[[str], bool]
-    hint: str = ""
-    is_used: bool = True
-    """False for arguments of upstream that have no reader yet."""
+    hint: str
 
 
-def _matches(pattern: str, hint: str, *, is_used: bool = True) -> Form:
+def _matches(pattern: str, hint: str) -> Form:
     expression = re.compile(pattern, re.IGNORECASE)
-    return Form(lambda value: expression.fullmatch(value) is not None, hint, is_used)
+    return Form(lambda value: expression.fullmatch(value) is not None, hint)
 
 
 _TEXT = _matches(r".+", "it needs a value")
 _SWITCH = _matches(r"|0|1|t|true|f|false|on|off|yes|no", "1 or 0")
 _ON = r"|1|t|true|on|yes"
-_UNUSED = Form(lambda _: True, is_used=False)
 _VARIABLE = _matches(r"[a-z_][a-z0-9_]*=.*", "NAME=VALUE")
 
 FORMS: Mapping[str, Form] = {
@@ -41,6 +39,13 @@ FORMS: Mapping[str, Form] = {
     "talos.config": _matches(r"|none|metal-iso|https?://.+", "a URL, metal-iso or none"),
     "talos.config.inline": _TEXT,
     "talos.config.early": _TEXT,
+    OAUTH_CLIENT: _TEXT,
+    f"{OAUTH}client_secret": _TEXT,
+    f"{OAUTH}audience": _TEXT,
+    f"{OAUTH}scope": _TEXT,
+    f"{OAUTH}device_auth_url": _matches(r"https?://.+", "a URL"),
+    f"{OAUTH}token_url": _matches(r"https?://.+", "a URL"),
+    f"{OAUTH}extra_variable": _matches(r"uuid|serial|mac|hostname|code", "a variable of talos.config"),
     "talos.hostname": _matches(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9-]+)*", "a DNS name"),
     "talos.experimental.wipe": _matches(r"system(:[^,]+(,[^,]+)*)?", "system, or system:EPHEMERAL,STATE"),
     "talos.halt_if_installed": _SWITCH,
@@ -61,17 +66,17 @@ FORMS: Mapping[str, Form] = {
 
 
 def find_mistakes(arguments: Cmdline) -> tuple[str, ...]:
-    """A line for every ``talos.*`` argument that is unknown, malformed or has no effect."""
+    """A line for every ``talos.*`` argument that is unknown or malformed, or lacks another one."""
     lines: list[str] = []
     for name, value in arguments.arguments:
         if not name.startswith(PREFIX):
             continue
-        form = _UNUSED if name.startswith(OAUTH) else FORMS.get(name)
+        form = FORMS.get(name)
         if form is None:
             hint = did_you_mean(name, FORMS)
             lines.append(f"{name}: there is no such argument" + (f" ({hint})" if hint else ""))
-        elif not form.is_used:
-            lines.append(f"{name}: it has no effect yet")
+        elif name.startswith(OAUTH) and not arguments.has(OAUTH_CLIENT):
+            lines.append(f"{name}: it has no effect without {OAUTH_CLIENT}")
         elif not form.is_valid(value):
             lines.append(f'{name}: "{hide_secrets(value)}" is ignored ({form.hint})')
     return tuple(lines)

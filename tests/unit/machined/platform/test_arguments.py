@@ -30,7 +30,11 @@ def test_what_is_right_is_not_mentioned() -> None:
         ("talos.experimental.wipe=disk", "system:EPHEMERAL,STATE"),
         ("talos.hostname=-a", "a DNS name"),
         ("talos.config.inline=", "it needs a value"),
-        ("talos.config.oauth.client_id=a", "no effect yet"),
+        ("talos.config.oauth.client_id=", "it needs a value"),
+        ("talos.config.oauth.scope=a", "no effect without talos.config.oauth.client_id"),
+        ("talos.config.oauth.scopes=a", 'did you mean "talos.config.oauth.scope"'),
+        ("talos.config.oauth.client_id=a talos.config.oauth.token_url=x", "a URL"),
+        ("talos.config.oauth.client_id=a talos.config.oauth.extra_variable=UUIDs", "a variable of"),
         ("talos.environment=2=a", "(NAME=VALUE)"),
         ("talos.environment=http_proxy:http://user:secret@proxy", '"http_proxy:http://proxy" is ignored'),
         ("talos.auditd.disabled=0", "nodes have no auditd"),
@@ -39,7 +43,7 @@ def test_what_is_right_is_not_mentioned() -> None:
 )
 def test_a_mistake_is_named(text: str, part: str) -> None:
     (line,) = find_mistakes(parse_cmdline(f"{GOOD} {text}"))
-    assert line.startswith(text.partition("=")[0])
+    assert line.startswith(text.split()[-1].partition("=")[0])
     assert part in line
 
 

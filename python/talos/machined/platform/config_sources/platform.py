@@ -60,7 +60,7 @@ class PlatformSource:
         if place == ISO:
             return (await self.volume.load(ISO, [ISO_FILE])).get(ISO_FILE, b"")
         if place and place != NONE:
-            return await self.web.load(place)
+            return await self.web.load(place, arguments=self.platform.arguments)
         if self.platform.name == NOCLOUD and not place:
             return await self._load_nocloud()
         return b""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import trio
 
+from talos.machined.platform.arguments import OAUTH_CLIENT
 from talos.machined.platform.config_sources.variables import (
     CODE,
     collect_values,
@@ -12,10 +13,11 @@ from talos.machined.platform.config_sources.variables import (
     find_variables,
     wait_for_network,
 )
-from talos.process.fetch import Fetched, FetchError, NotThereError, fetch
+from talos.process.fetch import Fetched, FetchError, NotThereError, RefusedError, fetch
 from talos.resource.state import State
 from talos.system.errors import UserError
 from talos.system.files import Files
+from talos.system.proc.cmdline import Cmdline
 from talos.system.urls import without_secrets
 
 TOTAL_LIMIT = 3 * 3600.0
@@ -27,9 +29,9 @@ type Report = Callable[[str], None]
 """Called with every failure that is retried."""
 
 
-async def fetch_in_thread(url: str) -> Fetched:
+async def fetch_in_thread(url: str, headers: Mapping[str, str]) -> Fetched:
     """Fetch in a thread; when cancelled, the thread runs into its own time limit."""
-    return await trio.to_thread.run_sync(fetch, url, abandon_on_cancel=True)
+    return await trio.to_thread.run_sync(fetch, url, headers, abandon_on_cancel=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +41,16 @@ class WebSource:
     state: State
     files: Files
     report: Report
-    fetch: Callable[[str], Awaitable[Fetched]] = fetch_in_thread
+    inform: Report
+    """Called with what a person has to do."""
+    fetch: Callable[[str, Mapping[str, str]], Awaitable[Fetched]] = fetch_in_thread
 
-    async def load(self, template: str, *, where: str = "talos.config") -> bytes:
+    async def load(
+        self, template: str, *, where: str = "talos.config", arguments: Cmdline | None = None
+    ) -> bytes:
         """The file; empty when the server has none for this machine, or never answered.
+
+        Where ``arguments`` name a client of OAuth, a person has to let the machine have it.
 
         UserError: when the URL can't be one.
         """
@@ -57,19 +65,36 @@ class WebSource:
                     where=where,
                     hint="use http://, https://, metal-iso or none",
                 )
-            return await self._try(url, shown, where)
+            authorize = await self._make_authorize(arguments, url) if arguments else None
+            return await self._try(url, shown, where, authorize)
         self.report(f"{where}: no config from {without_secrets(template)} within {TOTAL_LIMIT / 3600:.0f} h")
         return b""
 
-    async def _try(self, url: str, shown: str, where: str) -> bytes:
-        pause = FIRST_RETRY_DELAY
+    async def _make_authorize(self, arguments: Cmdline, url: str) -> Callable[[], Awaitable[str]] | None:
+        if not arguments.first(OAUTH_CLIENT):
+            return None
+        # Few machines have such a client.
+        from talos.machined.platform.config_sources.oauth import VARIABLE, DeviceFlow, make_client
+
+        client = make_client(arguments, url)
+        values = await collect_values(self.state, self.files, arguments.all(VARIABLE))
+        return DeviceFlow(client=client, variables=values, inform=self.inform).authorize
+
+    async def _try(
+        self, url: str, shown: str, where: str, authorize: Callable[[], Awaitable[str]] | None
+    ) -> bytes:
+        pause, headers = FIRST_RETRY_DELAY, dict[str, str]()
         while True:
             try:
-                return (await self.fetch(url)).data
+                if authorize and not headers:
+                    headers = {"Authorization": f"Bearer {await authorize()}"}
+                return (await self.fetch(url, headers)).data
             except NotThereError as error:
                 self.report(f"{where}: there is no config at {shown}: {error}")
                 return b""
             except FetchError as error:
+                if isinstance(error, RefusedError):
+                    headers = {}
                 self.report(f"{where}: can't fetch {shown}: {error}, next try in {pause:.0f} s")
             await trio.sleep(pause)
             pause = min(2 * pause, MAX_RETRY_DELAY)

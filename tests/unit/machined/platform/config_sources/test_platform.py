@@ -95,7 +95,7 @@ class Machine:
             platform=platform,
             state=self.state,
             files=KernelFiles(),
-            web=WebSource(state=self.state, files=KernelFiles(), report=self.reported.append),
+            web=WebSource(state=self.state, files=KernelFiles(), report=self.reported.append, inform=print),
             volume=VolumeSource(
                 state=self.state, mounts=mounts, report=self.reported.append, place=self.folder / "place"
             ),

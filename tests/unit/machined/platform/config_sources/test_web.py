@@ -162,7 +162,7 @@ async def test_a_server_is_asked_until_it_answers() -> None:
     path = "/c?mac=02:00:00:00:00:02&uuid=1234&h=node&code=se%20cret"
     server = Site({path: [(500, {}, b""), (200, {}, b"text")]})
     with server.serving() as url:
-        source = WebSource(state=state, files=KernelFiles(), report=reported.append)
+        source = WebSource(state=state, files=KernelFiles(), report=reported.append, inform=print)
         found = list[bytes]()
 
         async def load() -> None:
@@ -187,11 +187,11 @@ async def test_a_server_that_never_answers_is_given_up(autojump_clock: object) -
     state, reported = MemoryState(), list[str]()
     await network(state)
 
-    async def refuse(_url: str) -> Any:
+    async def refuse(_url: str, _headers: object) -> Any:
         await trio.lowlevel.checkpoint()
         raise FetchError("connection refused")
 
-    source = WebSource(state=state, files=KernelFiles(), report=reported.append, fetch=refuse)
+    source = WebSource(state=state, files=KernelFiles(), report=reported.append, inform=print, fetch=refuse)
     before = trio.current_time()
     assert await source.load("http://user:secret@192.0.2.1/c") == b""
     assert trio.current_time() - before == 3 * 3600
@@ -204,7 +204,7 @@ async def test_a_server_that_never_answers_is_given_up(autojump_clock: object) -
 async def test_what_can_not_be_a_url_is_named() -> None:
     state = MemoryState()
     await network(state)
-    source = WebSource(state=state, files=KernelFiles(), report=lambda _: None)
+    source = WebSource(state=state, files=KernelFiles(), report=lambda _: None, inform=print)
     for text in ("ftp://a/b", "metal-isoo"):
         with pytest.raises(UserError, match=text):
             await source.load(text)
