@@ -42,6 +42,8 @@ in
     name = "check-daemons";
     command = [ "${python.workstation}/bin/python3.13" "${./import_daemons.py}" ];
     packages = builtins.attrValues python.packages;
+    wheels = python.wheels.image;
+    contents = ../../modules/rootfs/contents.toml;
     inherit (python) workstation;
   };
   floors = check "floors" [ "docs/architecture.md" ] [ "python3.13" "tests/lint/floors.py" ];
