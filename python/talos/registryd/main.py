@@ -17,6 +17,8 @@ from talos.rpc.server import serve
 
 POLL_INTERVAL = 0.5
 """Seconds within which the server's thread ends."""
+MAX_CONNECTIONS = 64
+"""Each may take 128 KiB in the kernel, twice as its memory is counted, and a thread: 18 of its 64 MiB."""
 
 
 async def serve_images(daemon: Daemon) -> None:
@@ -28,7 +30,8 @@ async def serve_images(daemon: Daemon) -> None:
     def report(line: str) -> None:
         daemon.log.warning("a request is refused", request=line)
 
-    with RegistryServer((HOST, PORT), FlatCatalog(ROOTS), report=report) as server:
+    catalog = FlatCatalog(ROOTS)
+    with RegistryServer((HOST, PORT), catalog, report=report, max_connections=MAX_CONNECTIONS) as server:
         async with (
             serve(daemon, (), REGISTRYD.socket, limits=make_limits(REGISTRYD)),
             trio.open_nursery() as nursery,

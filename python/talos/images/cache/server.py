@@ -7,8 +7,10 @@ import sys
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
+from http.client import LineTooLong
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socket import AF_INET6, socket
+from io import BufferedReader
+from socket import AF_INET6, SO_SNDBUF, SOL_SOCKET, socket
 from typing import Any, override
 from urllib.parse import parse_qs, urlsplit
 
@@ -17,7 +19,11 @@ from talos.images.manifest import INDEX_TYPES
 from talos.system.logging import make_printable
 
 MAX_CONNECTIONS = 256
-"""A thread each; a containerd that pulls three layers of two images at once has six."""
+"""By default. Each has a thread; a containerd that pulls three layers of two images at once has six."""
+MAX_HEAD = 16 * 1024
+"""Bytes of a request's lines; Python's own limit is 6.5 MB."""
+SEND_BUFFER = 128 * 1024
+"""Bytes that wait in the kernel for a client that reads slowly; Linux's own limit is 4 MiB."""
 SILENCE = 60.0
 """Seconds that a client may be silent."""
 HEALTH = frozenset({"/v2", "/v2/", "/healthz"})
@@ -48,10 +54,11 @@ class RegistryServer(ThreadingHTTPServer):
         tls: ssl.SSLContext | None = None,
         *,
         report: Report = write_error,
+        max_connections: int = MAX_CONNECTIONS,
     ) -> None:
         """``tls`` has the server's certificate; without it this is plain HTTP. ``report`` gets refusals."""
         self.catalog, self.report = catalog, report
-        self._free = threading.Semaphore(MAX_CONNECTIONS)
+        self._free = threading.Semaphore(max_connections)
         if ":" in address[0]:
             self.address_family = AF_INET6
         super().__init__(address, _Handler)
@@ -80,9 +87,34 @@ class RegistryServer(ThreadingHTTPServer):
         self.report(f"{client_address}: {sys.exception()}")
 
 
+class _BoundedReader(BufferedReader):
+    """Reads the lines of requests, of each no more than MAX_HEAD bytes."""
+
+    left = MAX_HEAD
+
+    @override
+    def readline(self, size: int | None = -1, /) -> bytes:
+        line = super().readline(self.left if size is None or size < 0 else min(size, self.left))
+        self.left -= len(line)
+        if not self.left:
+            raise LineTooLong("request")
+        return line
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = SILENCE
+
+    @override
+    def setup(self) -> None:
+        super().setup()
+        self.connection.setsockopt(SOL_SOCKET, SO_SNDBUF, SEND_BUFFER)
+        self.rfile = self._reader = _BoundedReader(self.rfile.detach())
+
+    @override
+    def handle_one_request(self) -> None:
+        self._reader.left = MAX_HEAD
+        super().handle_one_request()
 
     @property
     def _registry(self) -> RegistryServer:

@@ -4,6 +4,7 @@ import gzip
 import http.client
 import json
 import os
+import socket
 from collections.abc import Generator
 from http import HTTPStatus
 from pathlib import Path
@@ -14,7 +15,7 @@ from tests.harness.serving import serving
 
 from talos.images.cache.catalog import FlatCatalog
 from talos.images.cache.layout import name_blob, name_manifest
-from talos.images.cache.server import RegistryServer
+from talos.images.cache.server import MAX_HEAD, RegistryServer
 
 APP = "team/app"
 LAYER = gzip.compress(b"content" * 1000, mtime=0)
@@ -165,3 +166,27 @@ def test_the_first_root_counts(server: RegistryServer, roots: list[Path]) -> Non
     write_cache(roots[0], "registry.example", newer)
     found = ask(server, f"/v2/{APP}/manifests/1?ns=registry.example", "HEAD")[0]
     assert found.getheader("Docker-Content-Digest") == newer.tags[APP, "1"]
+
+
+def test_connections_beyond_the_limit_are_closed(roots: list[Path]) -> None:
+    with serving(RegistryServer(("127.0.0.1", 0), FlatCatalog(roots), max_connections=1)) as running:
+        held = http.client.HTTPConnection("127.0.0.1", running.server_port, timeout=5)
+        held.request("GET", "/v2/")
+        assert held.getresponse().status == HTTPStatus.OK
+        with pytest.raises((ConnectionError, http.client.RemoteDisconnected)):
+            ask(running, "/v2/")
+        held.close()
+
+
+def test_a_request_has_a_bound(server: RegistryServer) -> None:
+    """Also the second of a connection, and one of many lines."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=5)
+    for _ in range(2):
+        connection.request("GET", "/v2/", headers={"X-Long": "x" * (MAX_HEAD - 1000)})
+        assert connection.getresponse().read() == b"{}"
+    connection.request("GET", "/v2/", headers={f"X-{number}": "x" * 1000 for number in range(20)})
+    assert connection.getresponse().status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+    connection.close()
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=5) as raw:
+        raw.sendall(b"x" * MAX_HEAD)
+        assert raw.recv(1) == b""

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from tests.harness.serving import serving
 
-from talos.images.cache import server
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.keys import KeyType
 from talos.provision.mirror.archives import read_images
@@ -116,17 +115,6 @@ def test_what_is_not_there_is_refused_with_the_registries_code(
 
 def test_nothing_can_be_pushed(mirror: MirrorServer) -> None:
     assert ask(mirror, "/v2/pause/blobs/uploads/", "POST")[0].status == HTTPStatus.NOT_IMPLEMENTED
-
-
-def test_connections_beyond_the_limit_are_closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "MAX_CONNECTIONS", 1)
-    with serving(MirrorServer(("127.0.0.1", 0), read_images(folder))) as running:
-        held = http.client.HTTPConnection("127.0.0.1", running.server_port, timeout=5)
-        held.request("GET", "/v2/")
-        assert held.getresponse().status == HTTPStatus.OK
-        with pytest.raises((ConnectionError, http.client.RemoteDisconnected)):
-            ask(running, "/v2/")
-        held.close()
 
 
 def test_registries_are_those_in_the_names(folder: Path) -> None:
