@@ -63,6 +63,9 @@ provisioning: {diskSelector: {match: system_disk}, minSize: 256MiB, maxSize: 256
 encryption:
   provider: luks2
   keys: [{slot: 0, nodeID: {}}]
+---
+apiVersion: v1alpha1
+kind: ZswapConfig
 """
 RAW = """\
 apiVersion: v1alpha1
@@ -98,6 +101,7 @@ def check_devices(node: Machine) -> None:
     mapped = at(found.get("s-one", {}), "spec.mountLocation")
     swaps = [(at(swap, "spec.device"), at(swap, "spec.type")) for swap in node.get("swapstatus")]
     assert swaps == [(mapped, "partition")]
+    assert [at(zswap, "spec.totalSizeHuman") for zswap in node.get("zswapstatus")], "zswap is off"
 
 
 def check_encrypted(node: Machine, slots: dict[str, int]) -> None:

@@ -12,6 +12,7 @@ from talos.machined.controllers.block.system_disk import SystemDiskController
 from talos.machined.controllers.block.trim import VolumeTrimController
 from talos.machined.controllers.block.volume_config import VolumeConfigController
 from talos.machined.controllers.block.volume_manager import VolumeContext, VolumeManagerController
+from talos.machined.controllers.block.zswap_status import ZswapStatusController
 from talos.machined.controllers.cluster.identity import NodeIdentityController
 from talos.machined.controllers.config.machine_type import MachineTypeController
 from talos.machined.controllers.config.persistence import PersistenceController
@@ -242,6 +243,7 @@ def make_volume_controllers(context: ControllerContext) -> list[Controller]:
         KeyDaemonController(context.volumes.keys, context.node.services),
         VolumeDiagnosticsController(),
         SwapStatusController(KernelFiles().read),
+        ZswapStatusController(KernelFiles().read),
         VolumeTrimController(trim_filesystem, context.log),
         MountRequestController(),
         MetaController(context.meta, context.log, str(context.slots.meta) if context.slots else ""),

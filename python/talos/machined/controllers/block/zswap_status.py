@@ -1,0 +1,62 @@
+"""ZswapStatusController: what the kernel holds compressed in memory instead of on the swap device."""
+
+import math
+import mmap
+from collections.abc import Callable
+
+import trio
+
+from talos.api.definitions import block_pb2
+from talos.resource import kinds
+from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
+from talos.system.proc.meminfo import parse_meminfo
+from talos.system.sizes import format_pretty_size
+
+ID = "zswap"
+ENABLED = "sys.module.zswap.parameters.enabled"
+"""The kernel parameter that ``ZswapConfig`` sets."""
+MEMINFO, VMSTAT = "/proc/meminfo", "/proc/vmstat"
+INTERVAL = 60.0
+"""Seconds between two looks while zswap is enabled, as upstream's."""
+
+
+class ZswapStatusController(Controller):
+    """KernelParamStatus → ZswapStatus; ``read`` is given a path.
+
+    The counters of refused pages stay 0: the kernel has them in debugfs only, which ours lacks.
+    """
+
+    name = "block.ZswapStatusController"
+    inputs = (Input(kinds.KERNEL_PARAM_STATUS, ENABLED),)
+    outputs = (Output(kinds.ZSWAP_STATUS),)
+
+    def __init__(self, read: Callable[[str], str]) -> None:
+        self._read = read
+
+    async def run(self, runtime: ControllerRuntime) -> None:
+        """Look again when the parameter changes, and from time to time while it is on."""
+        interval = math.inf
+        while True:
+            with trio.move_on_after(interval):
+                await runtime.wait_for_round()
+            param = await runtime.get_or_none(kinds.KERNEL_PARAM_STATUS, ENABLED)
+            is_enabled = param is not None and param.spec.current == "Y"
+            interval = INTERVAL if is_enabled else math.inf
+            async with runtime.track_outputs():
+                if is_enabled:
+                    status = make_status(self._read(MEMINFO), self._read(VMSTAT))
+                    await runtime.put(kinds.ZSWAP_STATUS, ID, status)
+            runtime.reset_backoff()
+
+
+def make_status(meminfo: str, vmstat: str) -> block_pb2.ZswapStatusSpec:
+    """The status by the two files of /proc; a kernel without zswap has zeros."""
+    kilobytes = parse_meminfo(meminfo)
+    size = kilobytes.get("Zswap", 0) << 10
+    events = dict(line.split() for line in vmstat.splitlines())
+    return block_pb2.ZswapStatusSpec(
+        total_size_bytes=size,
+        total_size_human=format_pretty_size(size),
+        stored_pages=(kilobytes.get("Zswapped", 0) << 10) // mmap.PAGESIZE,
+        written_back_pages=int(events.get("zswpwb", 0)),
+    )
