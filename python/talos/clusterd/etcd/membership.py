@@ -26,6 +26,8 @@ JOIN_RETRY_INTERVAL = 1.0
 MAX_RETRY_INTERVAL = 5.0  # seconds
 RETRY_INTERVAL_GROWTH = 0.1
 """Added after each attempt that no member answered: a node may wait for its bootstrap for long."""
+LEARNER_TIMEOUT = 5 * 60.0  # seconds
+"""After which a learner that never started, and whose address no control plane node has, is given up."""
 MEMBERS_WITHOUT_SPARE = 2
 """Members of which none may be down."""
 STATUS_TIMEOUT = 10.0  # seconds
@@ -52,6 +54,10 @@ class Membership:
     def __init__(self, access: EtcdAccess, log: Log) -> None:
         self._access = access
         self._log = log
+        self._added = 0
+        """The learner that was added for this node last; 0 before."""
+        self._waiting: dict[int, float] = {}
+        """Since when a learner that never started is in the way, by its id."""
 
     async def join(self, spec: SpecSpec) -> str:
         """Wait until this node is a learner of the cluster; the value of ``--initial-cluster``.
@@ -83,8 +89,10 @@ class Membership:
         members = await client.members()
         own = await self._clear_way(client, members, spec.name, urls)
         if own is None:
+            await self._remove_stale_learner(client, members)
             added = await client.add_learner(urls)
             own, members = added.member.ID, list(added.members)
+            self._added = own
             self._log.info("added to etcd as a learner", member=f"{own:016x}", through=client.endpoint)
         return ",".join(
             make_initial_cluster(
@@ -104,9 +112,10 @@ class Membership:
             is_here = bool(set(member.peerURLs) & set(urls))
             if is_here and not member.name and set(member.peerURLs) == set(urls):
                 return member.ID
-            if not is_here and member.name != name:
+            is_earlier = self._added == member.ID and not member.name
+            if not is_here and not is_earlier and member.name != name:
                 continue
-            if not is_here and await self._is_alive(member):
+            if not is_here and not is_earlier and await self._is_alive(member):
                 raise NameTakenError(
                     Code.FAILED_PRECONDITION,
                     f'another node named "{name}" runs etcd at {", ".join(member.clientURLs)}: '
@@ -118,6 +127,23 @@ class Membership:
             members = await client.members()
             return await self._clear_way(client, members, name, urls)
         return None
+
+    async def _remove_stale_learner(self, client: etcd.EtcdClient, members: Iterable[pb.Member]) -> None:
+        """Remove a learner that never started once it has been in the way for :data:`LEARNER_TIMEOUT`.
+
+        etcd takes one learner at a time. The node of this one has got another address, or is gone, and is not
+        recognized as it has no name. It has no vote; a node that was only slow is added again at its start.
+        """
+        peers, now = set(await self._access.peers()), trio.current_time()
+        unstarted = [member for member in members if member.isLearner and not member.name]
+        self._waiting = {member.ID: self._waiting.get(member.ID, now) for member in unstarted}
+        for member in unstarted:
+            hosts = {urlsplit(url).hostname for url in member.peerURLs}
+            if now < self._waiting[member.ID] + LEARNER_TIMEOUT or hosts & peers:
+                continue
+            await client.remove_member(member.ID)
+            shown = ", ".join(member.peerURLs)
+            self._log.info("removed a learner that never started", member=f"{member.ID:016x}", urls=shown)
 
     async def _answers(self, member: pb.Member) -> bool:
         for url in member.clientURLs:

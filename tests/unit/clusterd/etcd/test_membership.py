@@ -15,6 +15,7 @@ from talos.api.rpc import Code, RpcError
 from talos.clusterd.etcd import membership
 from talos.clusterd.etcd.membership import (
     JOIN_TIMEOUT,
+    LEARNER_TIMEOUT,
     STATUS_TIMEOUT,
     Membership,
     MemberStatus,
@@ -81,6 +82,9 @@ class Etcd:
             raise RpcError(Code.DEADLINE_EXCEEDED, "too late")
 
     async def add_learner(self, urls: list[str]) -> pb.MemberAddResponse:
+        if any(one.isLearner for one in self.list):
+            text = "etcdserver: too many learner members in cluster"
+            raise RpcError(Code.FAILED_PRECONDITION, text)
         added = pb.Member(ID=99, peerURLs=urls, isLearner=True)
         self.list.append(added)
         self.done.append("add")
@@ -124,6 +128,32 @@ async def test_the_former_member_of_a_node_is_removed_first(
     etcd.away = {"10.0.0.4", "10.0.0.9"}
     await make(etcd).join(SPEC)
     assert etcd.done == ["remove 7", "add"]
+
+
+async def test_a_learner_of_no_node_that_never_started_makes_way(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    etcd = Etcd(FIRST, SECOND, member(7, "", 9, is_learner=True))
+    await make(etcd).join(SPEC)
+    assert etcd.done == ["remove 7", "add"]
+    assert LEARNER_TIMEOUT <= autojump_clock.current_time() <= LEARNER_TIMEOUT + 2
+
+
+async def test_a_learner_of_another_node_is_waited_for(autojump_clock: trio.testing.MockClock) -> None:
+    del autojump_clock
+    etcd = Etcd(FIRST, member(7, "", 3, is_learner=True))
+    with pytest.raises(RpcError, match="could not join etcd: etcdserver: too many learner members"):
+        await make(etcd).join(SPEC)
+    assert etcd.done == []
+
+
+async def test_a_node_that_moves_before_it_starts_replaces_its_learner() -> None:
+    etcd = Etcd(FIRST, SECOND)
+    membership = make(etcd)
+    await membership.join(SPEC)
+    moved = SpecSpec(name="cp-3", advertised_addresses=[NetIP(ip=ip_address("10.0.0.9").packed)])
+    assert "cp-3=https://10.0.0.9:2380" in await membership.join(moved)
+    assert etcd.done == ["add", "remove 99", "add"]
 
 
 async def test_a_second_node_of_one_name_is_refused() -> None:
