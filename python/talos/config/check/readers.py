@@ -36,8 +36,8 @@ UNREAD_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     },
     "ExistingVolumeConfig": {"scrub": None},
     "KubeFlannelCNIConfig": {"kubeNetworkPoliciesEnabled": False},
-    "UserVolumeConfig": {"filesystem.xfs": None, "scrub": None},
-    "VolumeConfig": {"filesystem": None, "scrub": None},
+    "UserVolumeConfig": {"scrub": None},
+    "VolumeConfig": {"scrub": None},
 }
 """By kind, the main document's first: paths of settings, each with the value that is what nodes do.
 

@@ -10,6 +10,7 @@ from talos.system.block import partitions, swap
 from talos.system.block.blkid import Content, Partition, probe
 from talos.system.block.blkpg import tell_kernel
 from talos.system.block.partitions import NewPartition, Run, Table
+from talos.system.block.rotation import is_rotational
 from talos.system.block.wipe import EDGE, wipe_edges
 
 
@@ -48,8 +49,12 @@ class Blocks(Protocol):
         """Make a partition larger."""
         ...
 
-    async def format(self, device: str, label: str, size: int) -> None:
-        """Make an XFS, on the disk itself when this returns."""
+    async def format(self, device: str, label: str, size: int, min_group: int) -> None:
+        """Make an XFS, on the disk itself when this returns.
+
+        On a disk that doesn't rotate it has an allocation group for each processor, as far as they have
+        ``min_group`` bytes; with 0 that is up to ``mkfs.xfs``.
+        """
         ...
 
     async def repair(self, device: str, *, drop_log: bool) -> bool:
@@ -129,8 +134,10 @@ class KernelBlocks(Blocks):
         await trio.to_thread.run_sync(tell_kernel, disk, device, row.number, row.start, row.size)
 
     @override
-    async def format(self, device: str, label: str, size: int) -> None:
-        await partitions.make_filesystem(self._run, device, "xfs", label, size=size)
+    async def format(self, device: str, label: str, size: int, min_group: int) -> None:
+        rotates = await trio.to_thread.run_sync(is_rotational, device)
+        concurrency = partitions.find_concurrency(size, min_group) if min_group and not rotates else None
+        await partitions.make_filesystem(self._run, device, "xfs", label, size=size, concurrency=concurrency)
         await trio.to_thread.run_sync(_flush, device)
 
     @override

@@ -5,7 +5,16 @@ from pathlib import PurePosixPath
 
 from talos.api.definitions import block_pb2, enums_pb2
 from talos.config.model import Config
-from talos.disks.volumes.specs import DEVICE, MIN_SIZE, NO_DISKS, NUMBER, OBSTACLE, USER_WAVE, Volumes
+from talos.disks.volumes.specs import (
+    DEVICE,
+    MIN_SIZE,
+    NO_DISKS,
+    NUMBER,
+    OBSTACLE,
+    USER_WAVE,
+    Volumes,
+    set_xfs,
+)
 from talos.system.block.layout import LINUX_TYPE
 
 _MAX_LABEL = 36
@@ -23,7 +32,7 @@ def make_legacy_disks(
         for number, partition in enumerate(disk.partitions or (), 1):
             spec = block_pb2.VolumeConfigSpec(type=enums_pb2.VOLUME_TYPE_PARTITION)
             spec.provisioning.wave = USER_WAVE + len(found)
-            spec.provisioning.filesystem_spec.type = enums_pb2.FILESYSTEM_TYPE_XFS
+            set_xfs(spec.provisioning.filesystem_spec, None)
             part, label = spec.provisioning.partition_spec, f"{device}-{number}"
             part.label = label[-_MAX_LABEL:]
             part.type_uuid = LINUX_TYPE

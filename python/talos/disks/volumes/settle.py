@@ -56,7 +56,7 @@ class WantedVolume:
     """The spec of a volume. Sizes in bytes; one that may not be created is only located.
 
     ``label`` is the partition's, which is found by its ``number`` if it has one; the filesystem's may be
-    empty. ``filesystem`` is what it is to hold.
+    empty. ``filesystem`` is what it is to hold, ``min_group`` the size of its smallest allocation group.
     """
 
     label: str
@@ -64,6 +64,7 @@ class WantedVolume:
     type_uuid: str = LINUX_TYPE
     filesystem: str = FILESYSTEM
     filesystem_label: str = ""
+    min_group: int = 0
     minimum: int = 0
     limit: Limit = take_all
     grow: bool = False
@@ -230,7 +231,8 @@ async def make_filesystem(blocks: Blocks, wanted: WantedVolume, device: str, log
     target = mapped or device
     if wanted.filesystem == FILESYSTEM:
         log.info(f"volume {wanted.label}: making its filesystem", device=target)
-        await blocks.format(target, wanted.filesystem_label, (await blocks.probe(target)).size)
+        size = (await blocks.probe(target)).size
+        await blocks.format(target, wanted.filesystem_label, size, wanted.min_group)
     if encryption:
         await encryption.publish(device)
     return MadeFilesystem(await blocks.probe(target), mapped)

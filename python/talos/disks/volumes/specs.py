@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 from talos.api.definitions import block_pb2, enums_pb2
+from talos.config.documents.block.filesystem import XFSSpec
 from talos.config.documents.block.provisioning import ProvisioningSpec
 from talos.config.values import Size
-from talos.system.block.layout import MIB
+from talos.system.block.layout import GIB, MIB
 
 SELECTOR = "talos.dev/disk-selector"
 """Annotation: the expression that selects the disks for a volume."""
@@ -18,6 +19,8 @@ DEVICE, NUMBER = "talos.dev/device", "talos.dev/partition-number"
 NO_DISKS = "a container has no disks of its own"
 MIN_SIZE = 100 * MIB
 """Bytes of a user's partition whose config gives no size."""
+MIN_GROUP = 64 * GIB
+"""Bytes of the smallest allocation group of an XFS that is made for several processors."""
 USER_WAVE = 2
 """From which on volumes are users', which are made after EPHEMERAL."""
 NO_ACCESS_TIMES, READ_ONLY = "noatime", "ro"
@@ -40,6 +43,13 @@ def set_sizes(part: block_pb2.PartitionSpec, wanted: ProvisioningSpec) -> None:
         part.relative_max_size = int(float(amount.removesuffix(_PERCENT)))
     else:
         part.max_size = Size(amount).bytes
+
+
+def set_xfs(spec: block_pb2.FilesystemSpec, settings: XFSSpec | None) -> None:
+    """XFS, with its settings."""
+    spec.type = enums_pb2.FILESYSTEM_TYPE_XFS
+    least = settings.min_allocation_group_size if settings else None
+    spec.min_allocation_group_size = MIN_GROUP if least is None else least.bytes
 
 
 def set_access_times(mount: block_pb2.MountSpec, *, disable: bool | None) -> None:

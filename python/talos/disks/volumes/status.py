@@ -60,9 +60,14 @@ def make_wanted_volume(
     number: int = 0,
 ) -> WantedVolume:
     """The spec of a volume's partition from its config."""
-    filesystem_label = spec.provisioning.filesystem_spec.label
+    filesystem = spec.provisioning.filesystem_spec
     if not spec.provisioning.HasField("partition_spec"):
-        return WantedVolume(label=label, filesystem_label=filesystem_label, encryption=encryption)
+        return WantedVolume(
+            label=label,
+            filesystem_label=filesystem.label,
+            min_group=filesystem.min_allocation_group_size,
+            encryption=encryption,
+        )
     part = spec.provisioning.partition_spec
 
     def limit(free: int) -> int:
@@ -76,8 +81,9 @@ def make_wanted_volume(
         label=part.label if number else label,
         number=number,
         type_uuid=part.type_uuid,
-        filesystem=_FORMATS[spec.provisioning.filesystem_spec.type],
-        filesystem_label=filesystem_label,
+        filesystem=_FORMATS[filesystem.type],
+        filesystem_label=filesystem.label,
+        min_group=filesystem.min_allocation_group_size,
         minimum=part.min_size,
         limit=limit if has_limit else take_all,
         grow=part.grow,

@@ -19,6 +19,7 @@ from talos.disks.volumes.specs import (
     Volumes,
     set_access_times,
     set_sizes,
+    set_xfs,
 )
 from talos.disks.volumes.upkeep import set_trim
 from talos.system.block.layout import LINUX_TYPE, SWAP_TYPE
@@ -116,7 +117,8 @@ def _fill_partition(
 
 def _fill(spec: block_pb2.VolumeConfigSpec, document: UserVolumeConfig) -> None:
     """Size, filesystem, encryption and mount options of what is not a folder."""
-    spec.provisioning.filesystem_spec.type = enums_pb2.FILESYSTEM_TYPE_XFS
+    filesystem = document.filesystem
+    set_xfs(spec.provisioning.filesystem_spec, filesystem and filesystem.xfs)
     if spec.type == enums_pb2.VOLUME_TYPE_PARTITION:
         label = f"{USER_PREFIX}{document.name}"
         _fill_partition(spec.provisioning.partition_spec, label, LINUX_TYPE, document.provisioning)
@@ -125,7 +127,6 @@ def _fill(spec: block_pb2.VolumeConfigSpec, document: UserVolumeConfig) -> None:
     mount = document.mount
     spec.mount.secure = not mount or mount.secure is not False
     set_access_times(spec.mount, disable=mount and mount.disable_access_time)
-    filesystem = document.filesystem
     spec.mount.project_quota_support = bool(filesystem and filesystem.project_quota_support)
 
 

@@ -6,6 +6,7 @@ The tools run through an injected function: PID 1's, or a test's. All work on im
 """
 
 import json
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NotRequired, TypedDict, cast
@@ -175,10 +176,26 @@ async def delete_partitions(run: Run, disk: str, numbers: Sequence[int]) -> None
     await _check(run, argv, disk)
 
 
+def find_concurrency(size: int, min_group: int) -> int:
+    """For how many processors an XFS of so many bytes is made; 0: as for one."""
+    groups = min(os.cpu_count() or 1, size // min_group)
+    return groups if groups > 1 else 0
+
+
 async def make_filesystem(
-    run: Run, device: str, type: Literal["xfs", "vfat"], label: str, *, size: int = 0, sector_size: int = 512
+    run: Run,
+    device: str,
+    type: Literal["xfs", "vfat"],
+    label: str,
+    *,
+    size: int = 0,
+    sector_size: int = 512,
+    concurrency: int | None = None,
 ) -> None:
-    """Make a filesystem, whatever was there before. ``size`` of the device in bytes, when it is known."""
+    """Make a filesystem, whatever was there before. ``size`` of the device in bytes, when it is known.
+
+    ``concurrency`` is that of an XFS (:func:`find_concurrency`); without it the program chooses.
+    """
     if type == "vfat":
         # FAT32 needs 65525 clusters: 100 MiB hold as many only where sectors are small.
         width = ["-F", "32"] if sector_size == 512 else []
@@ -186,7 +203,9 @@ async def make_filesystem(
         return
     small = ["--unsupported"] if 0 < size < _XFS_SUPPORTED else []
     named = ["-L", label] if label else []
-    await _check(run, [MKFS_XFS, "-q", "-f", *small, *named, device], device)
+    shape = f"concurrency={concurrency}"
+    shaped = ["-d", shape, "-l", shape] if concurrency is not None else []
+    await _check(run, [MKFS_XFS, "-q", "-f", *small, *named, *shaped, device], device)
 
 
 async def grow_filesystem(run: Run, target: str) -> None:

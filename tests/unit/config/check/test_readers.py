@@ -184,7 +184,6 @@ def test_a_setting_listed_as_unread_has_no_reader(kind: str) -> None:
     shared = {
         "cluster.discovery.registries.kubernetes.disabled",
         "machine.install.bootloader",
-        "VolumeConfig.filesystem",
     }
     for path in UNREAD_SETTINGS[kind]:
         if ".".join(filter(None, (kind, path))) not in shared:

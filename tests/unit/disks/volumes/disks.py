@@ -38,6 +38,8 @@ class MemoryBlocks:
     """What lies in the free part of the disk since earlier times."""
     whole: Content = GPT
     """What the disk holds, seen as a whole."""
+    groups: list[int] = field(default_factory=list[int])
+    """The smallest allocation groups of filesystems that were made."""
     inside: dict[str, Content] = field(default_factory=dict[str, Content])
     """What encrypted devices hold, by their mapped devices."""
 
@@ -121,7 +123,8 @@ class MemoryBlocks:
         self.partitions[number] = replace(self.partitions[number], size=size)
         self._may_cut()
 
-    async def format(self, device: str, label: str, size: int) -> None:
+    async def format(self, device: str, label: str, size: int, min_group: int) -> None:
+        self.groups.append(min_group)
         if device.startswith(MAPPED):
             self.inside[device] = HALF_MADE
             self.write(f"format {device}")

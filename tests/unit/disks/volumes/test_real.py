@@ -15,12 +15,14 @@ from talos.disks.volumes.blocks import KernelBlocks
 from talos.disks.volumes.existing import open_existing
 from talos.disks.volumes.mounting import make_point, mount_volume, unmount_volume
 from talos.disks.volumes.settle import VolumePlace, VolumeProgress, WantedVolume, settle
+from talos.disks.volumes.specs import MIN_GROUP
 from talos.disks.volumes.whole_disk import settle_disk
 from talos.machined.boot.filesystems import make_missing_directory
 from talos.system.block import partitions
 from talos.system.block.blkid import Partition
 from talos.system.block.layout import GIB, MIB
 from talos.system.block.partitions import NewPartition, Table
+from talos.system.block.rotation import is_rotational
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.mounts import KernelMounts, MountPoint
@@ -29,10 +31,20 @@ from talos.system.process import run_command
 pytestmark = pytest.mark.root
 LOG = Log(write=lambda _: None)
 STATE = WantedVolume(
-    label="STATE", filesystem_label="STATE", minimum=100 * MIB, limit=lambda _: 100 * MIB, may_create=True
+    label="STATE",
+    filesystem_label="STATE",
+    min_group=MIN_GROUP,
+    minimum=100 * MIB,
+    limit=lambda _: 100 * MIB,
+    may_create=True,
 )
 EPHEMERAL = WantedVolume(
-    label="EPHEMERAL", filesystem_label="EPHEMERAL", minimum=GIB, grow=True, may_create=True
+    label="EPHEMERAL",
+    filesystem_label="EPHEMERAL",
+    min_group=MIN_GROUP,
+    minimum=GIB,
+    grow=True,
+    may_create=True,
 )
 
 
@@ -113,12 +125,12 @@ class LoopBlocks(KernelBlocks):
         self._may_cut()
         await super().mark(disk, number, finished=finished)
 
-    async def format(self, device: str, label: str, size: int) -> None:
+    async def format(self, device: str, label: str, size: int, min_group: int) -> None:
         if self.cut == 0:
             # The superblock of something else: what is there then is not what blkid would call ours.
             await partitions.make_filesystem(run_tool, device, "xfs", "half", size=size)
         self._may_cut()
-        await super().format(device, label, size)
+        await super().format(device, label, size, min_group)
 
     def _may_cut(self) -> None:
         if self.cut == 0:
@@ -268,6 +280,11 @@ async def test_a_volume_of_someone_else_is_mounted_as_it_is(blocks: LoopBlocks, 
             (target / "y").touch()
     finally:
         assert await unmount_volume(mounts, str(target), LOG)
+
+
+async def test_whether_a_disk_rotates(blocks: LoopBlocks) -> None:
+    found = Path(f"/sys/block/{Path(blocks.disk).name}/queue/rotational").read_text()  # noqa: ASYNC240 - a test
+    assert is_rotational(blocks.disk) == (found.strip() == "1")
 
 
 async def test_nothing_is_written_where_a_guarded_volume_is_missing(

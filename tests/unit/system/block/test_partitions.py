@@ -14,7 +14,7 @@ from talos.system.block.partitions import NewPartition
 from talos.system.errors import UserError
 from talos.system.process import run_command
 
-MIB = 1 << 20
+MIB, GIB = 1 << 20, 1 << 30
 SIZE = 2048 * MIB
 
 
@@ -119,6 +119,25 @@ async def test_a_hole_is_found_again(image: Path) -> None:
         (11 * MIB, 100 * MIB),
         (211 * MIB, SIZE - 212 * MIB),
     ]
+
+
+@pytest.mark.parametrize(("concurrency", "groups"), [(None, 4), (0, 4), (8, 8)])
+async def test_an_allocation_group_for_each_processor(
+    tmp_path: Path, concurrency: int | None, groups: int
+) -> None:
+    path = tmp_path / "disk"
+    with path.open("wb") as file:
+        file.truncate(64 * GIB)
+    await partitions.make_filesystem(run_tool, str(path), "xfs", "", concurrency=concurrency)
+    with path.open("rb") as file:
+        file.seek(88)  # sb_agcount
+        assert int.from_bytes(file.read(4)) == groups
+
+
+def test_processors_that_an_xfs_is_made_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    found = [partitions.find_concurrency(size * GIB, 64 * GIB) for size in (1, 127, 128, 320, 6400)]
+    assert found == [0, 0, 2, 5, 8]
 
 
 async def test_what_is_on_it(tmp_path: Path) -> None:

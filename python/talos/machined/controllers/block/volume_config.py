@@ -18,6 +18,7 @@ from talos.disks.volumes.specs import (
     has_parameter,
     set_access_times,
     set_sizes,
+    set_xfs,
 )
 from talos.disks.volumes.upkeep import set_trim
 from talos.disks.volumes.user import is_mounted, make_user_volumes
@@ -98,6 +99,8 @@ def make_volumes(config: Config | None) -> Volumes:
         for volume, label in ((state, STATE.label), (spec, EPHEMERAL.label)):
             _set_encryption(volume, config, label)
             document = _find(config, label)
+            filesystem = document.filesystem if document else None
+            set_xfs(volume.provisioning.filesystem_spec, filesystem and filesystem.xfs)
             set_trim(volume, document and document.trim, config)
         found[EPHEMERAL.label] = (spec, _annotate_ephemeral(config))
     return found
@@ -131,7 +134,7 @@ def _make_partition(area: Area, *, create: bool) -> block_pb2.VolumeConfigSpec:
         spec.provisioning.partition_spec.label = area.label
         spec.provisioning.partition_spec.type_uuid = area.type_uuid
         spec.provisioning.partition_spec.min_size = area.size
-        spec.provisioning.filesystem_spec.type = enums_pb2.FILESYSTEM_TYPE_XFS
+        set_xfs(spec.provisioning.filesystem_spec, None)
         spec.provisioning.filesystem_spec.label = area.label
     return spec
 

@@ -203,6 +203,22 @@ def test_ephemeral_by_the_config(provisioning: str, minimum: int, limit: int) ->
     assert wanted.grow == ("grow" not in provisioning)
 
 
+@pytest.mark.parametrize(
+    ("filesystem", "group"),
+    [("", 64 * GIB), ("filesystem: {xfs: {minAllocationGroupSize: 4GiB}}\n", 4 * GIB)],
+)
+async def test_the_smallest_allocation_group_is_configured(filesystem: str, group: int) -> None:
+    documents = b"".join(document + filesystem.encode() for document in (EPHEMERAL_2G, DATA))
+    world = World()
+    async with world.run():
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + documents)
+        await world.discover()
+        await world.add_disk()
+        await request_mount(world.state, "EPHEMERAL")
+        await world.wait("u-data", enums.VOLUME_PHASE_READY)
+    assert world.blocks.groups == [group, group]
+
+
 async def test_a_selector_names_another_disk_or_none() -> None:
     document = (
         b"---\napiVersion: v1alpha1\nkind: VolumeConfig\nname: EPHEMERAL\n"
