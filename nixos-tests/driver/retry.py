@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from driver.clock import CLOCK
 from driver.failure import Failed
 
-POLL_INTERVAL = 0.5
-"""Seconds between two tries."""
+POLL_INTERVAL, MAX_POLL_INTERVAL = 0.5, 4.0
+"""Seconds between two tries: as long as the try took, within these bounds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +36,15 @@ def retry[T](
     """Repeat until the attempt raises no AssertionError; any other error ends it at once.
 
     After ``seconds`` there is one last try, and its reason is in the failure together with what
-    ``diagnose`` returns.
+    ``diagnose`` returns. At least half of the time passes between tries: each call keeps an emulated
+    processor from what it is waited for.
     """
     limit = patience.seconds(seconds)
     end = patience.now() + limit
     tries = 0
     while True:
-        is_last = patience.now() >= end
+        began = patience.now()
+        is_last = began >= end
         tries += 1
         try:
             return attempt()
@@ -53,4 +55,5 @@ def retry[T](
                 diagnosis = diagnose()
                 text = f"not within {limit:.0f} s ({tries} tries): {what}\n  the last time: {error}"
                 raise Failed(f"{text}\n{diagnosis}" if diagnosis else text) from error
-        patience.pause(min(pause, max(0.01, end - patience.now())))
+        took = min(patience.now() - began, MAX_POLL_INTERVAL)
+        patience.pause(min(max(pause, took), max(0.01, end - patience.now())))

@@ -37,6 +37,19 @@ def test_repeats_until_it_is_there() -> None:
     assert clock.now == 3
 
 
+def test_tries_that_take_long_leave_as_much_time_to_the_machine() -> None:
+    clock, tries = Clock(), list[float]()
+
+    def attempt() -> None:
+        tries.append(clock.now)
+        clock.now += 2
+        if len(tries) < 3:
+            raise NotYet("no")
+
+    retry("x", attempt, patience=clock.patience(), seconds=60)
+    assert tries == [0, 4, 8]
+
+
 def test_last_try_reports_what_was_there_and_the_diagnosis() -> None:
     clock = Clock()
 
