@@ -22,7 +22,7 @@ from driver.tiny_kernel import make_kernel
 from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "base-installed")
-NODES = {"node": replace(UPGRADED, disks={"system": Disk(size="8G", recorded=True)})}
+NODES = {"node": replace(UPGRADED, disks={"system": Disk(size="8G", raw=True)})}
 OLD, NEW = "v1.15.0-alpha.0 in A", "v1.15.1 in B"
 CORRUPT = r"kernel panic: dm-verity device corrupted, after: verity: .*data block \d+ is corrupted"
 REASON = f"slot B did not come up in 3 starts: {CORRUPT}"
@@ -52,7 +52,7 @@ def overwrite(disk: Path, place: int) -> None:
 
 def test(world: World) -> None:
     node = world["node"]
-    path = node.recorded["system"].path
+    path = node.disk("system")
     boot = BootDisk(world.programs, path)
     releases = start_installed(world, node)
     node.client.run("upgrade", "--image", releases.make("v1.15.1"), seconds=UPGRADE_TIMEOUT)

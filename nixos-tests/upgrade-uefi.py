@@ -19,7 +19,7 @@ from driver.scenarios import (
 from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "boot-loader", "base-installed")
-NODES = {"node": replace(UPGRADED, disks={"system": Disk(size="8G", recorded=True)})}
+NODES = {"node": replace(UPGRADED, disks={"system": Disk(size="8G", raw=True)})}
 VARIABLES = "/sys/firmware/efi/efivars"
 STARTED = r'starting Boot[0-9A-F]{4} "Talos upgrade"'
 
@@ -32,7 +32,7 @@ def read_entries(node: Machine) -> Sequence[str]:
 
 def test(world: World) -> None:
     node = world["node"]
-    disk = node.recorded["system"].path
+    disk = node.disk("system")
     prepare = partial(age_boot_loader, world.programs, disk)
     releases = start_installed(world, node, prepare, firmware="uefi")
     old = read_boot_loader(world.programs, disk)

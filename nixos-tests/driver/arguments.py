@@ -108,6 +108,9 @@ def _disk(node: Node, name: str, path: Path, place: int) -> list[str]:
     model = {"virtio": "virtio-blk-pci", "nvme": "nvme"}[disk.bus]
     # What the machine flushed is in the host's memory: a killed QEMU loses only what it had not flushed.
     drive = f"id={name},file={path},format=qcow2,if=none,discard=unmap"
+    if disk.raw:
+        # There, too, is what it did not flush: nothing of such a disk is in QEMU's own memory.
+        drive = f"id={name},file={path},format=raw,if=none,discard=unmap,cache=unsafe"
     if disk.recorded:
         drive = f"id={name},driver=raw,file.driver=nbd,file.server.type=unix,file.server.path={path},if=none"
         drive += ",werror=report,rerror=report"

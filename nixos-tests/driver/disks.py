@@ -25,7 +25,7 @@ ESP_SPARE = 4 << 20
 
 def make_disk(programs: Programs, assets: Assets, disk: Disk, path: Path) -> None:
     """Make a disk that takes room only for what is written to it."""
-    argv = [*programs.argv("qemu-img"), "create", "-q", "-f", "qcow2"]
+    argv = [*programs.argv("qemu-img"), "create", "-q", "-f", "raw" if disk.raw else "qcow2"]
     if disk.asset:
         base = assets.path(disk.asset)
         base = base / disk.file if disk.file else base

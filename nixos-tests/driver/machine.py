@@ -84,8 +84,9 @@ class Machine:
         for name, disk in self.node.disks.items():
             if name in self.recorded or self.disk(name).exists():
                 continue
-            if self._saved:
-                copy_disk(self._around.programs, self._saved / f"{name}.qcow2", self.disk(name))
+            if saved := self._find_saved(name):
+                take = read_disk if disk.raw else copy_disk
+                take(self._around.programs, saved, self.disk(name))
             else:
                 make_disk(self._around.programs, self._around.assets, disk, self.disk(name))
 
@@ -97,25 +98,29 @@ class Machine:
             flatten_disk(self._around.programs, self.disk(name), folder / f"{name}.qcow2")
 
     def take(self, folder: Path) -> None:
-        """Begin with disks that were saved, instead of its own; it was never on."""
+        """Begin with disks that were saved, instead of its own of these names; it was never on."""
         assert not self._starts, f"{self.name} was on"
         self._saved = folder
         for name in self.node.disks:
-            if name in self.recorded:
-                raw = read_disk(
-                    self._around.programs, folder / f"{name}.qcow2", self.folder / f"{name}.saved"
-                )
+            saved = self._find_saved(name)
+            if saved and name in self.recorded:
+                raw = read_disk(self._around.programs, saved, self.folder / f"{name}.saved")
                 self.recorded[name].replace(raw)
                 raw.unlink()
-            else:
+            elif saved:
                 self.disk(name).unlink()
         self._make_disks()
+
+    def _find_saved(self, name: str) -> Path | None:
+        path = self._saved / f"{name}.qcow2" if self._saved else None
+        return path if path and path.exists() else None
 
     # Power
 
     def disk(self, name: str) -> Path:
         """The file of a disk."""
-        return self.folder / f"{name}.qcow2"
+        disk = self.node.disks[name]
+        return self.folder / f"{name}.{'raw' if disk.raw or disk.recorded else 'qcow2'}"
 
     @property
     def is_on(self) -> bool:
@@ -176,8 +181,8 @@ class Machine:
             initramfs=initramfs,
             cmdline=cmdline,
             disks={
-                name: self.recorded[name].socket if name in self.recorded else self.disk(name)
-                for name in node.disks
+                name: self.recorded[name].socket if disk.recorded else self.disk(name)
+                for name, disk in node.disks.items()
             },
             cdrom=self.cdrom,
             code=code,
@@ -334,7 +339,8 @@ class Machine:
 
     def _is_untouched(self) -> bool:
         """Whether it was switched on once, with disks that can be made anew, and its API was not called."""
-        return self._starts == 1 and not self.recorded and not self.client.calls
+        has_files = any(disk.raw or disk.recorded for disk in self.node.disks.values())
+        return self._starts == 1 and not has_files and not self.client.calls
 
     def _start_anew(self, error: Stalled) -> None:
         self.started_anew = str(error)

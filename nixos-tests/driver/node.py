@@ -21,6 +21,8 @@ class Disk:
     """Path below the asset, when that is a folder."""
     sector: Literal[512, 4096] = 512
     bus: Literal["virtio", "nvme"] = "virtio"
+    raw: bool = False
+    """A plain file, which the test may read, and change while the machine is off: blank, or a saved disk."""
     recorded: bool = False
     """Served by the test itself, which has a record of all writes and can let them fail; it is blank."""
 

@@ -47,6 +47,12 @@ def test_firmware_starts_from_disks_then_the_disc_then_the_network() -> None:
     assert f"mac={mac(1)},bootindex=70" in line
 
 
+def test_a_plain_disk_has_nothing_in_qemus_own_memory() -> None:
+    node = Node(boot="bios", disks={"one": Disk(size="8G", raw=True)})
+    line = argv(node, Files(disks={"one": Path("/1.raw")}, qmp=QMP))
+    assert "-drive id=one,file=/1.raw,format=raw,if=none,discard=unmap,cache=unsafe " in line
+
+
 def test_without_netboot_the_card_has_no_rom() -> None:
     assert f"mac={mac(1)},romfile=" in argv(Node(boot="bios"), Files(disks={}, qmp=QMP))
 
