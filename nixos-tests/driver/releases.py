@@ -58,7 +58,8 @@ class Releases:
         """
         key = self._key.with_suffix(".pub").read_bytes()
         release = f"ID=talos\nVERSION_ID={version}\nBUILD_ID=test\n".encode()
-        data = self._assets.path(asset).read_bytes() + (extensions.read_bytes() if extensions else b"")
+        data = self._assets.path(asset).read_bytes() if asset else b""
+        data += extensions.read_bytes() if extensions else b""
         path = self._folder / f"initramfs-{version}"
         path.write_bytes(data + pack_folder("release", {"os-release": release, "keys/test.pub": key}) + more)
         return path
@@ -79,7 +80,7 @@ class Releases:
         """Make a release and offer it; its name as an image.
 
         ``arguments`` are further ones of the kernel, ``more`` further archives of the initramfs,
-        which is ``asset``.
+        which is ``asset``; without a name it holds the release's own files alone.
         ``extensions`` is an archive with those, ``boot`` a folder with the boot loader, for installations.
         ``altered`` changes a byte of the kernel after the release was signed; ``kernel`` is another one.
         """
