@@ -1,4 +1,4 @@
-"""A machine boots from kernel and initramfs, without a config and with one of three places; its button."""
+"""A machine boots from kernel and initramfs, with a config from one of three places; its button."""
 
 from dataclasses import replace
 
@@ -19,21 +19,12 @@ def test(world: World) -> None:
     cluster = world.cluster()
     config = cluster.config().read_text()
 
-    world.section("maintenance mode, with two processors: it answers unauthenticated callers")
-    node.start(node=replace(plain, processors=2))
-    node.wait_for_api(insecure=True)
-    node.talosctl("get", "disks", insecure=True)
-    node.crash()
-
     node.client.talosconfig = cluster.talosconfig
-    world.section("the config comes by URL, and before it a part in the kernel's arguments")
+    world.section("with two processors: the config by URL, and before it a part in the kernel's arguments")
     url = world.web.serve("/config.yaml", config)
+    arguments = (f"talos.config={url}", inline_argument(PART, "talos.config.early"))
     with node.console.expect(NO_DISK):
-        node.start(
-            node=replace(
-                plain, arguments=(f"talos.config={url}", inline_argument(PART, "talos.config.early"))
-            )
-        )
+        node.start(node=replace(plain, processors=2, arguments=arguments))
         node.wait_for_console_text(NO_DISK)
         node.wait_for_api()
         assert world.web.requests == ["/config.yaml"]

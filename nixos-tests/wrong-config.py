@@ -52,6 +52,7 @@ def test(world: World) -> None:
     node.start()
     node.wait_for_console_text(BROKEN_URL)
     node.wait_for_api(insecure=True)
+    node.talosctl("get", "disks", insecure=True)
 
     world.section("configs with mistakes, all of them listed at once")
     refuse(node, MISTAKES, because=("overlord", "certSANs", "mtu", "colour"))

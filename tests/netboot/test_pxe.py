@@ -71,7 +71,7 @@ class Stage:
 
     def boot(self, segment: Segment, *argv: str) -> AbstractContextManager[Watched]:
         """A machine on the network, without a disk; ``argv`` has the firmware, and more of its network."""
-        command = [*self.programs.qemu, *self.accelerator.argv, "-machine", "q35", "-smp", "2"]
+        command = [*self.programs.qemu, *self.accelerator.argv, "-machine", "q35", "-smp", "1"]
         command += ["-m", str(MEMORY), "-nodefaults", "-display", "none", "-vga", "std"]
         command += ["-device", "virtio-rng-pci", "-chardev", "stdio,id=serial,signal=off"]
         command += ["-serial", "chardev:serial"]
