@@ -50,6 +50,7 @@ from talos.machined.controllers.network.etc_file import NetworkEtcFileController
 from talos.machined.controllers.network.platform_config import PlatformNetworkController
 from talos.machined.controllers.perf.stats import StatsController
 from talos.machined.controllers.runtime.boot_confirmation import BootConfirmationController
+from talos.machined.controllers.runtime.booted_entry import BootedEntryController
 from talos.machined.controllers.runtime.environment import EnvironmentController
 from talos.machined.controllers.runtime.extensions import (
     ExtensionServiceConfigController,
@@ -204,6 +205,7 @@ def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
         *([OOMController(context.log)] if has_kernel else []),
         OwnMemoryController(context.node.ports.groups, context.log),
         SecurityStateController(files, is_container=not has_kernel),
+        *([BootedEntryController(files)] if has_kernel else []),
         SBOMItemController(files),
         ExtensionStatusController(files),
         ExtensionServiceConfigController(),

@@ -18,6 +18,7 @@ from talos.machined.boot.machine import STATE_DIR, Machine
 from talos.machined.boot.power import finish
 from talos.machined.boot.sequence import Phase, Task, TaskFailedError
 from talos.machined.node.config_store import CONFIG_FILE, get_config
+from talos.machined.node.unattended_install import show_phase
 from talos.resource import ids, kinds
 from talos.resource.changes import wait_for
 from talos.resource.resource import Resource
@@ -51,14 +52,17 @@ async def run_install_sequence(machine: Machine) -> None:
     When it fails, nothing marks the disk as installed, and the machine waits for a changed config while
     it serves the API.
     """
+    if await is_installed(machine.state):
+        await show_phase(machine.state, enums.UNATTENDED_INSTALL_PHASE_INSTALLED)
     while phases := await make_install(machine):
         before = machine.stage.value
         seen = await get_config(machine.state, ids.MACHINE_CONFIG)
         machine.stage.set(enums.MACHINE_STAGE_INSTALLING)
+        await show_phase(machine.state, enums.UNATTENDED_INSTALL_PHASE_INSTALLING)
         try:
             await machine.sequencer.run("install", phases)
         except TaskFailedError as error:
-            _report(machine, error)
+            await _report(machine, error)
         else:
             return
         await wait_for(
@@ -69,10 +73,12 @@ async def run_install_sequence(machine: Machine) -> None:
         machine.stage.set(before)
 
 
-def _report(machine: Machine, error: TaskFailedError) -> None:
+async def _report(machine: Machine, error: TaskFailedError) -> None:
     cause = error.__cause__
+    reason = str(cause) if isinstance(cause, UserError | OSError) else "a defect of the installer"
+    await show_phase(machine.state, enums.UNATTENDED_INSTALL_PHASE_FAILED, reason)
     if isinstance(cause, UserError | OSError):
-        machine.log.error("the system is not installed", reason=str(cause))
+        machine.log.error("the system is not installed", reason=reason)
     else:
         machine.log.exception("the system is not installed, by a defect of the installer")
     machine.log.error("apply a config that selects a disk, or restart the machine, to try again")
@@ -135,6 +141,7 @@ class Installation:
         """Reboot into the installed system."""
         machine = self._machine
         machine.stage.set(enums.MACHINE_STAGE_REBOOTING)
+        await show_phase(machine.state, enums.UNATTENDED_INSTALL_PHASE_WAITING_FOR_REBOOT)
         await finish(PowerAction.REBOOT, machine.ports.power, machine.ports.mounts, machine.log)
         await trio.sleep_forever()
 

@@ -15,7 +15,8 @@ from talos.system.efi_variables import ATTRIBUTES, FOLDER, GLOBAL
 from talos.system.files import Files
 
 PCR_KEY = "/.extra/tpm2-pcr-public-key.pem"
-_LOADER = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
+LOADER = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
+"""The vendor of the variables of boot loaders (systemd.io/BOOT_LOADER_INTERFACE)."""
 _SIGNATURES_ENFORCED = "/sys/module/module/parameters/sig_enforce"
 _SELINUX_ENFORCES = "/sys/fs/selinux/enforce"
 _IMAGE_SECURITY = "d719b2cb-3d3a-4596-a3bc-dad00e67656f"
@@ -45,7 +46,7 @@ def read_security_state(files: Files) -> SecurityStateSpec:
     """Read the state from firmware and kernel."""
     secure_boot = _read_flag(files, "SecureBoot") and not _read_flag(files, "SetupMode")
     # The stub's variable, which lasts until the next start. A boot loader's may be of an earlier one.
-    booted_with_uki = bool(_read_variable(files, "StubInfo", _LOADER))
+    booted_with_uki = bool(read_variable(files, "StubInfo", LOADER))
     return SecurityStateSpec(
         secure_boot=secure_boot,
         booted_with_uki=booted_with_uki,
@@ -73,7 +74,7 @@ def _find_signing_key(files: Files) -> str:
     started, is not known here.
     """
     try:
-        (entry,) = parse_signatures(bytes(_read_variable(files, "db", _IMAGE_SECURITY)))
+        (entry,) = parse_signatures(bytes(read_variable(files, "db", _IMAGE_SECURITY)))
         if entry.kind == X509:
             return key_fingerprint(load_der_x509_certificate(entry.data).public_key())
     except (ValueError, UnsupportedAlgorithm):
@@ -88,10 +89,11 @@ def _read_pcr_key(files: Files) -> str:
 
 
 def _read_flag(files: Files, name: str) -> bool:
-    return _read_variable(files, name, GLOBAL) == b"\1"
+    return read_variable(files, name, GLOBAL) == b"\1"
 
 
-def _read_variable(files: Files, name: str, vendor: str) -> Sequence[int] | bytes:
+def read_variable(files: Files, name: str, vendor: str) -> Sequence[int] | bytes:
+    """The value of a variable of the firmware's, empty where there is none."""
     try:
         return files.read_bytes(f"{FOLDER}/{name}-{vendor}")[ATTRIBUTES.size :]
     except OSError:
