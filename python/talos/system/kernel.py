@@ -4,7 +4,8 @@ import ctypes
 import fcntl
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from typing import Any
 
 # linux/capability.h
@@ -22,6 +23,10 @@ _RENAME_EXCHANGE = 2
 _FS_IOC_GETFLAGS = 0x80086601
 _FS_IOC_SETFLAGS = 0x40086602
 _FS_IMMUTABLE_FL = 0x10
+# linux/ioprio.h
+_IOPRIO_WHO_PROCESS = 1
+_IOPRIO_IDLE = 3 << 13
+_SYS_IOPRIO_SET = 251
 # linux/mount.h, asm-generic/unistd.h
 _AT_RECURSIVE = 0x8000
 _MOUNT_ATTR_RDONLY = 0x00000001
@@ -173,6 +178,16 @@ def syscall(number: int, *arguments: int | bytes | ctypes.Array[Any] | None) -> 
     """A system call that the C library has no function for."""
     values = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
     return _check(_libc.syscall(ctypes.c_long(number), *values), f"system call {number}")
+
+
+@contextmanager
+def idle_io() -> Generator[None]:
+    """What this thread reads and writes waits for everything else."""
+    syscall(_SYS_IOPRIO_SET, _IOPRIO_WHO_PROCESS, 0, _IOPRIO_IDLE)
+    try:
+        yield
+    finally:
+        syscall(_SYS_IOPRIO_SET, _IOPRIO_WHO_PROCESS, 0, 0)
 
 
 def close_inherited(keep: Iterable[int]) -> None:

@@ -15,7 +15,7 @@ from talos.config.schema import Form, Section, fields_of
 
 UNREAD_KINDS = frozenset({
     "BGPInstanceConfig", "ContainerConfig",
-    "ExternalVolumeConfig", "FilesystemScrubConfig",
+    "ExternalVolumeConfig",
     "KernelModuleConfig",
     "LVMLogicalVolumeConfig",
     "LVMVolumeGroupConfig",
@@ -34,10 +34,7 @@ UNREAD_SETTINGS: Mapping[str, Mapping[str, Any]] = {
         f"{_INTERFACES}.vip.equinixMetal": None,
         f"{_INTERFACES}.vlans.vip.equinixMetal": None,
     },
-    "ExistingVolumeConfig": {"scrub": None},
     "KubeFlannelCNIConfig": {"kubeNetworkPoliciesEnabled": False},
-    "UserVolumeConfig": {"scrub": None},
-    "VolumeConfig": {"scrub": None},
 }
 """By kind, the main document's first: paths of settings, each with the value that is what nodes do.
 

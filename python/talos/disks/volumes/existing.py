@@ -18,7 +18,7 @@ from talos.disks.volumes.specs import (
     set_access_times,
     set_read_only,
 )
-from talos.disks.volumes.upkeep import set_trim
+from talos.disks.volumes.upkeep import set_scrub, set_trim
 from talos.disks.volumes.user import EXISTING_PREFIX, USER_VOLUMES
 from talos.resource.resource import Resource
 from talos.system.block.blkid import Partition
@@ -48,6 +48,7 @@ def make_existing_volumes(config: Config | None, *, has_partitions: bool) -> Vol
         set_access_times(spec.mount, disable=mount and mount.disable_access_time)
         set_read_only(spec.mount, read_only=mount and mount.read_only)
         set_trim(spec, document.trim, config)
+        set_scrub(spec, document.scrub, config)
         selector = document.discovery.volume_selector if document.discovery else None
         annotations = {VOLUME_SELECTOR: str((selector and selector.match) or "")}
         if not has_partitions:

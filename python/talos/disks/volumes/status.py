@@ -112,6 +112,9 @@ def fill_status(
     if config.trim_enabled:
         fresh.trim_enabled = True
         fresh.trim_interval.CopyFrom(config.trim_interval)
+    if config.scrub_enabled:
+        fresh.scrub_enabled = True
+        fresh.scrub_interval.CopyFrom(config.scrub_interval)
     _fill_encryption(fresh, current, config)
     place = current.place
     if place is not None:

@@ -21,7 +21,7 @@ from talos.disks.volumes.specs import (
     set_sizes,
     set_xfs,
 )
-from talos.disks.volumes.upkeep import set_trim
+from talos.disks.volumes.upkeep import set_scrub, set_trim
 from talos.system.block.layout import LINUX_TYPE, SWAP_TYPE
 
 USER_VOLUMES = "/var/mnt"
@@ -82,6 +82,7 @@ def make_user_volumes(config: Config | None, *, has_partitions: bool) -> Volumes
         if document.volume_type != "directory":
             _fill(spec, document)
             set_trim(spec, document.trim, config)
+            set_scrub(spec, document.scrub, config)
             annotations = _annotate(document, has_partitions=has_partitions)
         found[f"{USER_PREFIX}{document.name}"] = (spec, annotations)
     return found

@@ -11,6 +11,7 @@ from talos.disks.refresh import refresh_discovery
 from talos.disks.volumes.blocks import KernelBlocks
 from talos.disks.volumes.crypt_devices import KernelCryptDevices
 from talos.disks.volumes.requests import create_lifecycle
+from talos.disks.volumes.scrubber import Scrubber
 from talos.machined.api.serving import serve_node
 from talos.machined.boot.config_loading import ConfigLoader
 from talos.machined.boot.filesystems import make_missing_directory
@@ -25,6 +26,7 @@ from talos.resource.controller.graph import dependencies
 from talos.resource.controller.runtime import run_controllers
 from talos.system import kernel
 from talos.system.block.luks import Luks
+from talos.system.block.scrub import scrub_filesystem
 
 
 async def run_node(
@@ -50,6 +52,7 @@ async def run_node(
             devices=KernelCryptDevices(Luks(machine.processes.capture)),
             meta=machine.meta,
             keys=machine.keys,
+            scrubber=Scrubber(scrub_filesystem),
             log=machine.controllers_log,
         ),
         meta=machine.meta,

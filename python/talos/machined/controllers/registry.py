@@ -7,6 +7,7 @@ from functools import partial
 from talos.machined.controllers.block.diagnostics import VolumeDiagnosticsController
 from talos.machined.controllers.block.kmsd import KeyDaemonController
 from talos.machined.controllers.block.mount_request import MountRequestController
+from talos.machined.controllers.block.scrub import FSScrubController
 from talos.machined.controllers.block.swap_status import SwapStatusController
 from talos.machined.controllers.block.system_disk import SystemDiskController
 from talos.machined.controllers.block.trim import VolumeTrimController
@@ -247,6 +248,7 @@ def make_volume_controllers(context: ControllerContext) -> list[Controller]:
         SwapStatusController(KernelFiles().read),
         ZswapStatusController(KernelFiles().read),
         VolumeTrimController(trim_filesystem, context.log),
+        FSScrubController(context.volumes.scrubber, context.log),
         MountRequestController(),
         MetaController(context.meta, context.log, str(context.slots.meta) if context.slots else ""),
         NodeIdentityController(context.identity, context.show_identity, context.log),

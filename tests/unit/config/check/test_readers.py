@@ -246,28 +246,18 @@ def test_every_reason_is_one_of_a_setting_without_effect() -> None:
     assert all(any(path.endswith(key) for path in paths) for key in REASONS)
 
 
-def test_settings_of_a_users_volume_that_nothing_acts_on_are_named() -> None:
-    config = load(
-        "apiVersion: v1alpha1\nkind: UserVolumeConfig\nname: db\nscrub: {enabled: true}\n"
-        "provisioning: {diskSelector: {match: system_disk}, minSize: 1GiB}\n"
-    )
-    (note,) = find_unread(config)
-    assert note.message == "no effect yet on nodes of this version: UserVolumeConfig db scrub"
-
-
 def test_volumes_of_the_system_that_are_no_partitions_are_named() -> None:
     documents = "".join(
         f"---\napiVersion: v1alpha1\nkind: VolumeConfig\nname: {name}\n{more}"
         for name, more in (
             ("ETCD", "provisioning: {minSize: 1GiB}\n"),
             ("STATE", "mount: {secure: false}\n"),
-            ("EPHEMERAL", "provisioning: {grow: false}\nscrub: {enabled: true}\n"),
+            ("EPHEMERAL", "provisioning: {grow: false}\n"),
         )
     )
     (note,) = find_unread(load(documents.removeprefix("---\n")))
     assert note.message == (
-        "no effect yet on nodes of this version: VolumeConfig EPHEMERAL scrub, VolumeConfig ETCD, "
-        "VolumeConfig STATE mount"
+        "no effect yet on nodes of this version: VolumeConfig ETCD, VolumeConfig STATE mount"
     )
 
 

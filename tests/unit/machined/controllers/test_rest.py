@@ -16,6 +16,7 @@ from talos.api.definitions.runtime_pb2 import DevicesStatusSpec
 from talos.api.definitions.time_pb2 import StatusSpec
 from talos.api.resource.config_pb2 import MachineConfigSpec
 from talos.disks.volumes.requests import create_lifecycle, request_mount
+from talos.disks.volumes.scrubber import Scrubber
 from talos.machined.controllers.block.volume_manager import VolumeContext
 from talos.machined.controllers.registry import ControllerContext, make_controllers
 from talos.machined.node.etc_files import EtcFiles
@@ -32,6 +33,7 @@ from talos.pki.keys import KeyType
 from talos.process.addresses import CONFIG_VERSION
 from talos.resource import ids, kinds
 from talos.resource.changes import put
+from talos.system.block.scrub import Findings
 from talos.system.cgroups import NoGroups
 from talos.system.logging import Log
 from talos.system.proc.cmdline import parse_cmdline
@@ -101,6 +103,7 @@ def make_context(state: CountingState, folder: Path, log: Log) -> ControllerCont
             devices=MemoryCrypt(blocks),
             meta=MetaStore(),
             keys=KeyRequests(),
+            scrubber=Scrubber(lambda _target, _check: Findings()),
             log=log,
         ),
         meta=MetaStore(),

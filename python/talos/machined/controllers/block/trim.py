@@ -9,14 +9,12 @@ import trio
 
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
-from talos.disks.volumes.upkeep import find_slot
+from talos.disks.volumes.upkeep import Slots
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 from talos.system.logging import Log
 from talos.system.sizes import format_size
 
-MAX_WAIT = 3600.0
-"""Seconds after which the clock is looked at again: it may have been set."""
 _TRIMMABLE = frozenset({enums.FILESYSTEM_TYPE_XFS, enums.FILESYSTEM_TYPE_EXT4, enums.FILESYSTEM_TYPE_BTRFS})
 
 
@@ -41,7 +39,7 @@ class VolumeTrimController(Controller):
 
     def __init__(self, trim: Callable[[str], int], log: Log, clock: Callable[[], int] = time.time_ns) -> None:
         self._trim, self._log, self._clock = trim, log, clock
-        self._due: dict[tuple[str, int], int] = {}
+        self._slots = Slots()
 
     async def run(self, runtime: ControllerRuntime) -> None:
         """Trim what is due, until cancelled; what was due while the node was off is left out."""
@@ -52,10 +50,13 @@ class VolumeTrimController(Controller):
             identity = await runtime.get_or_none(*ids.IDENTITY)
             volumes = await self._find(runtime) if identity is not None else {}
             node = identity.spec.node_id if identity is not None else ""
-            await self._trim_due(node, volumes)
+            intervals = {name: volume.interval for name, volume in volumes.items()}
+            for name in self._slots.find_due(intervals, self._clock()):
+                if volumes[name].target:
+                    await self._trim_one(name, volumes[name].target)
+            self._slots.plan(node, intervals, self._clock())
             await self._publish(runtime, volumes)
-            seconds = [(due - self._clock()) / 1e9 for due in self._due.values()]
-            wait = max(0.0, min(MAX_WAIT, *seconds)) if seconds else math.inf
+            wait = self._slots.find_wait(self._clock())
             runtime.reset_backoff()
 
     async def _find(self, runtime: ControllerRuntime) -> dict[str, Trimmed]:
@@ -76,16 +77,6 @@ class VolumeTrimController(Controller):
             )
         return found
 
-    async def _trim_due(self, node: str, volumes: Mapping[str, Trimmed]) -> None:
-        before, self._due = self._due, {}
-        for name, volume in volumes.items():
-            now, key = self._clock(), (name, volume.interval)
-            due = before.get(key, math.inf)
-            if due <= now and volume.target:
-                await self._trim_one(name, volume.target)
-            is_ahead = now < due <= now + volume.interval
-            self._due[key] = int(due) if is_ahead else find_slot(node, name, volume.interval, self._clock())
-
     async def _trim_one(self, name: str, target: str) -> None:
         try:
             size = await trio.to_thread.run_sync(self._trim, target)
@@ -99,5 +90,5 @@ class VolumeTrimController(Controller):
             for name, volume in volumes.items():
                 spec = block_pb2.VolumeTrimScheduleSpec(filesystem=volume.filesystem)
                 spec.interval.FromNanoseconds(volume.interval)
-                spec.next_trim.FromNanoseconds(self._due[name, volume.interval])
+                spec.next_trim.FromNanoseconds(self._slots.next(name, volume.interval))
                 await runtime.put(kinds.VOLUME_TRIM_SCHEDULE, name, spec)

@@ -20,7 +20,7 @@ from talos.disks.volumes.specs import (
     set_sizes,
     set_xfs,
 )
-from talos.disks.volumes.upkeep import set_trim
+from talos.disks.volumes.upkeep import set_scrub, set_trim
 from talos.disks.volumes.user import is_mounted, make_user_volumes
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
@@ -102,6 +102,7 @@ def make_volumes(config: Config | None) -> Volumes:
             filesystem = document.filesystem if document else None
             set_xfs(volume.provisioning.filesystem_spec, filesystem and filesystem.xfs)
             set_trim(volume, document and document.trim, config)
+            set_scrub(volume, document and document.scrub, config)
         found[EPHEMERAL.label] = (spec, _annotate_ephemeral(config))
     return found
 

@@ -19,6 +19,7 @@ from talos.disks.volumes.encryption import VolumeEncryption
 from talos.disks.volumes.encryption_keys import KeyPendingError
 from talos.disks.volumes.existing import find_existing, is_read_only, open_existing
 from talos.disks.volumes.mounting import make_options, make_point, mount_volume, unmount_volume
+from talos.disks.volumes.scrubber import Scrubber
 from talos.disks.volumes.settle import (
     FILESYSTEM,
     SWAP,
@@ -84,7 +85,7 @@ class VolumeContext:
     """The dependencies of the controller.
 
     ``refresh`` requests a rescan of the disks, ``make_folder`` makes a folder with a mode if there is none,
-    ``devices`` are the encrypted ones.
+    ``devices`` are the encrypted ones, ``scrubber`` checks mounted ones.
     """
 
     state: State
@@ -95,6 +96,7 @@ class VolumeContext:
     devices: CryptDevices
     meta: MetaStore
     keys: KeyRequests
+    scrubber: Scrubber
     log: Log
 
 
@@ -394,7 +396,8 @@ class VolumeManagerController(Controller):
                 continue
             try:
                 if current.target:
-                    await trio.to_thread.run_sync(self._context.mounts.unmount, current.target)
+                    async with self._context.scrubber.hold(current.target):
+                        await trio.to_thread.run_sync(self._context.mounts.unmount, current.target)
                     self._used[volume] = replace(current, target="")
                 await self._end(current)
             except UserError as error:  # a container may have it mounted for itself
@@ -423,10 +426,11 @@ class VolumeManagerController(Controller):
         for volume, current in reversed(self._used.items()):
             if current.place is None:
                 continue
-            if current.target and not await unmount_volume(
-                self._context.mounts, current.target, self._context.log
-            ):
-                continue
+            if current.target:
+                async with self._context.scrubber.hold(current.target):
+                    done = await unmount_volume(self._context.mounts, current.target, self._context.log)
+                if not done:
+                    continue
             try:
                 await self._end(current)
             except (UserError, OSError) as error:

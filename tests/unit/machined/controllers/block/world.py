@@ -11,6 +11,7 @@ from tests.unit.disks.volumes.disks import DISK, MemoryBlocks, MemoryCrypt
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
 from talos.disks.volumes.requests import create_lifecycle
+from talos.disks.volumes.scrubber import Scrubber
 from talos.machined.controllers.block.diagnostics import VolumeDiagnosticsController
 from talos.machined.controllers.block.system_disk import SystemDiskController
 from talos.machined.controllers.block.volume_config import VolumeConfigController
@@ -22,6 +23,7 @@ from talos.resource.changes import modify, wait_for
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
 from talos.resource.state import EventType
+from talos.system.block.scrub import Findings
 from talos.system.logging import Log
 from talos.testing.mounts import MemoryMounts
 
@@ -71,6 +73,7 @@ class World:
     folders: list[str] = field(default_factory=list[str])
     refreshed: int = 0
     keys: KeyRequests = field(default_factory=KeyRequests)
+    scrubber: Scrubber = field(default_factory=lambda: Scrubber(lambda _target, _check: Findings()))
     meta: MemoryMeta = field(default_factory=MemoryMeta)
     crypt: MemoryCrypt = field(default_factory=lambda: MemoryCrypt(MemoryBlocks()))
 
@@ -96,6 +99,7 @@ class World:
             devices=self.crypt,
             meta=self.meta,
             keys=self.keys,
+            scrubber=self.scrubber,
             log=self.log,
         )
         controllers = [
