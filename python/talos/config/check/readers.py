@@ -15,7 +15,6 @@ from talos.config.schema import Form, Section, fields_of
 
 UNREAD_KINDS = frozenset({
     "BGPInstanceConfig", "ContainerConfig",
-    "ExternalVolumeConfig",
     "KernelModuleConfig",
     "LVMLogicalVolumeConfig",
     "LVMVolumeGroupConfig",

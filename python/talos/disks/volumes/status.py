@@ -28,6 +28,7 @@ FILESYSTEMS = {
     "iso9660": enums.FILESYSTEM_TYPE_ISO9660,
     "swap": enums.FILESYSTEM_TYPE_SWAP,
     "vfat": enums.FILESYSTEM_TYPE_VFAT,
+    "virtiofs": enums.FILESYSTEM_TYPE_VIRTIOFS,
     "xfs": enums.FILESYSTEM_TYPE_XFS,
 }
 """Kinds of filesystems by the kernel's names; others have none in the API."""
@@ -122,8 +123,9 @@ def fill_status(
         fresh.uuid = place.content.uuid
         fresh.partition_uuid = place.partition.uuid
         fresh.partition_index = place.partition.number
-        fresh.size = place.partition.size
-        fresh.pretty_size = format_pretty_size(place.partition.size)
+        if place.partition.size:
+            fresh.size = place.partition.size
+            fresh.pretty_size = format_pretty_size(place.partition.size)
         filesystem = current.filesystem or place.content.name
         fresh.filesystem = FILESYSTEMS.get(filesystem, enums.FILESYSTEM_TYPE_NONE)
     spec.CopyFrom(fresh)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from talos.api.definitions import block_pb2, enums_pb2
 from talos.config.documents.block.existing_volume import ExistingVolumeConfig
+from talos.config.documents.block.external_volume import ExternalVolumeConfig
 from talos.config.documents.block.provisioning import ProvisioningSpec
 from talos.config.documents.block.raw_volume import RawVolumeConfig
 from talos.config.documents.block.swap_volume import SwapVolumeConfig
@@ -28,12 +29,13 @@ USER_VOLUMES = "/var/mnt"
 """The folder that they are in, and its id as a volume."""
 USER_PREFIX = "u-"
 """What the id of a mounted one begins with, and the label of its partition."""
-RAW_PREFIX, SWAP_PREFIX, EXISTING_PREFIX = "r-", "s-", "e-"
+RAW_PREFIX, SWAP_PREFIX, EXISTING_PREFIX, EXTERNAL_PREFIX = "r-", "s-", "e-", "x-"
 _DOCUMENTS = {
     USER_PREFIX: f"{UserVolumeConfig.kind} ",
     RAW_PREFIX: f"{RawVolumeConfig.kind} ",
     SWAP_PREFIX: f"{SwapVolumeConfig.kind} ",
     EXISTING_PREFIX: f"{ExistingVolumeConfig.kind} ",
+    EXTERNAL_PREFIX: f"{ExternalVolumeConfig.kind} ",
     "/dev/": "machine.disks /dev/",
 }
 """Where users' volumes are configured, by what their ids begin with."""

@@ -8,6 +8,7 @@ from talos.config.documents.block.volume import VolumeConfig
 from talos.config.model import Config
 from talos.disks.volumes.encryption_spec import find_system_encryption
 from talos.disks.volumes.existing import make_existing_volumes
+from talos.disks.volumes.external import make_external_volumes
 from talos.disks.volumes.folders import make_folders
 from talos.disks.volumes.legacy import make_legacy_disks
 from talos.disks.volumes.specs import (
@@ -51,6 +52,7 @@ class VolumeConfigController(Reconciler):
             wanted |= {label: (spec, {}) for label, spec in make_folders().items()}
             wanted |= make_user_volumes(config, has_partitions=self._has_partitions)
             wanted |= make_existing_volumes(config, has_partitions=self._has_partitions)
+            wanted |= make_external_volumes(config, is_container=not self._has_partitions)
             disks = [disk.spec for disk in await runtime.list(kinds.DISK)]
             wanted |= make_legacy_disks(config, disks, has_partitions=self._has_partitions)
         async with runtime.track_outputs():

@@ -18,6 +18,7 @@ from talos.disks.volumes.crypt_devices import CryptDevices
 from talos.disks.volumes.encryption import VolumeEncryption
 from talos.disks.volumes.encryption_keys import KeyPendingError
 from talos.disks.volumes.existing import find_existing, is_read_only, open_existing
+from talos.disks.volumes.external import make_external_place
 from talos.disks.volumes.mounting import make_options, make_point, mount_volume, unmount_volume
 from talos.disks.volumes.scrubber import Scrubber
 from talos.disks.volumes.settle import (
@@ -236,6 +237,21 @@ class VolumeManagerController(Controller):
         obstacle = config.metadata.annotations.get(OBSTACLE)
         if obstacle and is_wanted:
             raise UserError(obstacle, where=_name(config))
+        if config.spec.type == enums.VOLUME_TYPE_EXTERNAL:
+            place = make_external_place(config.spec)
+            progress.device = place.device
+            return await self._use(config, place, target)
+        return await self._settle_on_disks(runtime, config, progress, target, is_wanted=is_wanted)
+
+    async def _settle_on_disks(
+        self,
+        runtime: ControllerRuntime,
+        config: _Config,
+        progress: VolumeProgress,
+        target: str,
+        *,
+        is_wanted: bool,
+    ) -> VolumeState:
         devices = await runtime.get_or_none(*ids.DEVICES_STATUS)
         if devices is None or not devices.spec.ready:
             return VolumeState(phase=enums.VOLUME_PHASE_WAITING)
@@ -302,6 +318,10 @@ class VolumeManagerController(Controller):
             return VolumeState(phase=enums.VOLUME_PHASE_MISSING)
         progress.device, progress.phase = found.dev_path, enums.VOLUME_PHASE_LOCATED
         place = await open_existing(self._context.blocks, found, where)
+        return await self._use(config, place, target)
+
+    async def _use(self, config: _Config, place: VolumePlace, target: str) -> VolumeState:
+        """Mount what is someone else's."""
         await self._mount(config, place, target, is_own=False)
         return replace(_make_state(place, enums.VOLUME_PHASE_READY, target), used=True)
 
