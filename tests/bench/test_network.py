@@ -63,7 +63,7 @@ def make_commands(cables: int) -> str:
 async def converge(daemon: Daemon, cables: int) -> tuple[float, float, float]:
     """Seconds to converge, processor time for it, and the share of a processor at rest."""
     state, lines = MemoryState(), list[str]()
-    async with open_links(daemon.bridge) as links, trio.open_nursery() as nursery:
+    async with open_links() as links, trio.open_nursery() as nursery:
         await nursery.start(run_controllers, state, make_controllers(links, Log(write=lines.append)))
         await trio.testing.wait_all_tasks_blocked(0.1)
         began, used = time.monotonic(), time.process_time()

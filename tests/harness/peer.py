@@ -1,5 +1,6 @@
 """Another machine of a test's network: a thread in a network namespace of its own, on the end of a cable."""
 
+import asyncio
 import ctypes
 import os
 import socket
@@ -10,9 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+import trio
 from pyroute2 import AsyncIPRoute
-
-from talos.process.run import Daemon
 
 _CLONE_NEWNET = 0x40000000
 PACKET_TIMEOUT = 0.4
@@ -41,7 +41,7 @@ class Peer:
         """End the thread, and the namespace with it."""
         self._thread.shutdown()
 
-    async def plug(self, daemon: Daemon, near: str, far: str, addresses: list[str]) -> None:
+    async def plug(self, near: str, far: str, addresses: list[str]) -> None:
         """Lay a cable from here, where its end is ``near``, to the other machine, and give that addresses."""
         path = f"/proc/self/task/{self.run(threading.get_native_id)}/ns/net"
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -54,7 +54,7 @@ class Peer:
                 await route.link("set", index=index, net_ns_fd=descriptor)
 
         try:
-            await daemon.bridge.call(lay)
+            await trio.to_thread.run_sync(asyncio.run, lay())
         finally:
             os.close(descriptor)
         self.run(_set_up, far, addresses)
@@ -126,8 +126,6 @@ def _checksum(data: bytes) -> int:
 
 
 def _set_up(name: str, addresses: list[str]) -> None:
-    import asyncio
-
     async def configure() -> None:
         async with AsyncIPRoute() as opened:
             route: Any = opened

@@ -92,7 +92,7 @@ async def serve_network(daemon: Daemon) -> None:
 
     The network stays as it is at the end: the next networkd finds it so.
     """
-    async with open_links(daemon.bridge) as links:
+    async with open_links() as links:
         controllers = make_controllers(links, daemon.log)
         async with mirrored_state(daemon, controllers) as state:
 

@@ -65,10 +65,10 @@ def test_an_address_of_siderolink_on_another_link_is_no_managers(link: str) -> N
     async def check(daemon: Daemon) -> None:
         assert find_roles() == ("os:reader",), "there is no such link"
         neighbour = Neighbour()
-        await neighbour.plug(daemon, link, "far", [f"{MANAGER}/64"])
+        await neighbour.plug(link, "far", [f"{MANAGER}/64"])
         other = Neighbour()
-        await other.plug(daemon, "siderolink" if link == "eth0" else "eth0", "far", ["fd00::1/64"])
-        async with open_links(daemon.bridge) as links:
+        await other.plug("siderolink" if link == "eth0" else "eth0", "far", ["fd00::1/64"])
+        async with open_links() as links:
             index = {state.name: state.index for state in await links.links()}
             for name, address in ((link, OURS), ("siderolink" if link == "eth0" else "eth0", "fd00::2")):
                 own = ip_interface(f"{address}/64")

@@ -61,8 +61,8 @@ def test_links_that_lead_to_other_machines_are_not_served_and_those_of_pods_are(
 
 async def check(daemon: Daemon) -> None:
     peer, state = Peer(), MemoryState()
-    async with open_links(daemon.bridge) as links, trio.open_nursery() as nursery:
-        await peer.plug(daemon, "near", "far", [f"{FAR}/24"])
+    async with open_links() as links, trio.open_nursery() as nursery:
+        await peer.plug("near", "far", [f"{FAR}/24"])
         indexes = {link.name: link.index for link in await links.links()}
         for name, text in (("lo", f"{NEAR}/32"), ("near", f"{GATEWAY}/24")):
             await links.add_address(AddressState(link_index=indexes[name], address=ip_interface(text)))

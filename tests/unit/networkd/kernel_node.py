@@ -55,9 +55,9 @@ class Node:
 @asynccontextmanager
 async def node_on(daemon: Daemon, peer: Peer, *addresses: str) -> AsyncGenerator[Node]:
     node = Node()
-    await peer.plug(daemon, "eth0", "far", list(addresses))
+    await peer.plug("eth0", "far", list(addresses))
     await put(node.state, *ids.IDENTITY, IdentitySpec(node_id="one"))
-    async with open_links(daemon.bridge) as links, trio.open_nursery() as nursery:
+    async with open_links() as links, trio.open_nursery() as nursery:
         controllers = make_controllers(links, Log(write=node.lines.append))
         await nursery.start(run_controllers, node.state, controllers)
         yield node

@@ -203,8 +203,8 @@ async def send_packets(daemon: Daemon) -> None:
         addresses=[make_prefix(ip_interface(text)) for text in (f"{NEAR}/24", f"{NEAR6}/64")]
     )
     await put(state, *ids.NODE_ADDRESS_ROUTED, own)
-    async with open_links(daemon.bridge) as links, trio.open_nursery() as nursery:
-        await peer.plug(daemon, "near", "far", [f"{FAR}/24", f"{OTHER}/24", "fd00:1::2/64"])
+    async with open_links() as links, trio.open_nursery() as nursery:
+        await peer.plug("near", "far", [f"{FAR}/24", f"{OTHER}/24", "fd00:1::2/64"])
         await add_near(links)
         log = Log(write=lines.append)
         controllers = [NfTablesChainConfigController(), NfTablesChainController(links, log)]

@@ -1,5 +1,6 @@
 """networkd's controllers on a kernel: links change in place, and what others change is set again."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -82,12 +83,12 @@ class Node:
             async with AsyncIPRoute() as route:
                 await change(route)
 
-        await self.daemon.bridge.call(make)
+        await trio.to_thread.run_sync(asyncio.run, make())
 
 
 @asynccontextmanager
 async def running(daemon: Daemon) -> AsyncGenerator[Node]:
-    async with open_links(daemon.bridge) as links, trio.open_nursery() as nursery:
+    async with open_links() as links, trio.open_nursery() as nursery:
         node = Node(daemon, links)
         log = Log(write=node.lines.append)
         await nursery.start(run_controllers, node.state, make_controllers(links, log))

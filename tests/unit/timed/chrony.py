@@ -32,7 +32,7 @@ def make_certificates(folder: Path) -> CertificateAuthority:
 @asynccontextmanager
 async def chrony(daemon: Daemon, folder: Path, *lines: str) -> AsyncGenerator[None]:
     """A server on 127.0.0.1, ended with the test; ``lines`` go to its configuration."""
-    async with open_links(daemon.bridge) as links:
+    async with open_links() as links:
         [loopback] = [link.index for link in await links.links() if link.name == "lo"]
         await links.set_link(loopback, up=True)
     settings = (

@@ -1,21 +1,17 @@
 """The kernel's links, addresses and routes over netlink.
 
-Requests go through pyroute2 on the daemon's asyncio side; what the kernel has is read from the monitor's
-copies of its tables.
+Requests are made with pyroute2; what the kernel has is read from the monitor's copies of its tables.
 """
 
 import errno
-import os
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import Any, Protocol, override
+from typing import Any, override
 
 import trio
-from pyroute2 import AsyncIPRoute
 from pyroute2.netlink import rtnl
-from pyroute2.netlink.exceptions import NetlinkError
 
 from talos.system.net.addresses import make_address_attributes, parse_address
 from talos.system.net.arp import announce
@@ -36,31 +32,21 @@ from talos.system.net.links import (
 )
 from talos.system.net.monitor import Monitor, Table, Watch
 from talos.system.net.nftables import Chain, has_table, replace_table, watch_damages
+from talos.system.net.route_netlink import RouteNetlink
 from talos.system.net.routes import make_route_attributes, parse_route, place_of
 from talos.system.net.rules import make_rule_attributes, parse_rule
 from talos.system.net.wireguard import WireguardChange, WireguardState, change_wireguard, read_wireguard
 
 _ETHERNET_BYTES = 6
-
-
-class Bridge(Protocol):
-    """The way from trio to asyncio, where pyroute2 lives."""
-
-    async def call[**P, R](
-        self, function: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> R:
-        """Run a coroutine function over there and wait for its result."""
-        ...
+_ALL_FAMILIES = 255
+"""For routes: of AF_UNSPEC the kernel lists IPv4's only."""
 
 
 class KernelLinks(Links):
     """The network configuration of this process's network namespace."""
 
-    def __init__(self, bridge: Bridge, route: AsyncIPRoute) -> None:
-        self._bridge = bridge
-        self._route: Any = route
-        # The kernel refuses (EBUSY) a second dump on a socket whose first one is not read to its end.
-        self._turn = trio.Lock()
+    def __init__(self, kernel: RouteNetlink) -> None:
+        self._kernel = kernel
         self.monitor = Monitor(self._make_tables())
 
     @override
@@ -112,15 +98,15 @@ class KernelLinks(Links):
         if multicast is not None:
             changes |= {"flags": IFF_MULTICAST if multicast else 0, "change": IFF_MULTICAST}
         if changes:
-            await self._change(self._route.link, "set", index=index, **changes)
+            await self._change("link", "set", index=index, **changes)
 
     @override
     async def add_link(self, name: str, settings: Mapping[str, Any]) -> None:
-        await self._change(self._route.link, "add", ifname=name, **settings)
+        await self._change("link", "add", ifname=name, **settings)
 
     @override
     async def remove_link(self, index: int) -> None:
-        await self._change(self._route.link, "del", tolerate=errno.ENODEV, index=index)
+        await self._change("link", "del", tolerate=errno.ENODEV, index=index)
 
     @override
     async def wireguard(self, name: str) -> WireguardState:
@@ -149,16 +135,14 @@ class KernelLinks(Links):
 
     @override
     async def add_address(self, address: AddressState) -> None:
-        await self._change(self._route.addr, "add", tolerate=errno.EEXIST, **make_address_attributes(address))
+        await self._change("addr", "add", tolerate=errno.EEXIST, **make_address_attributes(address))
         if address.address.version == 6:
             # The kernel notifies of it when it has found no duplicate, a second later.
             self.monitor.mark_stale(Topic.ADDRESS)
 
     @override
     async def remove_address(self, address: AddressState) -> None:
-        await self._change(
-            self._route.addr, "del", tolerate=errno.EADDRNOTAVAIL, **make_address_attributes(address)
-        )
+        await self._change("addr", "del", tolerate=errno.EADDRNOTAVAIL, **make_address_attributes(address))
 
     @override
     async def announce(self, link: str, address: Address) -> None:
@@ -168,19 +152,19 @@ class KernelLinks(Links):
 
     @override
     async def add_route(self, route: RouteState) -> None:
-        await self._change(self._route.route, "replace", **make_route_attributes(route))
+        await self._change("route", "replace", **make_route_attributes(route))
 
     @override
     async def remove_route(self, route: RouteState) -> None:
-        await self._change(self._route.route, "del", tolerate=errno.ESRCH, **make_route_attributes(route))
+        await self._change("route", "del", tolerate=errno.ESRCH, **make_route_attributes(route))
 
     @override
     async def add_rule(self, rule: RuleState) -> None:
-        await self._change(self._route.rule, "add", tolerate=errno.EEXIST, **make_rule_attributes(rule))
+        await self._change("rule", "add", tolerate=errno.EEXIST, **make_rule_attributes(rule))
 
     @override
     async def remove_rule(self, rule: RuleState) -> None:
-        await self._change(self._route.rule, "del", tolerate=errno.ENOENT, **make_rule_attributes(rule))
+        await self._change("rule", "del", tolerate=errno.ENOENT, **make_rule_attributes(rule))
 
     @override
     async def replace_filter(self, table: str, chains: Sequence[Chain]) -> None:
@@ -203,7 +187,7 @@ class KernelLinks(Links):
         return self.monitor.watch(topics)
 
     def _make_tables(self) -> list[Table[Any]]:
-        dump = self._dump
+        dump = self._kernel.dump
         return [
             Table(
                 topic=Topic.LINK,
@@ -212,7 +196,7 @@ class KernelLinks(Links):
                 removed=rtnl.RTM_DELLINK,
                 parse=parse_link,
                 key=_link_index,
-                dump=lambda: dump(self._route.get_links),
+                dump=partial(dump, "link"),
                 # A bridge notifies of its ports in the same way, with another family.
                 family=socket.AF_UNSPEC,
                 is_reported=is_whole,
@@ -225,7 +209,7 @@ class KernelLinks(Links):
                 removed=rtnl.RTM_DELADDR,
                 parse=parse_address,
                 key=lambda address: (address.link_index, address.address),
-                dump=lambda: dump(self._route.get_addr),
+                dump=partial(dump, "addr", family=socket.AF_UNSPEC),
                 # Routes with its address as their source go with it in silence.
                 stales=lambda _, new: Topic(0) if new is not None else Topic.ROUTE,
             ),
@@ -237,7 +221,7 @@ class KernelLinks(Links):
                 parse=parse_route,
                 key=lambda route: (*place_of(route), route.type, route.gateway, route.link_index),
                 place=place_of,
-                dump=lambda: dump(self._route.get_routes),
+                dump=partial(dump, "route", family=_ALL_FAMILIES),
                 is_reported=lambda message: message.get("RTA_MULTIPATH") is None,
             ),
             Table(
@@ -254,27 +238,12 @@ class KernelLinks(Links):
     async def _dump_rules(self) -> list[Any]:
         found: list[Any] = []
         for family in (socket.AF_INET, socket.AF_INET6):
-            found += await self._dump(partial(self._route.get_rules, family=family))
+            found += await self._kernel.dump("rule", family=family)
         return found
 
-    async def _dump(self, request: Callable[..., Awaitable[Any]]) -> list[Any]:
-        async def collect() -> list[Any]:
-            return [message async for message in await request()]
-
-        async with self._turn:
-            return await self._bridge.call(collect)
-
-    async def _change(
-        self, request: Callable[..., Awaitable[Any]], verb: str, *, tolerate: int = 0, **attributes: Any
-    ) -> None:
-        async def ask() -> None:
-            await request(verb, **attributes)
-
+    async def _change(self, what: str, verb: str, *, tolerate: int = 0, **attributes: Any) -> None:
         try:
-            given = ", ".join(f"{key}={value}" for key, value in attributes.items())
-            with _refusals(f"{verb} {given}"):
-                async with self._turn:
-                    await self._bridge.call(ask)
+            await self._kernel.change(what, verb, **attributes)
         except LinkError as error:
             # Perhaps the copy that the change was made from is wrong.
             self.monitor.mark_stale(~Topic(0))
@@ -282,33 +251,11 @@ class KernelLinks(Links):
                 raise
 
 
-@contextmanager
-def _refusals(what: str) -> Generator[None]:
-    try:
-        yield
-    except NetlinkError as error:
-        code: int = error.code  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        raise LinkError(code, f"{what}: {os.strerror(code)}") from None
-
-
 @asynccontextmanager
-async def open_links(bridge: Bridge) -> AsyncGenerator[KernelLinks]:
+async def open_links() -> AsyncGenerator[KernelLinks]:
     """The kernel's links for as long as the context is open."""
-
-    async def connect() -> AsyncIPRoute:
-        route = AsyncIPRoute()
-        await route.setup_endpoint()
-        return route
-
-    route = await bridge.call(connect)
-
-    async def close() -> None:
-        # close() is a coroutine in some of pyroute2's classes and a function in others.
-        pending: Any = route.close()
-        if pending is not None:
-            await pending
-
-    links = KernelLinks(bridge, route)
+    kernel = RouteNetlink()
+    links = KernelLinks(kernel)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(links.monitor.run)
@@ -316,8 +263,7 @@ async def open_links(bridge: Bridge) -> AsyncGenerator[KernelLinks]:
             nursery.cancel_scope.cancel()
     finally:
         links.monitor.close()
-        with trio.CancelScope(shield=True):
-            await bridge.call(close)
+        kernel.close()
 
 
 def _link_index(link: LinkState) -> int:

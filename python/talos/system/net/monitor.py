@@ -110,7 +110,7 @@ class Monitor:
         """The entries of a table as of now, this process's own changes included."""
         copy = self._copies[topic]
         self.catch_up()
-        if copy.is_stale:
+        if copy.is_stale or copy.missed is not None:  # being dumped: what it has are the entries before
             async with self._turn:
                 if copy.is_stale:
                     await self._dump(copy)

@@ -89,8 +89,8 @@ async def has_rules(links: Links) -> bool:
 
 async def send(daemon: Daemon) -> None:
     state, peer, log = MemoryState(), Peer(), Log(write=lambda _: None)
-    async with open_links(daemon.bridge) as links, trio.open_nursery() as nursery:
-        await peer.plug(daemon, "near", "far", ["10.0.0.2/24", "fd00:1::2/64"])
+    async with open_links() as links, trio.open_nursery() as nursery:
+        await peer.plug("near", "far", ["10.0.0.2/24", "fd00:1::2/64"])
         await make_default(links, "near")
         with tun("kubespan") as link:
             index = {item.name: item.index for item in await links.links()}["kubespan"]

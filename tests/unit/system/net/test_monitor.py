@@ -1,5 +1,6 @@
 """The copies of the kernel's tables after changes of every kind, against new dumps of them."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -36,7 +37,7 @@ async def run_foreign(daemon: Daemon, *changes: Callable[[Any], Awaitable[object
             for change in changes:
                 await change(route)
 
-    await daemon.bridge.call(make)
+    await trio.to_thread.run_sync(asyncio.run, make())
 
 
 async def check(daemon: Daemon, links: KernelLinks, what: str) -> None:
@@ -51,12 +52,12 @@ async def check(daemon: Daemon, links: KernelLinks, what: str) -> None:
 
 
 async def read_again(daemon: Daemon) -> dict[Topic, set[Any]]:
-    async with open_links(daemon.bridge) as others:
+    async with open_links() as others:
         return await snapshot(others)
 
 
 async def change_everything(daemon: Daemon) -> None:
-    async with open_links(daemon.bridge) as links:
+    async with open_links() as links:
         await snapshot(links)
         await links.add_link("one", {"kind": "veth", "peer": {"ifname": "two"}})
         await links.add_link("bridge", {"kind": "bridge", "br_stp_state": 1})
@@ -117,7 +118,7 @@ def test_copies_are_what_the_kernel_has() -> None:
 
 
 async def watch_foreign_change(daemon: Daemon) -> None:
-    async with open_links(daemon.bridge) as links:
+    async with open_links() as links:
         [loopback] = await links.links()
         await links.routes()
         async with links.watch(Topic.LINK) as changes, links.watch(Topic.ROUTE) as others:
@@ -143,7 +144,7 @@ def test_a_change_of_another_program_wakes_who_watches() -> None:
 
 
 async def overflow(daemon: Daemon) -> None:
-    async with open_links(daemon.bridge) as links:
+    async with open_links() as links:
         await snapshot(links)
         await links.add_link("one", {"kind": "veth", "peer": {"ifname": "two"}})
         index = {link.name: link.index for link in await links.links()}["one"]
@@ -168,7 +169,7 @@ def test_lost_notifications_are_made_up_for(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def change_during_a_dump(daemon: Daemon) -> None:
-    async with open_links(daemon.bridge) as links:
+    async with open_links() as links:
         await links.add_link("one", {"kind": "veth", "peer": {"ifname": "two"}})
         index = {link.name: link.index for link in await links.links()}
         table = links.monitor.tables[Topic.LINK]
