@@ -42,13 +42,14 @@ class Node:
 
     async def wait_until(self, check: Callable[[list[str]], bool]) -> list[str]:
         """Wait for a set of addresses."""
+        found: list[str] = []
         with trio.move_on_after(SETTLE_TIMEOUT):
             async with self.state.watch(kinds.ADDRESS_STATUS) as changes:
-                async for _ in changes:
+                while True:
                     found = [item.id for item in await self.state.list(kinds.ADDRESS_STATUS)]
                     if check(found):
                         return found
-        found = [item.id for item in await self.state.list(kinds.ADDRESS_STATUS)]
+                    await anext(changes)
         raise AssertionError(f"{found}\n" + "\n".join(self.lines))
 
 
