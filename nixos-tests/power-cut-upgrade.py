@@ -24,7 +24,8 @@ NODES = {"node": replace(UPGRADED, disks={"system": Disk(size="8G", recorded=Tru
 PLAIN = {"system": Disk(size="8G", raw=True)}
 """The same disk without a record: firmware waits for the test at each read of a recorded one."""
 POINTS, BOOTS = int(os.environ.get("POINTS", "25")), int(os.environ.get("BOOTS", "1"))
-"""Power cuts that are looked at with GRUB's eyes, and those of them that are booted."""
+"""Power cuts that are looked at with GRUB's eyes, and those of them that are booted; of several, one is
+upgraded then."""
 SEED = int(os.environ.get("SEED", "11"))
 OLD, NEW = "v1.15.0-alpha.0 in A", "v1.15.3 in B"
 TAG, KEPT = "0x0c", "kept over power cuts"
@@ -137,7 +138,7 @@ def test(world: World) -> None:
         world.show(f"{what}: {start}")
         cuts["old" if start.first == "A" else "other"].append(cut)
 
-    world.section(f"{BOOTS} of them booted, the first of which is upgraded then")
+    world.section(f"{BOOTS} of them booted")
     random = Random(SEED)
     first = random.choice(cuts["old"])
     others = random.sample([cut for cut in cuts["old"] + cuts["other"] if cut is not first], BOOTS - 1)
@@ -149,6 +150,7 @@ def test(world: World) -> None:
         world.show(f"{what}: {version}")
         if cut is first:
             assert version == OLD
-            node.client.run("upgrade", "--image", image, seconds=UPGRADE_TIMEOUT)
-            assert read_version(node) == NEW, "a machine whose upgrade was cut is not upgraded"
+            if BOOTS > 1:
+                node.client.run("upgrade", "--image", image, seconds=UPGRADE_TIMEOUT)
+                assert read_version(node) == NEW, "a machine whose upgrade was cut is not upgraded"
         node.crash()
