@@ -72,11 +72,11 @@ def check(name: str, file: str, command: str) -> list[str]:
     return [f"{name}: `{command}` does not bring {len(left_out)} inputs, such as {left_out[0]}"]
 
 
-def check_readme(text: str, targets: dict[str, dict[str, str]]) -> list[str]:
-    """Hold each row of README's table of commands."""
+def check_page(text: str, targets: dict[str, dict[str, str]]) -> list[str]:
+    """Hold each row of the table of commands in docs/build.md."""
     rows = [*ROW.finditer(text)]
     if not rows:
-        raise SystemExit("README.md: no row names its `make fetch`")
+        raise SystemExit("docs/build.md: no row names its `make fetch`")
     problems: list[str] = []
     for row in rows:
         names = INSTALLABLE.findall(row["cell"])
@@ -84,9 +84,9 @@ def check_readme(text: str, targets: dict[str, dict[str, str]]) -> list[str]:
         files = {name: known[name] for name in names if name in known}
         if "nix flake check" in row["cell"]:
             files |= targets["checks"]
-        problems += [f"README.md: there is no .#{name}" for name in names if name not in files]
+        problems += [f"docs/build.md: there is no .#{name}" for name in names if name not in files]
         for name, file in files.items():
-            problems += check(f"README.md: {name}", file, row["command"])
+            problems += check(f"docs/build.md: {name}", file, row["command"])
     return problems
 
 
@@ -115,7 +115,7 @@ def check_wheels(name: str, file: str) -> list[str]:
 def main() -> None:
     """Check all and fail with every problem."""
     targets: dict[str, dict[str, str]] = json.loads(Path(os.environ["targetsPath"]).read_text())
-    problems = check_readme(Path(os.environ["readme"]).read_text(), targets)
+    problems = check_page(Path(os.environ["page"]).read_text(), targets)
     for kind, files in targets.items():
         for name, file in files.items():
             whole = f"{kind}.{name}"

@@ -8,7 +8,7 @@ let
     name = "closures-tree";
     filter = path: _:
       let relative = builtins.substring (builtins.stringLength (toString ../..) + 1) (-1) path;
-      in builtins.match "README[.]md|pkgs|pkgs/roots[.]toml|pkgs/(fetch|locks)(/.*)?" relative != null
+      in builtins.match "docs|docs/build[.]md|pkgs|pkgs/roots[.]toml|pkgs/(fetch|locks)(/.*)?" relative != null
       && builtins.match ".*__pycache__" path == null;
   };
 
@@ -27,7 +27,7 @@ buildRoot.runIn roots.build {
     apps = mapAttrs (_: derivationOf) apps;
     shells = mapAttrs (_: fileOf) shells;
   };
-  readme = "${tree}/README.md";
+  page = "${tree}/docs/build.md";
   passAsFile = [ "targets" ];
   options = import ./options.nix { inherit modules; };
 }

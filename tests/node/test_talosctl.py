@@ -1,4 +1,4 @@
-"""What the README shows, on a real node."""
+"""What docs/first-cluster.md shows, on a real node."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ from tests.harness.cluster import NODE_TIMEOUT, Cluster
 
 from talos.system.process import start_command
 
-README_COMMANDS = [
+COMMANDS = [
     ["version"],
     ["services"],
     ["dmesg"],
@@ -26,8 +26,8 @@ README_COMMANDS = [
 ]
 
 
-def test_every_command_of_the_readme_works(cluster: Cluster) -> None:
-    for argv in README_COMMANDS:
+def test_every_command_of_the_first_cluster_works(cluster: Cluster) -> None:
+    for argv in COMMANDS:
         assert cluster.talosctl(*argv).stdout.strip(), argv
 
 

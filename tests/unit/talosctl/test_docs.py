@@ -75,6 +75,14 @@ def test_command_lines_exist(page: str, line: str) -> None:
         assert invocation.args[0].lower() in RESOURCES, f"{page}: no such resource"
 
 
+def test_the_changelog_begins_with_the_version_of_this_tree() -> None:
+    version = (FOLDER.parent / "VERSION").read_text(encoding="utf-8").strip()
+    sections = re.findall(
+        r"^## (\S+)", (FOLDER.parent / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert sections[0] == version
+
+
 def test_links_lead_somewhere() -> None:
     for page in (FOLDER.parent / "README.md", *FOLDER.rglob("*.md")):
         for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
