@@ -17,7 +17,7 @@ def test_a_machine_that_boots_is_followed(browser: Browser, scheme: str) -> None
         browser.open(address)
         assert "loads iPXE, 2 of 6" in browser.run("document.body.innerText")
         for line in BOOT[3:]:
-            machines.note(line, 100.0)
+            machines.record(line, 100.0)
         browser.open(address)
         assert "has its config, 6 of 6" in browser.run(find_text("article", f"{MAC} 10.0.0.50"))
         assert find_faint(browser) == []

@@ -22,6 +22,7 @@ CALL_TIMEOUT = 10.0  # seconds
 RETRY_DELAY = 1.0
 """Seconds until a stream that has ended is begun again."""
 MAX_REPLY = 64 * 1024
+"""Bytes of a service's answer."""
 MAX_CALLS = 8
 """Calls at the same time."""
 
@@ -47,7 +48,7 @@ class KeyCaller:
                                 self._running.add(request.number)
                                 nursery.start_soon(self._carry_out, request)
                 except RpcError as error:
-                    self._log.once(f"{FOLLOW} has ended: {error.message}")
+                    self._log.once(f"the requests of PID 1 have ended: {error.message}")
                 await trio.sleep(RETRY_DELAY)
 
     async def _carry_out(self, request: pb.KeyRequest) -> None:
@@ -61,7 +62,7 @@ class KeyCaller:
         try:
             await self._transport.unary(ANSWER, answer, pb.KeyAnswerReply)
         except RpcError as error:
-            self._log.once(f"{ANSWER} fails: {error.message}")
+            self._log.once(f"an answer does not reach PID 1: {error.message}")
         finally:
             self._running.discard(request.number)
 

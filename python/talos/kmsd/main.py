@@ -1,6 +1,6 @@
-"""kmsd: calls key management services for the keys of encrypted volumes. It runs while a key is asked for.
+"""kmsd: calls key management services for the keys of encrypted volumes. It runs while there are requests.
 
-A daemon of its own, since the services are outside: what they answer, and their TLS, stays out of PID 1.
+A daemon of its own, since the services are outside: their answers and their TLS stay out of PID 1.
 """
 
 from functools import partial

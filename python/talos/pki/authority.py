@@ -15,11 +15,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from talos.pki.certificate import PemPair, certificate_to_pem, parse_certificate
+from talos.pki.certificate import PemPair, certificate_to_pem, has_key, parse_certificate
 from talos.pki.csr import parse_csr
 from talos.pki.keys import KeyType, PrivateKey, key_to_pem, make_key, parse_key
 from talos.pki.names import IPAddress, make_alternative_names, make_subject, signature_hash
@@ -85,7 +83,7 @@ class CertificateAuthority:
         """
         certificate = parse_certificate(crt, where=f"{where}.crt")
         private = parse_key(key, where=f"{where}.key")
-        if _spki(certificate.public_key()) != _spki(private.public_key()):
+        if not has_key(certificate, private):
             raise UserError("the key does not belong to the certificate", where=where)
         check_authority(certificate, where=where)
         return cls(certificate, private)
@@ -232,7 +230,3 @@ def _extended_usage(usages: Usage) -> x509.ExtendedKeyUsage:
         Usage.CODE_SIGNING: ExtendedKeyUsageOID.CODE_SIGNING,
     }
     return x509.ExtendedKeyUsage([oid for usage, oid in oids.items() if usage in usages])
-
-
-def _spki(key: CertificatePublicKeyTypes) -> bytes:
-    return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)

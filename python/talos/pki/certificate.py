@@ -5,6 +5,7 @@ parse_certificate(pem, where="machine.ca.crt") -> x509.Certificate
 parse_certificates(pem) -> list[x509.Certificate]
 certificate_to_pem(certificate) -> bytes
 spki_fingerprint(certificate) -> str
+has_key(certificate, key) -> bool
 is_signed_by(certificate, issuers) -> bool
 join_certificates(resource.accepted_c_as) -> bytes
 has_names(certificate, dns_names, ips) -> bool
@@ -20,6 +21,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from talos.api.common.common_pb2 import PEMEncodedCertificate
+from talos.pki.keys import PrivateKey
 from talos.system.errors import UserError
 
 _CERTIFICATE_PEM = re.compile(
@@ -84,6 +86,11 @@ def spki_fingerprint(certificate: x509.Certificate) -> str:
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
     return base64.b64encode(hashlib.sha256(spki).digest()).decode()
+
+
+def has_key(certificate: x509.Certificate, key: PrivateKey) -> bool:
+    """Whether a certificate is that of a key."""
+    return certificate.public_key() == key.public_key()
 
 
 def is_signed_by(certificate: x509.Certificate, issuers: Iterable[x509.Certificate]) -> bool:

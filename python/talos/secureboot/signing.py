@@ -7,9 +7,10 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from talos.pki.certificate import parse_certificate
+from talos.pki.certificate import has_key, parse_certificate
 from talos.pki.keys import parse_key
 from talos.system.errors import UserError
+from talos.system.files import read_file
 from talos.system.process import make_pinned_argv, run_command
 
 ROOT_VARIABLE = "TALOS_UKI_ROOT"
@@ -26,11 +27,9 @@ def sign_image(
     root = environment.get(ROOT_VARIABLE, "")
     if not root:
         raise UserError("is not set", where=ROOT_VARIABLE, hint="start it as `nix run .#sign-efi`")
-    signer = parse_certificate(certificate.read_bytes(), where=str(certificate))
-    _check_pair(key, signer, certificate)
-    with image.open("rb") as file:
-        if file.read(len(_MAGIC)) != _MAGIC:
-            raise UserError("is no EFI program", where=str(image), hint="sign the .efi files of .#uki")
+    signer, _ = read_pair(certificate, key)
+    if not read_file(image).startswith(_MAGIC):
+        raise UserError("is no EFI program", where=str(image), hint="sign the .efi files of .#uki")
     new = out.with_name(f".{out.name}.new")
     argv = make_pinned_argv(root, "usr/bin/sbsign")
     argv = (*argv, "--key", str(key), "--cert", str(certificate), "--output", str(new), str(image))
@@ -43,9 +42,12 @@ def sign_image(
     return signer
 
 
-def _check_pair(path: Path, signer: x509.Certificate, certificate: Path) -> None:
-    key = parse_key(path.read_bytes(), where=str(path))
-    if not isinstance(key, rsa.RSAPrivateKey):
-        raise UserError("firmware takes RSA keys only", where=str(path))
-    if signer.public_key() != key.public_key():
-        raise UserError(f"does not belong to {certificate}", where=str(path))
+def read_pair(certificate: Path | str, key: Path | str) -> tuple[x509.Certificate, rsa.RSAPrivateKey]:
+    """A certificate whose signatures firmware accepts, and its key. UserError."""
+    signer = parse_certificate(read_file(certificate), where=str(certificate))
+    private = parse_key(read_file(key), where=str(key))
+    if not isinstance(private, rsa.RSAPrivateKey):
+        raise UserError("firmware takes RSA keys only", where=str(key))
+    if not has_key(signer, private):
+        raise UserError(f"does not belong to {certificate}", where=str(key))
+    return signer, private

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from talos.pki.certificate import PemPair, parse_certificate
-from talos.pki.keys import key_fingerprint, parse_key
+from talos.pki.certificate import PemPair, has_key, parse_certificate
+from talos.pki.keys import parse_key
 from talos.system.errors import UserError
 from talos.system.files import read_file
 
@@ -30,10 +30,9 @@ def read_pair(certificate: Path | None, key: Path | None, flags: tuple[str, str]
     if certificate is None or key is None:
         raise UserError("belong together", where=", ".join(flags), hint="give both or none")
     pair = PemPair(read_file(certificate), read_file(key))
-    public = parse_certificate(pair.crt, where=str(certificate)).public_key()
     private = parse_key(pair.key, where=str(key))
-    if key_fingerprint(private.public_key()) != key_fingerprint(public):
-        raise UserError(f"is not the key of {certificate}", where=str(key))
+    if not has_key(parse_certificate(pair.crt, where=str(certificate)), private):
+        raise UserError(f"does not belong to {certificate}", where=str(key))
     if isinstance(private, ed25519.Ed25519PrivateKey):
         raise UserError("Ed25519 does not work here", where=str(key), hint="use an ECDSA or RSA key")
     return pair

@@ -40,7 +40,7 @@ def test_a_mistake_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"server\.crt: no private key"):
         read_pair(certificate, certificate, FLAGS)
     key.write_bytes(make_pair(KeyType.P256).key)
-    with pytest.raises(UserError, match=r"server\.key: is not the key of .*server\.crt"):
+    with pytest.raises(UserError, match=r"server\.key: does not belong to .*server\.crt"):
         read_pair(certificate, key, FLAGS)
 
 

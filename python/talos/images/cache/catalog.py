@@ -1,4 +1,4 @@
-"""What a registry that only hands out images finds its content in; and the content of flat layouts."""
+"""Where a read-only registry finds its content, and the catalog of folders in the flat layout."""
 
 import hashlib
 from collections.abc import Sequence
@@ -96,7 +96,7 @@ def _read_manifest(root: Path, folder: str, repository: str, object: str) -> Con
     digest = f"{algorithm}:{hashlib.new(algorithm, data).hexdigest()}"
     if ":" in object and digest != object:
         return None
-    # By its digest is how a client asks next.
+    # Clients request it by its digest next.
     path = _find_file(root, name_manifest(folder, repository, digest))
     media_type = _find_type(data)
     if path is None or media_type is None:

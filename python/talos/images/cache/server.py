@@ -82,7 +82,7 @@ class RegistryServer(ThreadingHTTPServer):
 
     @override
     def handle_error(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
-        """One line: a client that speaks no TLS, or goes away, is no event of ours."""
+        """One line: clients without TLS, and those that vanish, are no defects of the server."""
         del request
         self.report(f"{client_address}: {sys.exception()}")
 

@@ -1,5 +1,6 @@
 """A cache of the images in a folder of OCI archives, which takes no network: for ISOs, and for tests."""
 
+import argparse
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -39,10 +40,13 @@ def cache_archives(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """``archive-cache ARCHIVES CACHE``; the exit code."""
-    archives, cache = (Path(text) for text in (sys.argv[1:] if argv is None else argv))
+    """Make a cache of all images of a folder; the exit code."""
+    parser = argparse.ArgumentParser(prog="archive-cache", description=__doc__)
+    parser.add_argument("archives", type=Path, help="a folder of OCI archives")
+    parser.add_argument("cache", type=Path, help="the folder to make")
+    options = parser.parse_args(argv)
     try:
-        names = cache_archives(archives, cache)
+        names = cache_archives(options.archives, options.cache)
     except (UserError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1

@@ -11,6 +11,7 @@ from typing import override
 from talos.images.cache.catalog import Catalog, Content
 from talos.images.cache.server import RegistryServer
 from talos.provision.mirror.archives import Images, read_images
+from talos.serving.address import parse_address
 from talos.system.errors import UserError
 
 
@@ -79,12 +80,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--addr", required=True, metavar="ADDRESS:PORT")
     parser.add_argument("--images", required=True, type=Path, help="a folder of OCI archives")
     options = parser.parse_args(argv)
-    host, _, port = options.addr.rpartition(":")
     try:
+        address = parse_address(options.addr, "--addr", "10.5.0.1:3172")
         images = read_images(options.images)
-        with MirrorServer((host, int(port)), images, folder=options.images) as server:
+        with MirrorServer(address, images, folder=options.images) as server:
             server.serve_forever()
-    except UserError as error:
+    except (UserError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
     return 0

@@ -1,4 +1,4 @@
-"""Which machine has asked the boot server, what it got, and how far it is, from the lines that are shown."""
+"""The machines that boot from the server, and how far each is: from the lines that the server prints."""
 
 import re
 import threading
@@ -36,7 +36,7 @@ class Machine:
 
 @dataclass(slots=True)
 class Machines:
-    """Those that were seen, from several threads."""
+    """The machines that were seen; used in several threads."""
 
     _by_name: dict[str, Machine] = field(default_factory=dict[str, Machine])
     """By MAC address, or by IP address when nothing else is known."""
@@ -44,20 +44,20 @@ class Machines:
     """By IP address."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def note(self, line: str, now: float) -> None:
-        """Keep what a line says of a machine; other lines are of none. ``now`` is in seconds of the epoch."""
+    def record(self, line: str, now: float) -> None:
+        """Add a line to its machine; a line of none is left out. ``now`` is in seconds of the epoch."""
         match = _LINE.fullmatch(line)
         if not match:
             return
         with self._lock:
-            self._note(match["who"], match["text"], now)
+            self._record(match["who"], match["text"], now)
 
     def list_all(self) -> Sequence[Machine]:
         """The machines, whatever happened last first."""
         with self._lock:
             return sorted(self._by_name.values(), key=lambda one: one.steps[-1][0], reverse=True)
 
-    def _note(self, who: str, text: str, now: float) -> None:
+    def _record(self, who: str, text: str, now: float) -> None:
         is_mac = ":" in who
         given = _ADDRESS.match(text)
         if is_mac and given:

@@ -39,15 +39,15 @@ def serve(
     stopping = threading.Event()
     machines = Machines()
 
-    def note(line: str) -> None:
-        machines.note(line, time.time())
+    def record(line: str) -> None:
+        machines.record(line, time.time())
 
     def show_request(line: str) -> None:
-        note(line)
+        record(line)
         show(line)
 
-    def describe_and_note(line: str) -> str:
-        note(describe_line(line))
+    def describe_and_record(line: str) -> str:
+        record(describe_line(line))
         return describe(line)
 
     def stop(_number: int, _frame: FrameType | None) -> None:
@@ -68,7 +68,7 @@ def serve(
                     Path(folder).chmod(0o711)  # dnsmasq gives up being root
                     loaders = Loaders(folder=tools.ipxe, efi=efi)
                     argv = [*tools.dnsmasq, *make_arguments(place, loaders, Path(folder, "leases"))]
-                    _run_dnsmasq(argv, stopping, describe_and_note, show)
+                    _run_dnsmasq(argv, stopping, describe_and_record, show)
     finally:
         server.shutdown()
         server.server_close()

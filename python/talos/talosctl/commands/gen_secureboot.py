@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import parse_certificate
-from talos.pki.keys import KeyType, key_to_pem, parse_key
+from talos.pki.keys import KeyType, key_to_pem
+from talos.secureboot.signing import read_pair
 from talos.secureboot.variables import (
     DATABASE,
     KEY_EXCHANGE_KEY,
@@ -64,14 +65,9 @@ def run_database(invocation: Invocation) -> int:
             where="--include-well-known-uefi-certs",
             hint="enroll theirs in the firmware's setup",
         )
-    enrolled, signing = flags.text("enrolled-certificate"), flags.text("signing-certificate")
-    key_path = flags.text("signing-key")
-    key = parse_key(read_file(key_path), where=key_path)
-    if not isinstance(key, rsa.RSAPrivateKey):
-        raise UserError("firmware takes RSA keys only", where=key_path)
-    signer = Signer(certificate=parse_certificate(read_file(signing), where=signing), key=key)
-    if signer.certificate.public_key() != key.public_key():
-        raise UserError(f"it does not belong to {signing}", where=key_path)
+    enrolled = flags.text("enrolled-certificate")
+    signing, key = read_pair(flags.text("signing-certificate"), flags.text("signing-key"))
+    signer = Signer(certificate=signing, key=key)
     certificate = parse_certificate(read_file(enrolled), where=enrolled)
     # Any id will do; one that follows from the certificate makes the same database again.
     digest = hashlib.sha256(certificate.public_bytes(serialization.Encoding.DER)).digest()

@@ -26,7 +26,7 @@ BOOT = (
 def follow(*lines: str) -> Machines:
     found = Machines()
     for at, line in enumerate(lines):
-        found.note(line, float(at))
+        found.record(line, float(at))
     return found
 
 

@@ -1,4 +1,4 @@
-"""kmsd, which runs while a key is asked for."""
+"""kmsd, which runs while there are requests for keys."""
 
 from typing import override
 
