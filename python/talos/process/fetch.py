@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from talos.system.errors import UserError
+from talos.system.net.proxies import find_server
+
 if TYPE_CHECKING:
     from urllib.request import BaseHandler, OpenerDirector
 
@@ -39,10 +42,13 @@ class Fetched:
     url: str
 
 
-def fetch(url: str, headers: Mapping[str, str] | None = None) -> Fetched:
+def fetch(
+    url: str, headers: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None
+) -> Fetched:
     """Get a file, following redirects to http and https only; another host gets no ``headers``.
 
-    What is asked for by https does not come by http: who stands in the path would choose it.
+    What is asked for by https does not come by http: who stands in the path would choose it. The
+    ``environment`` may name a proxy.
 
     FetchError: for everything that may go better next time.
     RefusedError: when the server replies 401 or 403.
@@ -53,7 +59,7 @@ def fetch(url: str, headers: Mapping[str, str] | None = None) -> Fetched:
     import urllib.error
 
     try:
-        return _get(url, headers or {})
+        return _get(url, headers or {}, environment or {})
     except urllib.error.HTTPError as error:
         with error:
             if error.code in {404, 410}:
@@ -68,7 +74,7 @@ def fetch(url: str, headers: Mapping[str, str] | None = None) -> Fetched:
         raise FetchError(f"this is no URL: {error}") from None
 
 
-def post_form(url: str, fields: Mapping[str, str]) -> tuple[int, bytes]:
+def post_form(url: str, fields: Mapping[str, str], environment: Mapping[str, str]) -> tuple[int, bytes]:
     """Send a form, following no redirect: the status, and the body, which an error has, too. FetchError."""
     import http.client
     import urllib.error
@@ -80,7 +86,7 @@ def post_form(url: str, fields: Mapping[str, str]) -> tuple[int, bytes]:
     try:
         request = urllib.request.Request(url, data=data, headers=headers)  # noqa: S310 - the opener has no others
         try:
-            answer = make_opener().open(request, timeout=SILENCE_TIMEOUT)
+            answer = make_opener(make_proxies(environment)).open(request, timeout=SILENCE_TIMEOUT)
         except urllib.error.HTTPError as error:
             answer = error
         if answer is None:
@@ -113,7 +119,31 @@ def make_opener(*handlers: "BaseHandler") -> "OpenerDirector":
     return opener
 
 
-def _get(url: str, headers: Mapping[str, str]) -> Fetched:
+def make_proxies(environment: Mapping[str, str]) -> "BaseHandler":
+    """The part of an opener that sends requests by the environment's proxies. FetchError, when opened."""
+    import urllib.request
+
+    class Proxies(urllib.request.BaseHandler):
+        handler_order = 100  # before the header Host is made
+
+        def http_request(self, request: urllib.request.Request) -> urllib.request.Request:
+            try:
+                proxy = find_server(environment, urlsplit(request.full_url))
+            except UserError as error:
+                raise FetchError(str(error)) from None
+            if proxy is not None:
+                host = f"[{proxy.host}]" if ":" in proxy.host else proxy.host
+                request.set_proxy(f"{host}:{proxy.port}", "http")
+                for name, value in proxy.headers.items():
+                    request.add_unredirected_header(name, value)
+            return request
+
+        https_request = http_request
+
+    return Proxies()
+
+
+def _get(url: str, headers: Mapping[str, str], environment: Mapping[str, str]) -> Fetched:
     import time
     import urllib.request
 
@@ -131,7 +161,7 @@ def _get(url: str, headers: Mapping[str, str]) -> Fetched:
                     request.remove_header(name)
             return request
 
-    opener = make_opener(Redirects())
+    opener = make_opener(Redirects(), make_proxies(environment))
     request = urllib.request.Request(url, headers={"User-Agent": AGENT, **headers})  # noqa: S310 - the opener has no others
     end = time.monotonic() + ATTEMPT_LIMIT
     answer = opener.open(request, timeout=SILENCE_TIMEOUT)

@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from talos.images.registry.hosts import RegistryError
-from talos.images.registry.proxies import find_server
 from talos.images.registry.tls import explain
+from talos.system.net.proxies import find_server
 
 MAX_REDIRECTS = 5
 AGENT = "talos"

@@ -14,6 +14,7 @@ from talos.disks.volumes.requests import is_mounted, name_request
 from talos.machined.controllers.config.acquire import Sources, acquire_config, acquire_kept
 from talos.machined.node.events import EventLog
 from talos.machined.node.stage import MachineStage
+from talos.machined.platform.arguments import find_environment
 from talos.machined.platform.config_sources.inline import EARLY, INLINE, decode_inline
 from talos.machined.platform.config_sources.platform import PlatformSource
 from talos.machined.platform.config_sources.volume import VolumeSource
@@ -111,7 +112,13 @@ class ConfigLoader:
                 platform=self.platform,
                 state=self.state,
                 files=self.files,
-                web=WebSource(state=self.state, files=self.files, report=self._report, inform=self.log.info),
+                web=WebSource(
+                    state=self.state,
+                    files=self.files,
+                    report=self._report,
+                    inform=self.log.info,
+                    environment=find_environment(arguments),
+                ),
                 volume=VolumeSource(state=self.state, mounts=self.mounts, report=self._report),
                 warn=self._warn,
             ).load,

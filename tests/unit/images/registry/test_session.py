@@ -24,11 +24,11 @@ from talos.api.definitions.cri_pb2 import (
 )
 from talos.images.reference import parse_reference
 from talos.images.registry.hosts import NoSuchImageError, RegistryError, Sources
-from talos.images.registry.proxies import find_server
 from talos.images.registry.session import PullLimits, Session, open_session
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.keys import KeyType
 from talos.system.errors import UserError
+from talos.system.net.proxies import find_server
 
 DATA = bytes(range(256)) * 4096
 """A blob of 1 MiB."""
@@ -392,7 +392,7 @@ async def test_proxies_of_the_environment(store: Store) -> None:
 
 @pytest.mark.parametrize("setting", ["socks5://127.0.0.1", "http://", "http://a:b"])
 def test_proxies_that_are_none(setting: str) -> None:
-    with pytest.raises(UserError, match=r"machine\.env\.https_proxy: "):
+    with pytest.raises(UserError, match="the environment's https_proxy: "):
         find_server({"https_proxy": setting}, urlsplit("https://far.example/"))
 
 

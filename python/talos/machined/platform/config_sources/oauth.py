@@ -29,9 +29,11 @@ MAX_SHOWN = 300
 _TOKEN = re.compile(r"[\x21-\x7e]{1,16384}")
 
 
-async def post_in_thread(url: str, fields: Mapping[str, str]) -> tuple[int, bytes]:
+async def post_in_thread(
+    url: str, fields: Mapping[str, str], environment: Mapping[str, str]
+) -> tuple[int, bytes]:
     """Post in a thread; when cancelled, the thread runs into its own time limit."""
-    return await trio.to_thread.run_sync(post_form, url, fields, abandon_on_cancel=True)
+    return await trio.to_thread.run_sync(post_form, url, fields, environment, abandon_on_cancel=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +84,8 @@ class DeviceFlow:
     client: Client
     variables: Mapping[str, str]
     inform: Callable[[str], None]
-    post: Callable[[str, Mapping[str, str]], Awaitable[tuple[int, bytes]]] = post_in_thread
+    environment: Mapping[str, str]
+    post: Callable[[str, Mapping[str, str], Mapping[str, str]], Awaitable[tuple[int, bytes]]] = post_in_thread
 
     async def authorize(self) -> str:
         """Wait for the person; the token. FetchError: this time there is none."""
@@ -130,7 +133,7 @@ class DeviceFlow:
                     raise FetchError(_describe(client.token_url, status, reply))
 
     async def _ask(self, url: str, fields: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
-        status, body = await self.post(url, fields)
+        status, body = await self.post(url, fields, self.environment)
         try:
             return status, as_object(json.loads(body))
         except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
 """A config from a web server, fetched with retries."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import trio
 
@@ -29,9 +29,9 @@ type Report = Callable[[str], None]
 """Called with every failure that is retried."""
 
 
-async def fetch_in_thread(url: str, headers: Mapping[str, str]) -> Fetched:
+async def fetch_in_thread(url: str, headers: Mapping[str, str], environment: Mapping[str, str]) -> Fetched:
     """Fetch in a thread; when cancelled, the thread runs into its own time limit."""
-    return await trio.to_thread.run_sync(fetch, url, headers, abandon_on_cancel=True)
+    return await trio.to_thread.run_sync(fetch, url, headers, environment, abandon_on_cancel=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,9 @@ class WebSource:
     report: Report
     inform: Report
     """Called with what a person has to do."""
-    fetch: Callable[[str, Mapping[str, str]], Awaitable[Fetched]] = fetch_in_thread
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    """It may name proxies."""
+    fetch: Callable[[str, Mapping[str, str], Mapping[str, str]], Awaitable[Fetched]] = fetch_in_thread
 
     async def load(
         self, template: str, *, where: str = "talos.config", arguments: Cmdline | None = None
@@ -78,7 +80,8 @@ class WebSource:
 
         client = make_client(arguments, url)
         values = await collect_values(self.state, self.files, arguments.all(VARIABLE))
-        return DeviceFlow(client=client, variables=values, inform=self.inform).authorize
+        flow = DeviceFlow(client=client, variables=values, inform=self.inform, environment=self.environment)
+        return flow.authorize
 
     async def _try(
         self, url: str, shown: str, where: str, authorize: Callable[[], Awaitable[str]] | None
@@ -88,7 +91,7 @@ class WebSource:
             try:
                 if authorize and not headers:
                     headers = {"Authorization": f"Bearer {await authorize()}"}
-                return (await self.fetch(url, headers)).data
+                return (await self.fetch(url, headers, self.environment)).data
             except NotThereError as error:
                 self.report(f"{where}: there is no config at {shown}: {error}")
                 return b""

@@ -105,7 +105,7 @@ async def test_an_url_without_a_client_is_fetched_as_it_is(issuer: Issuer) -> No
     issuer.good, state = "", MemoryState()
     await modify(state, *ids.NETWORK_STATUS, lambda spec: setattr(spec, "address_ready", True))
 
-    async def fetch(url: str, headers: Mapping[str, str]) -> Any:
+    async def fetch(url: str, headers: Mapping[str, str], _: object) -> Any:
         await trio.lowlevel.checkpoint()
         assert not headers
         raise UserError(url)
@@ -131,14 +131,13 @@ async def test_an_url_without_a_client_is_fetched_as_it_is(issuer: Issuer) -> No
 async def test_a_flow_that_comes_to_nothing_has_its_reason(
     device: tuple[int, Any], token: tuple[int, Any], message: str, autojump_clock: MockClock
 ) -> None:
-    async def post(url: str, fields: Mapping[str, str]) -> tuple[int, bytes]:
-        del fields
+    async def post(url: str, *_: object) -> tuple[int, bytes]:
         await trio.lowlevel.checkpoint()
         status, reply = device if url.endswith("/device/code") else token
         return status, json.dumps(reply).encode()
 
     client = make_client(parse_cmdline("talos.config.oauth.client_id=us"), "https://id.example/a?b=c")
-    flow = DeviceFlow(client=client, variables={}, inform=print, post=post)
+    flow = DeviceFlow(client=client, variables={}, inform=print, environment={}, post=post)
     with pytest.raises(FetchError) as caught:
         await flow.authorize()
     assert message in str(caught.value)

@@ -33,6 +33,8 @@ class Site:
     asked: list[str] = field(default_factory=list[str])
     tokens: list[str] = field(default_factory=list[str])
     """The header of this name, of each request."""
+    authorizations: list[str] = field(default_factory=list[str])
+    """What it got as a proxy."""
     url: str = ""
 
     @contextmanager
@@ -43,6 +45,7 @@ class Site:
             def do_GET(self) -> None:
                 site.asked.append(self.path)
                 site.tokens.append(self.headers.get("X-Token", ""))
+                site.authorizations.append(self.headers.get("Proxy-Authorization", ""))
                 answers = site.answers[self.path]
                 status, headers, body = answers.pop(0) if len(answers) > 1 else answers[0]
                 self.send_response(status)
@@ -116,6 +119,26 @@ def test_what_is_asked_for_by_https_does_not_come_by_http(
     assert plain.asked == []
 
 
+def test_a_proxy_of_the_environment_is_asked_and_no_other_server() -> None:
+    proxy = Site({"http://far.example:8080/a": [(200, {}, b"text")]})
+    with proxy.serving() as url:
+        environment = {
+            "http_proxy": url.replace("//", "//me:pw@"),
+            "https_proxy": url,
+            "no_proxy": "127.0.0.1",
+        }
+        assert fetch("http://far.example:8080/a", {"X-Token": "secret"}, environment).data == b"text"
+        assert proxy.tokens == ["secret"]
+        assert proxy.authorizations == ["Basic bWU6cHc="]
+        with pytest.raises(FetchError, match="501"):
+            fetch("https://far.example/a", {}, environment)
+        assert proxy.asked == ["http://far.example:8080/a"]
+    with site(a=(200, {}, b"direct")).serving() as url:
+        assert fetch(f"{url}/a", {}, environment).data == b"direct"
+    with pytest.raises(FetchError, match="a proxy of the kind 'socks5'"):
+        fetch("http://far.example/", {}, {"http_proxy": "socks5://127.0.0.1"})
+
+
 def test_what_a_server_may_do_wrong() -> None:
     cases: dict[str, tuple[int, dict[str, str], bytes]] = {
         "late": (503, {}, b""),
@@ -187,7 +210,7 @@ async def test_a_server_that_never_answers_is_given_up(autojump_clock: object) -
     state, reported = MemoryState(), list[str]()
     await network(state)
 
-    async def refuse(_url: str, _headers: object) -> Any:
+    async def refuse(*_: object) -> Any:
         await trio.lowlevel.checkpoint()
         raise FetchError("connection refused")
 
