@@ -4,6 +4,7 @@ The tests of this module compare the tables with the source of the nodes: a kind
 the change that brings its reader, and one that nothing reads is in them.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -44,33 +45,69 @@ REASONS: Mapping[str, tuple[str, str]] = {
         "no effect: nodes bring no kube-network-policies, and flannel enforces no NetworkPolicy",
         "leave it out, and install what enforces them by cluster.extraManifests",
     ),
-    "equinixMetal": (
+    "vip.equinixMetal": (
         "no effect: Equinix Metal has ended, so the address is announced as in any other network",
         "leave it out",
     ),
+    "registries.kubernetes.disabled": (
+        "no effect: nodes find each other by the discovery service, not by Kubernetes",
+        "disabled: true",
+    ),
+    "install.bootloader": ("no effect: an installation always writes its boot loader", "leave it out"),
+    "kubelet.disableManifestsDirectory": (
+        "no effect: the kubelet reads no folder of manifests",
+        "leave it out; machine.pods has static pods",
+    ),
 }
-"""Of settings above that will have no effect: why, and the remedy. Each is a finding of its own."""
+"""By the end of a path above: why it will have no effect, and the remedy. Each is a finding of its own."""
+KIND_REASONS: Mapping[str, tuple[str, str]] = {
+    "KernelModuleConfig": (
+        "no effect: the kernel has no modules, as its drivers are built in",
+        "leave it out; kernelOptions of lib.image builds others in",
+    ),
+}
+"""The same of kinds, and of what they replace."""
 _VOLUMES = {"EPHEMERAL": frozenset[str](), "STATE": frozenset({"mount", "provisioning"})}
 """Volumes of the system that have a document with effect, and its settings without one."""
 
 
+type Reason = tuple[str, str]
+type Found = tuple[str, Note, Reason | None]
+"""What it is called in the one finding, its place, and the reason that gives it one of its own."""
+
+
 def find_unread(config: Config) -> Iterator[Note]:
     """One finding for all of them, as a generated config has two dozen, after those that have a reason."""
-    names = {path for path, newer in find_replaced(config) if UNREAD_KINDS.issuperset(newer)}
+    names: set[str] = set()
+    for name, place, reason in itertools.chain(_find_kinds(config), _find_settings(config)):
+        if reason:
+            yield place.find(reason[0], hint=reason[1])
+        else:
+            names.add(name)
+    if names:
+        listed = ", ".join(sorted(names, key=lambda name: (name in UNREAD_KINDS, name)))
+        yield Note(f"no effect yet on nodes of this version: {listed}")
+
+
+def _find_kinds(config: Config) -> Iterator[Found]:
+    """Documents that have no reader, and what they replace."""
+    for path, newer in find_replaced(config):
+        if UNREAD_KINDS.issuperset(newer):
+            yield path, Note.at(config.main, path), KIND_REASONS.get(newer[0])
+    for document in config.documents:
+        if document.kind in UNREAD_KINDS:
+            yield document.kind, Note.at(document), KIND_REASONS.get(document.kind)
+
+
+def _find_settings(config: Config) -> Iterator[Found]:
     for document in config.documents:
         label = " ".join(filter(None, (document.kind, getattr(document, "name", ""))))
         for path, done in UNREAD_SETTINGS.get(document.kind, {}).items():
-            reason = REASONS.get(path.rpartition(".")[2])
+            reason = next((REASONS[end] for end in REASONS if path.endswith(end)), None)
             for place in _find(document, path, done):
-                if reason:
-                    yield Note.at(document, place).find(reason[0], hint=reason[1])
-                else:
-                    names.add(" ".join(filter(None, (label, place))))
-    names |= {*_find_system_volumes(config)}
-    kinds = {document.kind for document in config.documents if document.kind in UNREAD_KINDS}
-    if names or kinds:
-        listed = ", ".join([*sorted(names), *sorted(kinds)])
-        yield Note(f"no effect yet on nodes of this version: {listed}")
+                yield " ".join(filter(None, (label, place))), Note.at(document, place), reason
+    for name in _find_system_volumes(config):
+        yield name, Note(""), None
 
 
 def _find(section: Section, path: str, done: Any) -> Iterator[str]:
