@@ -9,10 +9,17 @@ from google.protobuf.message import Message
 from talos.api.internal import feed_pb2 as pb
 from talos.api.rpc import Code, RpcError, Transport
 from talos.logd.delivery import Delivery
-from talos.logd.lines import make_kernel_message, make_note, make_service_message
+from talos.logd.lines import (
+    AUDIT_SERVICE,
+    make_audit_message,
+    make_kernel_message,
+    make_note,
+    make_service_message,
+)
 from talos.system.logging import Log
 
 LOGS = "/talos.internal.Feed/Logs"
+KUBERNETES_AUDIT = "/talos.internal.Feed/KubernetesAudit"
 KERNEL = "/talos.internal.Feed/Kernel"
 EVENTS = "/talos.internal.Feed/Events"
 RETRY_DELAY = 1.0
@@ -43,6 +50,31 @@ class Feed:
             places[part.id] = part.place
 
         await self._follow(LOGS, lambda: pb.LogsRequest(places=places), pb.LogPart, take)
+
+    async def send_kubernetes_audit(self, delivery: Delivery, tags: Mapping[str, str]) -> None:
+        """Deliver the records of the API server's calls until cancelled."""
+        place: pb.FilePlace | None = None
+
+        async def take(part: pb.KubernetesAuditPart) -> None:
+            nonlocal place
+            now = self._now()
+            messages: list[bytes] = []
+            if part.has_gap:
+                delivery.note_lost(1, TOO_SLOW)
+                fields = {"talos-service": AUDIT_SERVICE, **tags}
+                messages.append(make_note(f"lines are missing here: {TOO_SLOW}", now, fields))
+            made = (make_audit_message(line, now, tags) for line in part.lines.split(b"\n"))
+            messages += filter(None, made)
+            if messages:
+                await delivery.put(messages)
+            place = part.place
+
+        await self._follow(
+            KUBERNETES_AUDIT,
+            lambda: pb.KubernetesAuditRequest(after=place),
+            pb.KubernetesAuditPart,
+            take,
+        )
 
     async def send_kernel(self, delivery: Delivery) -> None:
         """Deliver the records of the kernel's log until cancelled."""

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from talos.api.internal.feed_pb2 import KernelRecord
 
+AUDIT_SERVICE = "kube-apiserver-audit"
 LEVELS = ("debug", "info", "warn", "error", "dpanic", "panic", "fatal")
 _WARN = LEVELS.index("warn")
 _YEAR_3000 = 32503680000.0
@@ -41,6 +42,21 @@ def make_service_message(service: str, line: bytes, now: float, tags: Mapping[st
         message = ": ".join(filter(None, (message, fields.pop("err"))))
         level = max(level, LEVELS[_WARN], key=LEVELS.index)
     fields |= {"msg": message, "talos-time": moment, "talos-level": level, "talos-service": service}
+    return dump(fields, tags)
+
+
+def make_audit_message(line: bytes, now: float, tags: Mapping[str, str]) -> bytes | None:
+    """A record of the API server's as a JSON object with its own time; None for an empty line."""
+    text = line.decode(errors="replace").strip()
+    if not text:
+        return None
+    message, fields = _split(text)
+    fields |= {
+        "msg": message or "audit",
+        "talos-time": _parse_moment(fields.get("stageTimestamp")) or format_moment(now),
+        "talos-level": "info",
+        "talos-service": AUDIT_SERVICE,
+    }
     return dump(fields, tags)
 
 

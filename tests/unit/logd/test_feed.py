@@ -1,6 +1,7 @@
 """From the logs and events of PID 1 to a destination, over the socket between the two."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -21,6 +22,7 @@ from talos.logd.controllers.logs import Deliveries
 from talos.logd.feed import Feed
 from talos.logd.main import make_controllers
 from talos.machined.logs.feed import make_feed_service
+from talos.machined.logs.kubernetes_audit import MAX_PART
 from talos.machined.logs.store import LogStore
 from talos.machined.node.events import EventLog
 from talos.process.run import Daemon, host
@@ -66,7 +68,7 @@ def run_node(folder: Path, test: Test) -> None:
 
     async def main(daemon: Daemon) -> None:
         node = Node(daemon, folder, log)
-        feed_service = make_feed_service(node.logs, node.events, has_kernel=False)
+        feed_service = make_feed_service(node.logs, node.events, has_kernel=False, audit=folder / "audit")
         with trio.fail_after(30):
             async with (
                 serve(daemon, [feed_service], folder / "feed", grace=0),
@@ -105,6 +107,25 @@ def test_lines_from_before_and_after_the_config_come_in_order(tmp_path: Path) ->
         assert of_apid == ["early", *(f"line {index}" for index in range(100))]
         (record,) = [message for message in messages if message["talos-service"] == "audit"]
         assert (record["msg"], record["name"]) == ("audit", "alice")
+
+    run_node(tmp_path, test)
+
+
+def test_records_of_the_api_server_come_with_their_own_time(tmp_path: Path) -> None:
+    async def test(node: Node) -> None:
+        (node.folder / "audit").mkdir()
+        file = node.folder / "audit/kube-apiserver.log"
+        record = {"verb": "get", "level": "Metadata", "stageTimestamp": "2026-01-02T03:04:05.678901Z"}
+        more = 2 * MAX_PART // 1000
+        file.write_text(f"{json.dumps(record)}\nno JSON\n" + f"{'x' * 999}\n" * more)
+        async with running_sink() as sink:
+            await node.configure(sink.port)
+            while len(sink.lines) < 2 + more:
+                await sink.more.wait()
+        first, second, *_ = sink.messages()
+        own = {"msg": "audit", "node": "one", "talos-level": "info", "talos-service": "kube-apiserver-audit"}
+        assert first == record | own | {"talos-time": "2026-01-02T03:04:05.678901Z"}
+        assert (second["msg"], second["talos-service"]) == ("no JSON", "kube-apiserver-audit")
 
     run_node(tmp_path, test)
 

@@ -64,7 +64,10 @@ class Deliveries:
 
 
 class LogDeliveryController(Controller):
-    """MachineConfig → the lines of all services to ``machine.logging.destinations``."""
+    """MachineConfig → the lines of all services to ``machine.logging.destinations``.
+
+    From a control plane node the records of the API server's calls go there, too.
+    """
 
     name = "runtime.LogDeliveryController"
     inputs = (Input(*ids.MACHINE_CONFIG),)
@@ -80,15 +83,21 @@ class LogDeliveryController(Controller):
                 config = await read_config(runtime)
                 found = effective.log_destinations(config) if config else ()
                 urls = [(item.endpoint or "", item.extra_tags or {}) for item in found]
-                tasks.follow({key: self._make_task(key) for key in self._deliveries.parse(urls)})
+                has_audit = bool(config and config.machine_type.is_control_plane)
+                keys = self._deliveries.parse(urls)
+                tasks.follow({key: self._make_task(key, has_audit=has_audit) for key in keys})
                 runtime.reset_backoff()
 
-    def _make_task(self, key: Key) -> Callable[[], Awaitable[None]]:
+    def _make_task(self, key: Key, *, has_audit: bool) -> Callable[[], Awaitable[None]]:
         destination, tags = key
         deliveries = self._deliveries
 
         async def send(delivery: Delivery) -> None:
-            await deliveries.feed.send_logs(delivery, dict(tags))
+            feed = deliveries.feed
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(feed.send_logs, delivery, dict(tags))
+                if has_audit:
+                    nursery.start_soon(feed.send_kubernetes_audit, delivery, dict(tags))
 
         async def run() -> None:
             await deliveries.run(destination, send)

@@ -5,6 +5,7 @@ Every call reads the rings at its own pace. What a ring has dropped by then is c
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from pathlib import Path
 
 import trio
 from google.protobuf.any_pb2 import Any
@@ -12,6 +13,7 @@ from google.protobuf.any_pb2 import Any
 from talos.api.internal import feed_pb2 as pb
 from talos.api.rpc import Call, Code, RpcError, Send, Service
 from talos.api.siderolink.events_pb2 import EventRequest
+from talos.machined.logs.kubernetes_audit import FOLDER, POLL_INTERVAL, Place, read_part
 from talos.machined.logs.store import LogStore
 from talos.machined.node.ports import Event, Events
 from talos.system.kmsg import DEVICE, KmsgReader
@@ -20,7 +22,9 @@ TYPE_PREFIX = "type.googleapis.com/"
 """Of the types of events in a sink; those that the API shows have another one."""
 
 
-def make_feed_service(logs: LogStore, events: Events, *, has_kernel: bool, device: str = DEVICE) -> Service:
+def make_feed_service(
+    logs: LogStore, events: Events, *, has_kernel: bool, device: str = DEVICE, audit: Path = FOLDER
+) -> Service:
     """The service ``Feed``."""
 
     async def send_logs(request: pb.LogsRequest, call: Call, send: Send) -> None:
@@ -31,12 +35,15 @@ def make_feed_service(logs: LogStore, events: Events, *, has_kernel: bool, devic
 
     async def send_kernel(request: pb.KernelRequest, call: Call, send: Send) -> None:
         del call
-        if not has_kernel:
-            raise RpcError(Code.FAILED_PRECONDITION, "a container does not see the kernel's log")
-        after = request.after if request.HasField("after") else -1
-        async with aclosing(_follow_kernel(device, after)) as records:
+        async with aclosing(_follow_kernel(device if has_kernel else "", request)) as records:
             async for record in records:
                 await send(record)
+
+    async def send_kubernetes_audit(request: pb.KubernetesAuditRequest, call: Call, send: Send) -> None:
+        del call
+        async with aclosing(_follow_audit(audit, request)) as parts:
+            async for part in parts:
+                await send(part)
 
     async def send_events(request: pb.EventsRequest, call: Call, send: Send) -> None:
         del call
@@ -47,7 +54,12 @@ def make_feed_service(logs: LogStore, events: Events, *, has_kernel: bool, devic
 
     return Service(
         pb.DESCRIPTOR.services_by_name["Feed"],
-        {"Logs": send_logs, "Kernel": send_kernel, "Events": send_events},
+        {
+            "Logs": send_logs,
+            "Kernel": send_kernel,
+            "KubernetesAudit": send_kubernetes_audit,
+            "Events": send_events,
+        },
     )
 
 
@@ -61,7 +73,25 @@ def make_event(event: Event) -> pb.EventRecord:
     )
 
 
-async def _follow_kernel(device: str, after: int) -> AsyncGenerator[pb.KernelRecord]:
+async def _follow_audit(
+    folder: Path, request: pb.KubernetesAuditRequest
+) -> AsyncGenerator[pb.KubernetesAuditPart]:
+    had = Place(inode=request.after.inode, position=request.after.bytes)
+    after = had if request.HasField("after") else None
+    while True:
+        part = await trio.to_thread.run_sync(read_part, folder, after)
+        if part is None:
+            await trio.sleep(POLL_INTERVAL)
+            continue
+        after = part.place
+        place = pb.FilePlace(inode=after.inode, bytes=after.position)
+        yield pb.KubernetesAuditPart(lines=part.lines, place=place, has_gap=part.has_gap)
+
+
+async def _follow_kernel(device: str, request: pb.KernelRequest) -> AsyncGenerator[pb.KernelRecord]:
+    if not device:
+        raise RpcError(Code.FAILED_PRECONDITION, "a container does not see the kernel's log")
+    after = request.after if request.HasField("after") else -1
     try:
         reader = KmsgReader(device=device)
     except OSError as error:

@@ -1,0 +1,113 @@
+"""Kubernetes' audit log, which the API server writes and rotates in files, as one stream of lines.
+
+No file stays open: its disk could not be unmounted. The folder is the API server's, and is not trusted.
+"""
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path("/var/log/audit/kube")
+CURRENT = "kube-apiserver.log"
+BACKLOG = 1024 * 1024
+"""Bytes of the newest file with which a stream begins."""
+MAX_PART = 128 * 1024
+"""Bytes that are read at once; a line that is longer is cut."""
+POLL_INTERVAL = 1.0
+"""Seconds between two looks for new lines."""
+_NAME = re.compile(r"kube-apiserver(?:-[0-9T.-]{1,40})?\.log", re.ASCII)
+"""Files that were rotated have their time in the name, and so sort by it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What was read up to there; the inode is the file, whatever its name is by now."""
+
+    inode: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Whole lines, and the place behind them."""
+
+    lines: bytes
+    place: Place
+    has_gap: bool = False
+    """The file with the lines before was removed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    path: str
+    inode: int
+    size: int
+
+
+def read_part(folder: Path, after: Place | None) -> Part | None:
+    """The next lines behind a place, or of the newest file; None when there are none yet. Blocks."""
+    files, index, has_gap = _find(folder, after)
+    if not files:
+        return None
+    if after is None:
+        file = files[-1]
+        return _read(file, max(0, file.size - BACKLOG), is_whole=file.size <= BACKLOG)
+    position = 0 if has_gap or after.position > files[index].size else after.position
+    for file in files[index:]:
+        found = _read(file, position)
+        if found is not None:
+            return Part(lines=found.lines, place=found.place, has_gap=has_gap)
+        position = 0
+    return None
+
+
+def _find(folder: Path, after: Place | None) -> tuple[list[_File], int, bool]:
+    """The files, the oldest first; where that of a place is; whether it is gone, so that all are newer."""
+    files: list[_File] = []
+    # A listing may miss a file that is renamed meanwhile.
+    for _ in range(2):
+        files = _list_files(folder)
+        for index, file in enumerate(files):
+            if after is None or file.inode == after.inode:
+                return files, index, False
+    return files, 0, True
+
+
+def _list_files(folder: Path) -> list[_File]:
+    found: list[_File] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                status = entry.stat(follow_symlinks=False)
+                if _NAME.fullmatch(entry.name) and stat.S_ISREG(status.st_mode):
+                    found.append(_File(path=entry.path, inode=status.st_ino, size=status.st_size))
+    except OSError:
+        return []  # not there yet, or a file has gone meanwhile: the next look shows
+    return sorted(found, key=lambda file: (file.path.endswith(f"/{CURRENT}"), file.path))
+
+
+def _read(file: _File, position: int, *, is_whole: bool = True) -> Part | None:
+    """Lines of a file from a position on, which is not the start of one if it is not ``is_whole``."""
+    try:
+        descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(descriptor)
+        if status.st_ino != file.inode or not stat.S_ISREG(status.st_mode):
+            return None  # another one by now
+        data = os.pread(descriptor, MAX_PART, position)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    begin = 0 if is_whole else data.find(b"\n") + 1
+    end = data.rfind(b"\n") + 1
+    cut = b"\n" if not end and len(data) == MAX_PART else b""
+    end = len(data) if cut else end
+    if not end:
+        return None
+    place = Place(inode=file.inode, position=position + end)
+    return Part(lines=data[begin:end] + cut, place=place)
