@@ -59,6 +59,10 @@ class Mounts(Protocol):
         """Undo a mount; with ``lazy`` it vanishes now and ends with its last user."""
         ...
 
+    def change_options(self, target: str, options: tuple[str, ...]) -> None:
+        """Give the filesystem at this mount point these options, and no others."""
+        ...
+
     def remount_read_only(self, target: str) -> None:
         """Let nothing more be written to the filesystem at this mount point."""
         ...
@@ -91,6 +95,13 @@ class KernelMounts(Mounts):
     @override
     def unmount(self, target: str, *, lazy: bool = False) -> None:
         kernel.umount(target, kernel.UMOUNT_NOFOLLOW | (kernel.MNT_DETACH if lazy else 0))
+
+    @override
+    def change_options(self, target: str, options: tuple[str, ...]) -> None:
+        # Without any option for times the old one would stay.
+        times = 0 if "noatime" in options else kernel.MS_RELATIME
+        flags = sum(_FLAGS[option] for option in options)
+        kernel.mount("none", target, flags=kernel.MS_REMOUNT | times | flags)
 
     @override
     def remount_read_only(self, target: str) -> None:

@@ -1,6 +1,6 @@
 """Mounts in memory."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import override
 
 from talos.system.mounts import MountPoint, Mounts
@@ -42,6 +42,14 @@ class MemoryMounts(Mounts):
                 del self.mounts[index]
                 return
         raise OSError(22, "Invalid argument", target)
+
+    @override
+    def change_options(self, target: str, options: tuple[str, ...]) -> None:
+        """Give the newest mount at a place other options; EBUSY when it is busy."""
+        if target in self.busy:
+            raise OSError(16, "Device or resource busy", target)
+        index = max(index for index, mount in enumerate(self.mounts) if mount.target == target)
+        self.mounts[index] = replace(self.mounts[index], options=options)
 
     @override
     def remount_read_only(self, target: str) -> None:

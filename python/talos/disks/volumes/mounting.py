@@ -15,6 +15,8 @@ from talos.system.proc.processes import find_holders
 
 STRUCTURE_ERRORS = frozenset({errno.EUCLEAN, errno.EBADMSG})
 """Errors of a mount when the filesystem is broken; of a disk that fails it is EIO."""
+CHANGEABLE = frozenset({"nosuid", "nodev", "noexec", "noatime", "ro"})
+"""Mount options that the config decides on."""
 GROWTH = 1 << 20
 """Bytes that a partition must have more than its filesystem for the latter to be grown."""
 

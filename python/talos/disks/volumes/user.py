@@ -128,7 +128,7 @@ def _fill(spec: block_pb2.VolumeConfigSpec, document: UserVolumeConfig) -> None:
     if document.encryption is not None:
         spec.encryption.CopyFrom(make_encryption(document.encryption))
     mount = document.mount
-    spec.mount.secure = not mount or mount.secure is not False
+    spec.mount.secure = spec.mount.no_exec = not mount or mount.secure is not False
     set_access_times(spec.mount, disable=mount and mount.disable_access_time)
     spec.mount.project_quota_support = bool(filesystem and filesystem.project_quota_support)
 

@@ -1,6 +1,9 @@
 """``ExistingVolumeConfig``: which volume is meant, what it has to hold, and its mount."""
 
+import threading
+
 import pytest
+import trio
 from tests.unit.disks.volumes.disks import DISK, MemoryBlocks
 from tests.unit.machined.controllers.block.world import CONFIG, World
 
@@ -16,6 +19,7 @@ from talos.system.block.blkid import Content, Partition
 from talos.system.block.layout import GIB
 from talos.system.errors import UserError
 from talos.system.mounts import MountPoint
+from talos.testing.mounts import MemoryMounts
 
 EXISTING = b"""---
 apiVersion: v1alpha1
@@ -90,6 +94,11 @@ async def test_what_can_not_be_mounted_is_named(content: Content, error: str) ->
     assert not blocks.writes
 
 
+def discover(spec: block_pb2.DiscoveredVolumeSpec) -> None:
+    spec.CopyFrom(FOUND[1].spec)
+    spec.dev_path, spec.parent, spec.parent_dev_path = f"{DISK}9", "vda", DISK
+
+
 @pytest.mark.parametrize(
     ("more", "options"),
     [(b"", ("nosuid", "nodev", "noexec")), (READ_ONLY, ("noatime", "ro"))],
@@ -108,12 +117,6 @@ async def test_it_is_mounted_as_it_is_and_unmounted_with_its_document(
         await request_mount(world.state, "EPHEMERAL")
         await world.wait("e-old", enums.VOLUME_PHASE_MISSING)
         writes = [*world.blocks.writes]
-        wanted = FOUND[1].spec
-
-        def discover(spec: block_pb2.DiscoveredVolumeSpec) -> None:
-            spec.CopyFrom(wanted)
-            spec.dev_path, spec.parent, spec.parent_dev_path = f"{DISK}9", "vda", DISK
-
         await modify(world.state, kinds.DISCOVERED_VOLUME, "vda9", discover)
         status = await world.wait("e-old", enums.VOLUME_PHASE_READY)
         assert (status.location, status.parent_location, status.uuid) == (f"{DISK}9", DISK, "kept")
@@ -129,6 +132,52 @@ async def test_it_is_mounted_as_it_is_and_unmounted_with_its_document(
         assert [mount.target for mount in world.mounts.list()] == ["/var"]
         assert world.blocks.writes == writes, "nothing is written to what is someone else's"
         await end_lifecycle(world.state, world.log)
+
+
+class BusyMounts(MemoryMounts):
+    """Has an event for a change of options that was refused, as the mount is busy."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused = threading.Event()
+
+    def change_options(self, target: str, options: tuple[str, ...]) -> None:
+        try:
+            super().change_options(target, options)
+        except OSError:
+            self.refused.set()
+            raise
+
+
+async def test_other_mount_options_take_effect_while_it_is_in_use() -> None:
+    mounts = BusyMounts()
+    world = World(mounts=mounts)
+    world.blocks.partitions[9] = Partition(number=9, start=8 * GIB, size=GIB, label="data")
+    world.blocks.contents[9] = Content(kind="filesystem", name="xfs")
+
+    async def have(*options: str) -> None:
+        await wait_for(
+            world.state, kinds.MOUNT_STATUS, "e-old", lambda mount: tuple(mount.spec.options) == options
+        )
+
+    async with world.run():
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + EPHEMERAL_2G + EXISTING)
+        await world.discover()
+        await world.add_disk()
+        await request_mount(world.state, "EPHEMERAL")
+        await modify(world.state, kinds.DISCOVERED_VOLUME, "vda9", discover)
+        await have("nosuid", "nodev", "noexec")
+        world.mounts.busy.add("/var/mnt/old")
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + EPHEMERAL_2G + EXISTING + READ_ONLY)
+        await trio.to_thread.run_sync(mounts.refused.wait)
+        world.mounts.busy.clear()
+        await modify(world.state, kinds.DISK, "vda", lambda spec: setattr(spec, "size", 1))
+        await have("noatime", "ro")
+        assert any("volume e-old: its mount options can't be changed" in line for line in world.lines)
+        shown = await world.state.get(kinds.BLOCK_MOUNT_STATUS, "e-old")
+        assert shown.spec.read_only
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + EPHEMERAL_2G + EXISTING)
+        await have("nosuid", "nodev", "noexec")
 
 
 async def test_a_container_has_none() -> None:

@@ -13,7 +13,7 @@ from tests.unit.system.block.tools import run_tool
 from talos.api.definitions import block_pb2
 from talos.disks.volumes.blocks import KernelBlocks
 from talos.disks.volumes.existing import open_existing
-from talos.disks.volumes.mounting import make_point, mount_volume, unmount_volume
+from talos.disks.volumes.mounting import CHANGEABLE, make_point, mount_volume, unmount_volume
 from talos.disks.volumes.settle import VolumePlace, VolumeProgress, WantedVolume, settle
 from talos.disks.volumes.specs import MIN_GROUP
 from talos.disks.volumes.whole_disk import settle_disk
@@ -277,6 +277,28 @@ async def test_a_volume_of_someone_else_is_mounted_as_it_is(blocks: LoopBlocks, 
         assert (target / "x").read_text() == "kept"
         assert target.stat().st_mode & 0o777 == 0o710
         with pytest.raises(OSError, match="Read-only file system"):
+            (target / "y").touch()
+    finally:
+        assert await unmount_volume(mounts, str(target), LOG)
+
+
+async def test_options_change_while_it_is_mounted(blocks: LoopBlocks, tmp_path: Path) -> None:
+    place = await boot(blocks, STATE)
+    target, mounts = tmp_path / "data", KernelMounts()
+    point = make_point(place, str(target), ("ro", "nodev"), 0o755, quota=False)
+    await mount_volume(blocks, mounts, place, point, LOG, is_own=False)
+
+    def options() -> set[str]:
+        (mount,) = (mount for mount in mounts.list() if mount.target == str(target))
+        return {*mount.options}
+
+    try:
+        mounts.change_options(str(target), ("nosuid", "noexec", "noatime"))
+        assert options() & CHANGEABLE == {"nosuid", "noexec", "noatime"}
+        (target / "x").write_text("x")
+        mounts.change_options(str(target), ("ro",))
+        assert options() & {*CHANGEABLE, "relatime"} == {"ro", "relatime"}
+        with (target / "x").open(), pytest.raises(OSError, match="Read-only file system"):
             (target / "y").touch()
     finally:
         assert await unmount_volume(mounts, str(target), LOG)

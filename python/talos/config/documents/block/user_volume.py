@@ -24,7 +24,7 @@ class UserMountSpec(Section):
     """Mount options."""
 
     disable_access_time: bool | None = setting("do not record access times")
-    secure: bool | None = setting("without devices and set-uid (default: true)")
+    secure: bool | None = setting("without programs, devices and set-uid (default: true)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from talos.disks.volumes.encryption import VolumeEncryption
 from talos.disks.volumes.encryption_keys import KeyPendingError
 from talos.disks.volumes.existing import find_existing, is_read_only, open_existing
 from talos.disks.volumes.external import make_external_place
-from talos.disks.volumes.mounting import make_options, make_point, mount_volume, unmount_volume
+from talos.disks.volumes.mounting import CHANGEABLE, make_options, make_point, mount_volume, unmount_volume
 from talos.disks.volumes.scrubber import Scrubber
 from talos.disks.volumes.settle import (
     FILESYSTEM,
@@ -187,6 +187,8 @@ class VolumeManagerController(Controller):
         # One that could be unmounted, but not locked, begins anew when its document comes back.
         if current is not None and (current.target or not is_mounted(config.spec)):
             await self._encryption.keep(runtime, config, current)
+            if is_mounted(config.spec):
+                await self._keep_options(config, current)
             return current
         progress = VolumeProgress()
         try:
@@ -202,6 +204,24 @@ class VolumeManagerController(Controller):
         if current.used:
             self._used[config.id] = current
         return current
+
+    async def _keep_options(self, config: _Config, current: VolumeState) -> None:
+        """Mount options of a user's volume are as configured, also while it is in use."""
+        mounts = [mount for mount in self._context.mounts.list() if mount.target == current.target]
+        if current.place is None or not mounts:
+            return
+        wanted = _make_options(config, current.place)
+        if frozenset(wanted) == CHANGEABLE & {*mounts[-1].options}:
+            self._failures.pop(config.id, None)
+            return
+        change = self._context.mounts.change_options
+        try:
+            await trio.to_thread.run_sync(change, current.target, wanted)
+        except OSError as error:
+            self._warn(config.id, "its mount options can't be changed", str(error.strerror))
+            return
+        self._failures.pop(config.id, None)
+        self._context.log.info(f"volume {config.id}: other mount options", options=",".join(wanted))
 
     def _fail(self, volume: str, progress: VolumeProgress, error: Exception) -> VolumeState:
         text = str(error)
@@ -368,13 +388,7 @@ class VolumeManagerController(Controller):
     async def _mount(
         self, config: _Config, place: VolumePlace, target: str, *, grow: bool = False, is_own: bool = True
     ) -> None:
-        spec = config.spec.mount
-        options = make_options(
-            secure=spec.secure,
-            no_exec=spec.no_exec,
-            no_access_time=has_parameter(spec, NO_ACCESS_TIMES),
-            read_only=has_parameter(spec, READ_ONLY) or is_read_only(place.content.name),
-        )
+        spec, options = config.spec.mount, _make_options(config, place)
         quota, guarded = spec.project_quota_support, is_mounted(config.spec)
         point = make_point(place, target, options, spec.file_mode, quota=quota, guarded=guarded)
         context = self._context
@@ -466,6 +480,16 @@ async def _is_meta_known(runtime: ControllerRuntime) -> bool:
 def _name(config: _Config) -> str:
     """The document of a volume."""
     return find_place(config.id) or f"VolumeConfig {config.id}"
+
+
+def _make_options(config: _Config, place: VolumePlace) -> tuple[str, ...]:
+    spec = config.spec.mount
+    return make_options(
+        secure=spec.secure,
+        no_exec=spec.no_exec,
+        no_access_time=has_parameter(spec, NO_ACCESS_TIMES),
+        read_only=has_parameter(spec, READ_ONLY) or is_read_only(place.content.name),
+    )
 
 
 def _make_state(place: VolumePlace, phase: enums.BlockVolumePhase, target: str = "") -> VolumeState:

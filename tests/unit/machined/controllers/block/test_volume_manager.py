@@ -260,7 +260,7 @@ async def test_a_users_partition_lives_as_long_as_its_document_and_its_content_l
         assert (status.location, status.pretty_size) == ("/dev/vda6", "1.1 GB")
         mount = world.mounts.list()[-1]
         assert (mount.source, mount.target) == ("/dev/vda6", "/var/mnt/data")
-        assert mount.options == ("nosuid", "nodev", "noatime")
+        assert mount.options == ("nosuid", "nodev", "noexec", "noatime")
         assert await wait_for(world.state, kinds.VOLUME_MOUNT_STATUS, "u-data", lambda _: True)
         writes = [*world.blocks.writes]
 
