@@ -117,53 +117,8 @@ ingress: [{subnet: 10.20.0.0/24}]
 """The API is open to the tunnel, not to the VLAN below it."""
 
 FIRST_BOND = "bondMode: active-backup\nmiimon: 100\n"
-BONDS: dict[str, dict[str, Any]] = {
-    "bondMode: active-backup\narpInterval: 200\narpIpTargets: [10.20.0.1, 10.20.0.2]\narpValidate: all\n"
-    "arpAllTargets: all\nmissedMax: 3\nprimaryReselect: failure\nfailOverMac: active\n": {
-        "mode": "active-backup",
-        "arpInterval": 200,
-        "arpValidate": "all",
-        "arpAllTargets": "all",
-        "missedMax": 3,
-        "primaryReselect": "failure",
-        "failOverMac": "active",
-    },
-    "bondMode: balance-xor\nmiimon: 100\nxmitHashPolicy: encap3+4\nupdelay: 200\ndowndelay: 300\n": {
-        "mode": "balance-xor",
-        "xmitHashPolicy": "encap3+4",
-        "updelay": 200,
-        "downdelay": 300,
-    },
-    "bondMode: broadcast\nmiimon: 100\n": {"mode": "broadcast"},
-    "bondMode: balance-tlb\nmiimon: 100\ntlbLogicalLb: 0\nprimary: lan\nlpInterval: 2\n": {
-        "mode": "balance-tlb",
-        "tlbLogicalLb": None,
-        "lpInterval": 2,
-    },
-    "bondMode: balance-alb\nmiimon: 100\nresendIGMP: 3\nnumPeerNotif: 4\npeerNotifDelay: 500\n": {
-        "mode": "balance-alb",
-        "resendIgmp": 3,
-        "numPeerNotif": 4,
-        "peerNotifyDelay": 500,
-    },
-    "bondMode: 802.3ad\nmiimon: 100\nlacpRate: fast\nadSelect: count\nadActorSysPrio: 7\nadUserPortKey: 9\n"
-    "adLACPActive: off\nminLinks: 1\nallSlavesActive: 1\n": {
-        "mode": "802.3ad",
-        "lacpRate": "fast",
-        "adSelect": "count",
-        "adActorSysPrio": 7,
-        "adUserPortKey": 9,
-        "adLacpActive": None,
-        "minLinks": 1,
-        "allSlavesActive": 1,
-    },
-    "bondMode: balance-rr\nmiimon: 100\npacketsPerSlave: 5\nuseCarrier: true\n": {
-        "mode": "balance-rr",
-        "packetsPerSlave": 5,
-    },
-}
-"""Settings of a bond, and its status; 0 is not shown. All modes, and each option in one that has it."""
-
+OTHER_BOND = "bondMode: balance-rr\nmiimon: 100\npacketsPerSlave: 5\nuseCarrier: true\n"
+"""bond.py has the others, and every option."""
 
 TRACKED = "/proc/sys/net/netfilter/nf_conntrack_count"
 """How many connections the kernel tracks, the test's own among them: none before there is a firewall."""
@@ -296,13 +251,13 @@ def run(world: World, one: Machine, two: Machine) -> None:
     chains = {str(at(chain, "metadata.id")) for chain in two.get("nftableschain")}
     assert chains == {"ingress", "prerouting"}, chains
 
-    world.section("a bond in all modes, changed in place: its address and its index stay")
+    world.section("a bond in another mode, changed in place: its address and its index stay")
     index = status(one, "bond0")["index"]
-    for settings, expected in BONDS.items():
-        apply(one, cluster, make_patch(1, bond=settings))
-        values = {f"bondMaster__{key}": value for key, value in expected.items()}
-        one.wait_until(f"a bond with {settings!r}", has(one, "bond0", **values))
-        one.wait_until("its port is back", has(one, LAN, slaveKind="bond"))
+    apply(one, cluster, make_patch(1, bond=OTHER_BOND))
+    one.wait_until(
+        "the mode", has(one, "bond0", bondMaster__mode="balance-rr", bondMaster__packetsPerSlave=5)
+    )
+    one.wait_until("its port is back", has(one, LAN, slaveKind="bond"))
     assert status(one, "bond0")["index"] == index
     apply(one, cluster, make_patch(1))
     one.wait_until("the other machine answers again", lambda: _assert(reaches(one, "10.40.0.2")))
