@@ -10,7 +10,7 @@ from talos.system.errors import UserError
 
 
 def make_context(target: Target) -> ssl.SSLContext:
-    """The context for a target's endpoints: TLS 1.3, which every node speaks, upstream's too."""
+    """The context for a target's endpoints: TLS 1.3, which every node has, upstream's too."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.set_alpn_protocols(["h2"])

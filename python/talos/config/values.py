@@ -24,6 +24,7 @@ type Args = Mapping[str, str | tuple[str, ...]]
 
 
 _MAX_TEXT = 64
+"""Characters."""
 
 
 class Text(str):

@@ -25,7 +25,7 @@ TIMEOUT = 1800.0
 PROBLEM_TIMEOUT = 60.0
 """Seconds for what may pass: a call without an answer, another node that is not well."""
 UNMOVED = 10.0
-"""Seconds after which a node that goes on has not heard the call to reboot, if that had no answer."""
+"""Seconds after which a node that goes on has not received the call to reboot, if that had no answer."""
 
 
 class FailedError(Exception):
@@ -239,7 +239,7 @@ class Fleet:
         return True
 
     async def _await_answer(self, node: str, row: NodeProgress) -> NodeStatus:
-        """NodeStatus at a node until it answers; the row says why it doesn't."""
+        """NodeStatus at a node until it answers; the row shows why it doesn't."""
         while True:
             await asyncio.sleep(node_calls.POLL_INTERVAL)
             try:

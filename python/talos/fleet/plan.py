@@ -1,4 +1,4 @@
-"""The order of an upgrade, and what speaks against it before the first node is touched."""
+"""The order of an upgrade, and what forbids it before the first node is touched."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ def parse_unavailable(text: str, workers: int, *, where: str = "--max-unavailabl
 async def make_plan(
     calls: FleetCalls, nodes: Sequence[str], *, version: str = "", force: bool = False
 ) -> Plan:
-    """NodeStatus at all nodes; UserError with everything that speaks against an upgrade of any of them.
+    """NodeStatus at all nodes; UserError with everything that forbids an upgrade of any of them.
 
     ``version`` is the release's, empty where it is not known before the nodes have read it.
     """
@@ -116,7 +116,7 @@ def find_refusal(look: NodeStatus, version: str, *, force: bool = False) -> str:
 
 
 async def _check_members(calls: FleetCalls, node: str) -> Mapping[str, str]:
-    """What etcd says before the first of its nodes goes away; the node itself asks again, under a lock."""
+    """The verdict of etcd before the first of its nodes goes away; the node asks again, under a lock."""
     request, reply_type = machine.EtcdMemberListRequest(), machine.EtcdMemberListResponse
     method = MACHINE + "EtcdMemberList"
     try:

@@ -41,9 +41,9 @@ class NodeProgress:
     after: str = ""
     step: NodeStep = NodeStep.NOT_STARTED
     detail: str = ""
-    """What the step says of itself; of a failure the reason."""
+    """The text of the step; of a failure the reason."""
     is_untouched: bool = False
-    """Of a failure: that nothing had been written yet, so that it says nothing about the release."""
+    """Of a failure: that nothing had been written yet, so that the release is not at fault."""
     began: float = 0.0
     down: float = 0.0
     up: float = 0.0

@@ -22,7 +22,9 @@ KEY_SIZE = 32
 _NONCE_SIZE = 12
 _TAG_SIZE = 16
 _MAX_REQUEST = 4096
+"""Bytes, as are the two before."""
 _MAX_UUID = 64
+"""Characters."""
 
 type Context = grpc.aio.ServicerContext[Any, Any]
 

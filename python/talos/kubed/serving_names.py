@@ -19,7 +19,7 @@ OBJECT = "object "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """What a node is called. ``reasons`` says of others that it claims why it is not called so."""
+    """What a node is called. ``reasons`` has, for others that it claims, why it is not called so."""
 
     dns_names: frozenset[str]
     ips: frozenset[str]
@@ -89,7 +89,7 @@ def find_names(node: str, claims: Collection[Claim], reserved: Reserved) -> Name
 
 
 def read_members(affiliates: Iterable[AffiliateSpec]) -> list[Claim]:
-    """The claims of what discovery knows: also of those that lost a name to another one."""
+    """The claims of what discovery has: also of those that lost a name to another one."""
     return [
         Claim(
             by=one.node_id,

@@ -36,7 +36,7 @@ class Balancer:
     Connections are bounded by ``places``; one that gets none is closed.
 
     A server that stops has accepted connections that it does not answer any more. Such a connection goes on
-    at another server, which gets what the client has said so far. In TLS that is the first message of the
+    at another server, which gets what the client has sent so far. In TLS that is the first message of the
     handshake, which asks for nothing yet.
     """
 
@@ -102,7 +102,7 @@ class _Exchange:
     may_move: bool = True
     """Whether another server may take over: the client waits, and has had no answer."""
     unanswered: bytes = b""
-    """What the client has said, for as long as another server may take over."""
+    """What the client has sent, for as long as another server may take over."""
 
     async def run(self, server: trio.SocketStream) -> None:
         """Pass bytes both ways until both sides have ended, or one has failed."""
@@ -117,7 +117,7 @@ class _Exchange:
                 nursery.cancel_scope.cancel()
 
     async def _ask(self, server: trio.SocketStream) -> bool:
-        """Pass on what the client says until it ends; false when a side has failed."""
+        """Pass on what the client sends until it ends; false when a side has failed."""
         try:
             await server.send_all(self.unanswered)
             while block := await self._hear():
@@ -141,7 +141,7 @@ class _Exchange:
         return block
 
     async def _answer(self, server: trio.SocketStream) -> bool:
-        """Pass on what the server says; false when a side has failed, or another server may take over."""
+        """Pass on what the server sends; false when a side has failed, or another server may take over."""
         try:
             block = await server.receive_some(_BLOCK)
             if not block and self.may_move:

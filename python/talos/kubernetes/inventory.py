@@ -1,7 +1,7 @@
 """The record of the objects that were applied for a cluster, which is kept in the cluster.
 
 A ConfigMap in the form of cli-utils, which upstream's tools read and write: a key for each object. Who
-removes an object from the cluster doesn't get it back: the record says that it has been there.
+removes an object from the cluster doesn't get it back: the record has it.
 """
 
 from collections.abc import Collection, Iterable, Mapping

@@ -57,7 +57,7 @@ class ClusterRequest:
     ``image`` is a squashfs for containers; an ISO for machines. ``stamp`` is the archive with the identity of
     that squashfs: its version, and the keys of the releases that may replace it.
     ``services`` is the address, inside the cluster's network, of what the launcher serves to the nodes;
-    ``discovery`` says whether a discovery server is among that. ``images`` is a folder of OCI archives
+    ``discovery`` is whether a discovery server is among that. ``images`` is a folder of OCI archives
     that a mirror offers there, in place of the registries in their names. ``image_cache`` is a folder in the
     flat layout that containers have as their own cache of images.
     """

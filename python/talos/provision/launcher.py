@@ -43,7 +43,7 @@ type Report = Callable[[dict[str, Any]], None]
 
 
 class StartError(Exception):
-    """A node could not be started; the text says why."""
+    """A node could not be started; the text has the reason."""
 
 
 class Outcome(enum.Enum):

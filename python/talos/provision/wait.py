@@ -45,7 +45,7 @@ def make_tls(context: Context) -> ssl.SSLContext:
     tls = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cadata=context.ca.decode())
     tls.minimum_version = ssl.TLSVersion.TLSv1_3
     tls.set_alpn_protocols(["h2"])
-    # Upstream's block type is not one OpenSSL knows; the body is plain PKCS #8.
+    # OpenSSL does not take upstream's block type; the body is plain PKCS #8.
     key = context.key.replace(b"ED25519 PRIVATE KEY", b"PRIVATE KEY")
     # Python reads a certificate and its key from files only.
     with tempfile.NamedTemporaryFile(mode="wb") as file:

@@ -21,7 +21,7 @@ def to_plain(struct: Struct) -> dict[str, Any]:
 
 
 def is_ready(status: Mapping[str, Any]) -> bool:
-    """Whether the condition Ready of a node's or a pod's status says so."""
+    """Whether the condition Ready of a node's or a pod's status is true."""
     conditions = status.get("conditions", ())
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 

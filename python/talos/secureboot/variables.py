@@ -23,7 +23,7 @@ _CERT_PKCS7 = uuid.UUID("4aafd29d-68df-49ee-8aa9-347d375665a7")
 _ATTRIBUTES = 0x01 | 0x02 | 0x04 | 0x20
 """Non-volatile, for boot services, at run time, authenticated by time."""
 _REVISION, _TYPE_GUID = 0x0200, 0x0EF1
-"""WIN_CERTIFICATE's revision, and its type whose kind a GUID says."""
+"""WIN_CERTIFICATE's revision, and its type whose kind is in a GUID."""
 _HEAD = struct.Struct("<IHH")
 
 

@@ -38,7 +38,7 @@ class Finished:
 
 
 def find_line(done: Finished, index: int) -> str:
-    """A line of what a program said of its failure, 0 the first, -1 the last."""
+    """A line of a program's output about its failure, 0 the first, -1 the last."""
     lines = (done.stderr.strip() or done.stdout.strip()).decode(errors="replace").splitlines()
     return lines[index] if lines else "no reason given"
 

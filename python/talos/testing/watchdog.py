@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class MemoryWatchdog:
-    """Remembers what was done; a device that knows no time-out above ``longest`` seconds."""
+    """Remembers what was done; a device without time-outs above ``longest`` seconds."""
 
     device: str
     longest: int = 600

@@ -55,14 +55,14 @@ class ChannelRelease:
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Manifests come from the registry itself, and so do tokens from where it says."""
+    """Manifests come from the registry itself, and so do tokens from the place that it names."""
 
     def redirect_request(self, *arguments: Any, **named: Any) -> None:
         """Follow none."""
 
 
 class AnsweredError(UserError):
-    """The registry refuses. ``challenge`` is what it wants when it does not know who asks."""
+    """The registry refuses. ``challenge`` is what it requires of a client without credentials."""
 
     def __init__(self, error: urllib.error.HTTPError, where: str) -> None:
         super().__init__(f"the registry answers {error.code} {error.reason}", where=where)
@@ -108,7 +108,7 @@ def _choose(entries: Sequence[object], where: str) -> str:
 class _Registry:
     """One repository of a registry, asked anonymously, or by ``user`` as a header has it.
 
-    The user's name goes to who wants it: the registry, or where it says that tokens are.
+    The user's name goes to the registry, or to the server of tokens that it names.
     """
 
     def __init__(self, base: str, query: str, user: str, *, where: str) -> None:
@@ -139,7 +139,7 @@ class _Registry:
         return data, document
 
     def _answer(self, error: AnsweredError) -> str:
-        """The header that the registry wants; the error itself when there is none to give."""
+        """The header that the registry requires; the error itself when there is none to give."""
         scheme, _, challenge = error.challenge.partition(" ")
         if self._authorization or scheme.lower() not in ("basic", "bearer"):
             raise error

@@ -66,7 +66,7 @@ def _accepts(config: Config, source: _Address) -> bool:
 
 
 def _keeps(config: Config, own: _Address, link: str) -> bool:
-    """Whether the config leaves the address to its link: it names it, or asks a server, or says nothing."""
+    """Whether the config leaves the address to its link: named, by a server, or as the link is left out."""
     static, links, dynamic = _describe_links(config)
     return own in static or link in dynamic or link not in links
 

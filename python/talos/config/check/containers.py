@@ -29,6 +29,7 @@ _IMAGE = re.compile(
     re.ASCII,
 )
 _MAX_IMAGE = 512
+"""Characters."""
 _MILLICORES = re.compile(r"[0-9]{1,12}m", re.ASCII)
 _PROFILES = ("restricted", "privileged")
 _NETWORKS = ("none", "host")

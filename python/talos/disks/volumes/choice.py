@@ -27,7 +27,7 @@ def choose_disks(
     """The devices of the disks that may have a volume, the system's first; UserError when none does.
 
     Without a ``selector`` it is the ``system``'s disk. A user's partition that exists is where it is,
-    whatever the selector says by now: another one of its name would hide what was written. ``where``
+    whatever the selector is by now: another one of its name would hide what was written. ``where``
     names the selector for an error.
     """
     usable = [replace(disk, is_system=disk.path == system) for disk in disks if not disk.obstacle]

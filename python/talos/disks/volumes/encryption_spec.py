@@ -93,7 +93,7 @@ def _format_key(key: block_pb2.EncryptionKey) -> Mapping[str, Any]:
 
 
 def parse_meta(value: bytes) -> block_pb2.EncryptionSpec | None:
-    """What META's key says; None for an unencrypted STATE. UserError when it can't be read."""
+    """The value of META's key; None for an unencrypted STATE. UserError when it can't be read."""
     try:
         found: Any = json.loads(value)
         if found is None:

@@ -20,6 +20,7 @@ from talos.images.registry.http import (
 
 MAX_TOKEN_REPLY = 64 * 1024
 MAX_CHALLENGE = 4096
+"""Bytes of a reply with a token, and characters of the header that requires one."""
 _PAIR = re.compile(r'([a-z_]+)="([^"]*)"')
 
 

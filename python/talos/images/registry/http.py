@@ -21,6 +21,7 @@ MAX_REDIRECTS = 5
 AGENT = "talos"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MAX_REASON = 200
+"""Characters."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from talos.api.definitions.cri_pb2 import RegistryTLSConfig
 from talos.system.errors import UserError
 
 _MAX_REASON = 200
+"""Characters."""
 
 
 def make_context(settings: RegistryTLSConfig | None, host: str) -> ssl.SSLContext:

@@ -1,7 +1,7 @@
 """Approves the serving certificates of kubelets that rotate them: nothing in Kubernetes itself does.
 
-A node's name is that of its kubelet, its addresses are those that discovery knows, or without it those of its
-object in Kubernetes. Both the node writes itself: :mod:`talos.kubed.serving_names` says which count.
+A node's name is that of its kubelet, its addresses are those of discovery, or without it those of its
+object in Kubernetes. Both the node writes itself: :mod:`talos.kubed.serving_names` decides which count.
 """
 
 import json

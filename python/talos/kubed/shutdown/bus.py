@@ -104,7 +104,7 @@ class Connection:
                 nursery.cancel_scope.cancel()
 
     async def _greet(self, owner: int) -> None:
-        """Authenticate the client by what the kernel says of it."""
+        """Authenticate the client by its credentials from the kernel."""
         credentials = self._stream.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         _pid, uid, _gid = _CREDENTIALS.unpack(credentials)
         data, is_known = b"", False
@@ -171,7 +171,7 @@ def greet(command: bytes, rest: bytes, uid: int | None) -> tuple[bytes, bool]:
         return b"REJECTED EXTERNAL", False
     if command == b"AUTH" and not identity:
         return b"DATA", False
-    # Without a name it is the user that the kernel says it is.
+    # Without a name it is the user that the kernel reports.
     if identity and identity != str(uid).encode().hex().encode():
         return b"REJECTED EXTERNAL", False
     return b"OK " + _GUID, True

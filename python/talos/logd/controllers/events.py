@@ -1,4 +1,4 @@
-"""Events that leave the node, to a sink that speaks gRPC."""
+"""Events that leave the node, to a sink by gRPC."""
 
 import ssl
 from collections.abc import Awaitable, Callable

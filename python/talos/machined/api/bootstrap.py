@@ -38,7 +38,7 @@ INTENDED, WITHDRAWN = "Bootstrapping a new cluster", "Not bootstrapping"
 
 
 async def bootstrap(node: Node, request: pb.BootstrapRequest, _call: Call) -> pb.BootstrapResponse:
-    """Begin a cluster on this node, if nothing speaks against it; etcd starts in the background."""
+    """Begin a cluster on this node, if nothing forbids it; etcd starts in the background."""
     await _check(node)
     plan = PlanRequest(start=PlanRequest.NEW)
     if request.recover_etcd:

@@ -39,7 +39,7 @@ RESIGN_LIMIT = 5.0
 DRAIN_LIMIT = 400.0
 """Seconds to move pods elsewhere, beside the deadlines above; kubed itself takes up to six minutes."""
 KUBELET_TIMEOUT = 1300.0
-"""Seconds for the kubelet to end its pods, beside the deadlines above. It takes what its config says, 30 by
+"""Seconds for the kubelet to end its pods, beside the deadlines above. It takes what its config has, 30 by
 default and 1,200 at most, after up to 30 for KubeletLifecycle to be released."""
 PODS_TIMEOUT = 180.0
 """Seconds for pods that are left to end, which are added to the deadlines above."""

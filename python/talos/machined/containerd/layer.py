@@ -89,7 +89,7 @@ class Reader:
 
 
 def unpack_layer(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Unpack by what the data are, whatever their media type says; ERRORS."""
+    """Unpack by what the data are, whatever their media type is; ERRORS."""
     pieces = iter(chunks)
     head = b""
     for chunk in pieces:

@@ -46,7 +46,7 @@ async def load_release(containerd: Containerd, reference: str, *, root: str, key
 
 
 async def check_manifest(data: bytes, where: str, *, keys: Path = KEYS) -> ReleaseManifest:
-    """What an image's manifest says of a release; UserError when too few trusted keys have signed that."""
+    """The release that an image's manifest describes; UserError when too few trusted keys have signed it."""
     manifest, signature = read_annotations(parse_manifest(data, where).annotations, where)
     await trio.to_thread.run_sync(lambda: verify(manifest, signature, load_keys(keys), load_needed(keys)))
     return parse_release(manifest)

@@ -20,7 +20,7 @@ _FATAL, _REBOOTING = b"[talos] fatal: ", b"[talos] rebooting in "
 _SOFT_WATCHDOG = b"softdog: Initiating system reboot"
 _ORDERLY = re.compile(rb"reboot: (?:Restarting system|Power down|System halted)")
 _LAST = 8 * 1024
-"""Bytes at the end of a log, in which the kernel says that it restarts."""
+"""Bytes at the end of a log, in which the kernel logs that it restarts."""
 _TRIAL = re.compile(rb"Kernel command line: [^\n]{0,4096} talos\.trial(?=[ \n])")
 _LEVEL = re.compile(rb"(?m)^(?:<\d{1,3}>)?\[ *\d+\.\d+\] ")
 

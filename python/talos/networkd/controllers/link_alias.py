@@ -75,7 +75,7 @@ def find_aliases(config: Config, links: dict[str, LinkStatusSpec]) -> tuple[dict
 
 
 async def has_pending_aliases(runtime: ControllerRuntime) -> bool:
-    """Whether a link has yet to get its alias: until then what the config says of it is said of no link."""
+    """Whether a link has yet to get its alias: until then what the config has of it is of no link."""
     config = await read_partial_config(runtime)
     if config is None:
         return False

@@ -12,9 +12,9 @@ from ipaddress import AddressValueError, IPv4Address, IPv4Interface, IPv4Network
 from typing import Any
 
 DEFAULT_LEASE_TIME = 1800.0
-"""How long a lease lasts whose server sends no time."""
+"""Seconds that a lease lasts whose server sends no time."""
 MIN_LEASE_TIME = 30.0
-"""The shortest accepted lease time: shorter ones would flood the network with renewals."""
+"""The shortest accepted lease time, in seconds: shorter ones would flood the network with renewals."""
 MTU_LIMITS = (576, 65535)
 """The range of valid MTUs: IPv4's minimum, and the limit of its length field."""
 MAX_SERVERS = 16

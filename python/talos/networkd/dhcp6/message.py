@@ -13,7 +13,7 @@ from ipaddress import IPv6Address
 
 MAX_MESSAGE = 65535
 MIN_LIFETIME = 30.0
-"""The shortest accepted lifetime: shorter ones would flood the network with renewals."""
+"""The shortest accepted lifetime, in seconds: shorter ones would flood the network with renewals."""
 MAX_ADDRESSES = 16
 MAX_SERVERS = 16
 MAX_OPTIONS = 256

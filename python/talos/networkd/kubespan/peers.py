@@ -1,7 +1,7 @@
 """Whether a peer of KubeSpan is reached, and which of its endpoints is tried next.
 
 A peer has several endpoints, of which some lead nowhere from here. One is given to WireGuard; when no
-handshake has come for a while, it is the next one's turn. An endpoint that a peer was heard from precedes all
+handshake has come for a while, it is the next one's turn. An endpoint that a peer has sent from precedes all
 that it announces.
 """
 
@@ -70,7 +70,7 @@ def find_status(spec: PeerSpecSpec, last: PeerStatusSpec, seen: Seen, now: float
 
 
 def find_endpoint(status: PeerStatusSpec, seen: Seen) -> NetIPPort | None:
-    """What WireGuard is to be given; None for a peer that was heard from at another place since."""
+    """What WireGuard is to be given; None for a peer that has sent from another place since."""
     used = status.last_used_endpoint
     if not used.ip:
         return None
@@ -96,7 +96,7 @@ def _find_state(status: PeerStatusSpec, changed: float, now: float) -> enums.Kub
 def _choose(endpoints: Sequence[NetIPPort], status: PeerStatusSpec) -> NetIPPort | None:
     """The endpoint to change to; None to stay."""
     used = status.last_used_endpoint
-    # A peer that was heard from first is reached where it is, whatever endpoints it has.
+    # A peer that has sent first is reached where it is, whatever endpoints it has.
     if status.state == enums.PEER_STATE_UP or (used.ip and status.state != enums.PEER_STATE_DOWN):
         return None
     if not endpoints:

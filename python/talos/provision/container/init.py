@@ -36,6 +36,7 @@ _NAMESPACES = (
 )
 _GO = b"g"
 _MAX_ERROR = 4096
+"""Bytes."""
 
 
 def start_init(mounts: NodeMounts, group: Sequence[str], console: Path, plug: Callable[[int], None]) -> int:

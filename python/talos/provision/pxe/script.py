@@ -29,7 +29,7 @@ def make_config_url(base: str, query: Mapping[str, str], token: str) -> str:
 
 
 def make_first_script(base: str) -> str:
-    """The script with which a machine asks for its own; iPXE fills in what it knows of it."""
+    """The script with which a machine asks for its own; iPXE fills in what it has found out of it."""
     query = "&".join(f"{name}={variable}" for name, variable in IDENTITY.items())
     return f"#!ipxe\nchain --replace {base}/{START}?{query}\n"
 

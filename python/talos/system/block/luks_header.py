@@ -1,6 +1,6 @@
 """The LUKS2 header of an encrypted device: reading, checking and writing it.
 
-Fields and places are those of the LUKS2 On-Disk Format Specification, version 1.1.4. What a header says is
+Fields and places are those of the LUKS2 On-Disk Format Specification, version 1.1.4. What a header has is
 what a device is opened by, and an attacker who held the disk may have written it: only what this system makes
 itself is accepted, so that no header turns encryption into a copy of the plain text.
 """

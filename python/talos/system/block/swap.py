@@ -65,7 +65,7 @@ def end_swap(device: str) -> None:
 
 
 def parse_swaps(text: str) -> Iterator[Swap]:
-    """What /proc/swaps says, but for files whose names hold blanks."""
+    """The rows of /proc/swaps, but for files whose names hold blanks."""
     for line in text.splitlines()[1:]:
         words = line.split()
         if len(words) == 5:

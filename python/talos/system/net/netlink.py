@@ -1,4 +1,4 @@
-"""Netlink messages of families that pyroute2 knows in part only: nftables' and ethtool's.
+"""Netlink messages of families that pyroute2 has in part only: nftables' and ethtool's.
 
 Calls block until the kernel has answered, which it does before it does anything else; a driver that works
 for longer is asked from a thread.

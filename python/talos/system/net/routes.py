@@ -6,7 +6,7 @@ from typing import Any
 from talos.system.net.addresses import optional_address
 from talos.system.net.links import RTNH_F_ONLINK, Network, NextHop, RouteState
 
-# RTNH_F_DEAD and RTNH_F_LINKDOWN of <linux/rtnetlink.h>, which the link's state says as well: they change
+# RTNH_F_DEAD and RTNH_F_LINKDOWN of <linux/rtnetlink.h>, which the link's state shows as well: they change
 # without a notification.
 _SILENT_FLAGS = 0x1 | 0x10
 # RTA_METRICS' RTAX_MTU.

@@ -1,4 +1,4 @@
-"""What the kernel knows of a TCP connection, and how long it waits on a silent one."""
+"""The kernel's figures of a TCP connection, and how long it waits on a silent one."""
 
 import fcntl
 import socket

@@ -1,4 +1,4 @@
-"""What a command's exit code says. docs/talosctl.md has the table."""
+"""What a command's exit code means. docs/talosctl.md has the table."""
 
 import enum
 

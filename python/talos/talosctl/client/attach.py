@@ -72,7 +72,7 @@ class _Requests:
             self._put_size()
 
     async def send(self, call: Call[DebugContainerRunResponse]) -> None:
-        """Send until the input ends. A node that has ended the call says so to its reader."""
+        """Send until the input ends. A node's end of the call is reported by its reader."""
         while (request := await self._queue.get()) is not None:
             await call.send(request)
             if request.HasField("stdin_data"):

@@ -1,4 +1,4 @@
-"""``talosctl upgrade`` of several nodes: what speaks against it, the order, what became of each."""
+"""``talosctl upgrade`` of several nodes: what forbids it, the order, what became of each."""
 
 import json
 from contextlib import nullcontext

@@ -63,7 +63,7 @@ class SessionCalls:
 
 
 async def find_nodes(session: Session, node: str) -> ClusterNodes:
-    """The members that a node knows of; UserError when one has no address or none is of the control plane."""
+    """The members that a node has; UserError when one has no address or none is of the control plane."""
     members = await SessionCalls(session).specs(node, kinds.MEMBER)
     if lost := [member.hostname for member in members if not member.addresses]:
         hint = "wait until it has one, or name the nodes: --control-plane-nodes, --worker-nodes"

@@ -1,7 +1,7 @@
 """Which nodes ``--nodes`` means: addresses, names of members, groups of them.
 
 A group is ``@all``, ``@controlplane``, ``@workers``, or ``@label=`` with a label of Kubernetes and perhaps
-its value. Members are those that the endpoint knows of. A name of no member is left for the endpoint.
+its value. Members are those that the endpoint has. A name of no member is left for the endpoint.
 """
 
 import asyncio

@@ -37,7 +37,7 @@ STEP_TIMEOUT = 30.0
 POLL_INTERVAL = 0.2  # seconds
 
 type MachineChange = Callable[[MachineConfig, bool], MachineConfig]
-"""Changes the machine's section of a node's config; the flag says whether it is a control plane node."""
+"""Changes the machine's section of a node's config; the flag is whether it is a control plane node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

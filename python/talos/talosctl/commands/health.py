@@ -58,7 +58,7 @@ def run_health(invocation: Invocation) -> int:
 
 
 def run_client_checks(flags: Flags, control_plane: Sequence[str]) -> int:
-    """Check the named nodes, else the members that a node knows of."""
+    """Check the named nodes, else the members that a node has."""
     workers = flags.texts("worker-nodes")
 
     async def report(text: str) -> None:

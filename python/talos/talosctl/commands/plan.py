@@ -35,7 +35,7 @@ SUBJECTS = ("file", "image", "kubernetes")
 
 
 def run_plan(invocation: Invocation) -> int:
-    """Show what would change; the exit code says whether something would."""
+    """Show what would change; the exit code is whether something would."""
     flags = invocation.flags
     if not any(flags.is_given(name) for name in SUBJECTS):
         raise UserError("nothing is named", hint="use --file FOLDER, --image RELEASE or --kubernetes VERSION")

@@ -79,7 +79,7 @@ async def _rotate_kubernetes(flags: Flags, target: Target, nodes: ClusterNodes) 
 
 
 async def choose_nodes(flags: Flags, target: Target) -> ClusterNodes:
-    """The nodes of the flags, else the members that the one node knows."""
+    """The nodes of the flags, else the members that the one node has."""
     node = need_one_node(target, "rotate-ca")
     init = flags.text("init-node")
     control_plane = (*filter(None, [init]), *flags.texts("control-plane-nodes"))

@@ -24,7 +24,7 @@ _LENGTH = 12
 
 
 class Lines:
-    """A line whenever a node's step is another or says something new."""
+    """A line whenever a node's step is another or has another text."""
 
     def __init__(self) -> None:
         self._last: dict[str, str] = {}

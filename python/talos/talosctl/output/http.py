@@ -53,7 +53,7 @@ async def start_server(
             if reply.stream is not None:
                 await _copy(reader, writer, reply.stream)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # a client that is silent, gone, or speaks something else
+            pass  # a client that is silent or gone, or whose protocol is another one
         finally:
             writer.close()
 

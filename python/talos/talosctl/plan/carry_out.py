@@ -1,4 +1,4 @@
-"""``talosctl apply --plan``: what a plan says, and nothing else."""
+"""``talosctl apply --plan``: carries out a plan, and does nothing else."""
 
 import asyncio
 

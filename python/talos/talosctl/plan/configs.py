@@ -83,7 +83,7 @@ async def plan_text(
         reboot=reboot,
         changes=[f"{effect.path} takes effect {effect.applies.value}" for effect in later],
         diff=diff(old, new) if is_changed else "",
-        # The node says when settings take effect, too.
+        # The node reports when settings take effect, too.
         warnings=[
             warning for result in results for warning in result.warnings if "takes effect" not in warning
         ],

@@ -28,7 +28,7 @@ async def read_state(session: Session, node: str, subject: Subject) -> Mapping[s
 
 
 async def check_unchanged(session: Session, nodes: Sequence[NodePlan], subject: Subject) -> int:
-    """The exit code of calls that failed; CommandError when a node is not as the plan says."""
+    """The exit code of calls that failed; CommandError when a node is not as in the plan."""
     by_address = {node.node: node for node in nodes}
 
     async def ask(session: Session, node: str) -> str:

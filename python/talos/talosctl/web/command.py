@@ -34,7 +34,7 @@ async def serve_page(flags: Flags) -> int:
             found = await (find_target(flags) if flags.is_given("nodes") else resolve_nodes(everywhere))
             known = need_nodes(found)
         except UserError:
-            # An endpoint may be down for a while: its page says so.
+            # An endpoint may be down for a while, which the page shows.
             if not known:
                 raise
         return known

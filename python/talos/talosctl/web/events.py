@@ -20,7 +20,7 @@ TAIL = 30
 
 
 async def follow_events(target: Target, node: str) -> AsyncGenerator[dict[str, Any]]:
-    """The node's events, the oldest first; the last one says why there are no more."""
+    """The node's events, the oldest first; the last one has the reason why there are no more."""
     try:
         async with (
             open_session(target) as session,

@@ -1,4 +1,4 @@
-"""Packets of an NTP client (RFC 5905, section 7.3): the request, and what a reply says."""
+"""Packets of an NTP client (RFC 5905, section 7.3): the request and the reply."""
 
 import struct
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ def is_reply(packet: bytes, nonce: bytes) -> bool:
 
 
 def parse_reply(packet: bytes, server: str, *, sent: float, received: float) -> Sample:
-    """What a server's packet says; RpcError when it can't be used. ``sent`` and ``received``: local clock."""
+    """A server's packet; RpcError when it can't be used. ``sent`` and ``received``: local clock."""
     flags, stratum, _, _, root_delay, root_dispersion, _, *times = HEADER.unpack_from(packet)
     if stratum == 0:
         code = packet[12:16].decode("ascii", errors="replace")

@@ -1,4 +1,4 @@
-"""Signatures of releases: Ed25519 over the bytes of the manifest, by as many of an image's keys as it wants.
+"""Signatures of releases: Ed25519 over the bytes of the manifest, by as many keys as an image requires.
 
 Builds are reproducible, so each of two builders can make a release for itself and sign its manifest, which
 has the digest of every file: a system that takes it only with both signatures trusts neither of them alone.
@@ -34,7 +34,7 @@ def load_keys(folder: Path = KEYS) -> tuple[Ed25519PublicKey, ...]:
 
 
 def load_needed(folder: Path = KEYS) -> int:
-    """How many of a folder's keys must have signed: what its file of that name says, else 1. UserError."""
+    """How many of a folder's keys must have signed: as its file of that name has it, else 1. UserError."""
     path = folder / NEEDED
     try:
         text = path.read_bytes()[: MAX_KEY + 1].decode("ascii", "replace").strip()

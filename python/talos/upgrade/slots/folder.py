@@ -5,7 +5,7 @@ A/, B/     ``release``, the identity of the slot's release; ``rootfs.sqsh``, its
 default    the slot that is started
 next       the slot that is started once: the launcher removes the file before it starts that slot
 watchdog   there during a trial: the launcher kills a node that has not touched it for too long
-cause      why the last boot failed, as far as the launcher knows
+cause      why the last boot failed, as far as the launcher can find out
 meta       META
 
 A node sees the folder below its handover and writes the slot that it does not run from. To the launcher the

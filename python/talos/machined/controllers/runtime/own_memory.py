@@ -1,4 +1,4 @@
-"""OwnMemoryController: says so when PID 1 has more memory than it may."""
+"""OwnMemoryController: a diagnostic while PID 1 has more memory than it may."""
 
 import trio
 

@@ -50,14 +50,14 @@ _NUMBERS: Mapping[str, str] = {
 _DHCP4, _DHCP6 = frozenset({"dhcp", "dhcp4"}), frozenset({"dhcp6", "ipv6_dhcpv6-stateful", "ipv6_dhcpv6"})
 _STATIC = frozenset({"static", "static6"})
 _NOTHING = frozenset({"manual", "ipv6_slaac", "ipv6_dhcpv6-stateless"})
-"""Router advertisements are the kernel's, whatever the config says."""
+"""Router advertisements are the kernel's, whatever the config has."""
 
 type _Mapping = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedNetwork:
-    """What a seed says about the network."""
+    """The network of a seed."""
 
     spec: network.PlatformConfigSpec
     missing: tuple[str, ...]

@@ -90,7 +90,7 @@ class PlatformSource:
         return text
 
     async def _set_network(self, data: bytes) -> None:
-        """Have networkd apply the seed's network; with a mistake in it the node stays on DHCP and says so."""
+        """Have networkd apply the seed's network; with a mistake in it the node stays on DHCP and logs it."""
         try:
             wanted = await self._find_network(data)
         except UserError as error:

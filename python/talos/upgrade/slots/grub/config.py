@@ -31,7 +31,7 @@ CRASH_LOG = (
     "ramoops.ftrace_size=0",
     "ramoops.pmsg_size=0",
 )
-"""Memory that a reset leaves alone, for the kernel's log, where no UEFI keeps what it says when it panics.
+"""Memory that a reset leaves alone, for the kernel's log, where no UEFI keeps what it logs in a panic.
 
 The highest multiple of 256 MiB that is free, which is the same in both slots unless the kernel, whose place
 is random, lies there: a locked down kernel accepts no address.
