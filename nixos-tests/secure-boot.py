@@ -1,4 +1,7 @@
-"""Firmware takes the owner's keys; it starts our signed image, none that is changed, unsigned, another's."""
+"""Firmware takes the owner's keys; it starts our signed image, none that is changed, unsigned, another's.
+
+The disk with it is a signed disk image, which then takes a config and keeps it.
+"""
 
 import re
 from collections.abc import Mapping
@@ -7,18 +10,20 @@ from pathlib import Path
 
 from driver.client import at
 from driver.disks import make_esp
+from driver.machine import Machine
 from driver.node import Disk, Node
 from driver.process import run
+from driver.scenarios import apply_config, wait_for_installed
 from driver.world import World
 
-ASSETS = ("uki", "sign-efi")
+ASSETS = ("uki", "disk-image", "sign-efi", "sign-disk")
 BLANK = Disk(size="1M")
 """What is on the disks is made below. Firmware tries them in this order."""
 REFUSED = {"arguments": BLANK, "initramfs": BLANK, "unsigned": BLANK, "foreign": BLANK, "second": BLANK}
-SIGNED = {"signed": BLANK}
+SIGNED = {"system": BLANK}
+SIZE = "8G"
 NODES = {"node": Node(boot="uefi", secure_boot=True, disks=REFUSED | SIGNED)}
 LOADER = "EFI/BOOT/BOOTX64.EFI"
-ENROLL = b"timeout 0\nsecure-boot-enroll if-safe\n"
 PROTECTED, UNPROTECTED = b"lockdown=confidentiality", b"lockdown=none           "
 SQUASHFS = b"hsqs"
 """How the system image begins, in the initramfs."""
@@ -54,6 +59,17 @@ class Owner:
         done = run([str(self.world.assets.path("sign-efi") / "bin/sign-efi"), *argv], seconds=120)
         return out.read_bytes(), done.stdout.split()[-1]
 
+    def sign_disk(self, disk: Path) -> None:
+        """The disk image, signed, in the place of a machine's disk."""
+        assets, raw = self.world.assets, self.world.folder / "signed.raw"
+        argv = ["--keys", str(self.keys), "--uki", str(assets.path("uki")), "--out", str(raw)]
+        image = assets.path("disk-image") / "disk.raw"
+        run([str(assets.path("sign-disk") / "bin/sign-disk"), *argv, str(image)], seconds=120)
+        qemu_img = self.world.programs.argv("qemu-img")
+        run([*qemu_img, "convert", "-f", "raw", "-O", "qcow2", str(raw), str(disk)], seconds=120)
+        run([*qemu_img, "resize", "-q", str(disk), SIZE])
+        raw.unlink()
+
 
 def change(image: bytes, part: bytes, other: bytes) -> bytes:
     """A copy with a part, of which there is one, replaced by another of its size."""
@@ -70,16 +86,16 @@ def test(world: World) -> None:
         each.make_keys()
     signed, key = owner.sign(image)
     loader, _ = owner.sign(world.assets.path("uki") / LOADER)
+    foreign_loader, _ = other.sign(world.assets.path("uki") / LOADER)
     foreign, _ = other.sign(image)
 
+    disks = {name: node.disk(name) for name in node.node.disks}
+
     def make_disk(name: str, files: Mapping[str, bytes]) -> None:
-        make_esp(world.programs, world.folder, node.disk(name), files)
+        make_esp(world.programs, world.folder, disks[name], files)
 
     world.section("firmware in setup mode takes the keys that systemd-boot finds beside itself")
-    files = {LOADER: loader, f"EFI/Linux/{image.name}": signed, "loader/loader.conf": ENROLL}
-    for name in ("PK", "KEK", "db"):
-        files[f"loader/keys/auto/{name}.auth"] = (owner.keys / f"{name}.auth").read_bytes()
-    make_disk("signed", files)
+    owner.sign_disk(disks["system"])
     node.start(node=replace(node.node, disks=SIGNED))
     node.wait_for_console_text("Enrolling secure boot keys", 240)
     node.wait_for_reset()
@@ -91,16 +107,26 @@ def test(world: World) -> None:
     make_disk("arguments", {LOADER: change(signed, PROTECTED, UNPROTECTED)})
     make_disk("initramfs", {LOADER: change(signed, head, head[:-1] + bytes([head[-1] ^ 1]))})
     make_disk("unsigned", {LOADER: image.read_bytes()})
-    make_disk("foreign", {LOADER: foreign})
+    make_disk("foreign", {LOADER: foreign_loader})
     make_disk("second", {LOADER: loader, f"EFI/Linux/{image.name}": foreign})
     node.start(node=replace(node.node, disks=REFUSED | SIGNED))
-    node.wait_for_api(insecure=True, seconds=420)  # an emulated firmware reads and hashes 400 MB
+    node.wait_for_api(insecure=True, seconds=420)  # an emulated firmware reads and hashes 300 MB
     lines = [line.text for line in node.console.lines()]
     refused = {found[1] for line in lines if (found := DENIED.search(line))}
     assert len(refused) == len(REFUSED) - 1, refused
     assert any(map(SECOND_DENIED.search, lines)), "systemd-boot has started another owner's image"
 
-    (state,) = node.get("securitystate", insecure=True)
+    check_state(node, key, insecure=True)
+
+    world.section("the same disk takes a config")
+    apply_config(node, world.cluster())
+    wait_for_installed(node)
+    check_state(node, key)
+
+
+def check_state(node: Machine, key: str, *, insecure: bool = False) -> None:
+    """The system has Secure Boot on, and the key that has signed what was started."""
+    (state,) = node.get("securitystate", insecure=insecure)
     names = ("secureBoot", "bootedWithUKI", "ukiSigningKeyFingerprint")
     shown = [at(state, f"spec.{name}") for name in names]
     assert shown == [True, True, key], shown

@@ -24,6 +24,7 @@ let
   pxe = python.program "pxe" "talos.provision.pxe.main" [ "TALOS_PXE_ROOT=${roots.vm}" ] [ ];
   release = name: python.program name "talos.upgrade.release.main" [ ] [ ];
   sign-efi = python.program "sign-efi" "talos.secureboot.main" [ "TALOS_UKI_ROOT=${roots.uki}" ] [ ];
+  sign-disk = python.program "sign-disk" "talos.secureboot.sign_disk" [ "TALOS_UKI_ROOT=${roots.uki}" "TALOS_MEDIA_ROOT=${roots.media}" ] [ ];
   discovery = python.program "discovery" "talos.discovery.main" [ ] [ ];
   kms = python.program "kms" "talos.kms.main" [ ] [ ];
   # Of the client's own rows of commands and flags.
@@ -51,7 +52,7 @@ let
       inherit (modules.media) disk-image iso netboot release uki;
       release-tool = release "release";
       images = images.cluster;
-      inherit discovery kms sign-efi;
+      inherit discovery kms sign-disk sign-efi;
       inherit (kernel) kernel;
       boot-loader = modules.grub.disk;
       extensions = modules.extensions.archive [ modules.extensions.qemu-guest-agent ];
@@ -108,6 +109,7 @@ rec {
     pxe = "${pxe}/bin/pxe";
     keygen = "${release "keygen"}/bin/keygen";
     sign = "${release "sign"}/bin/sign";
+    sign-disk = "${sign-disk}/bin/sign-disk";
     sign-efi = "${sign-efi}/bin/sign-efi";
     talosctl = "${python.talosctl}/bin/talosctl";
   });

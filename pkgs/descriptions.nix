@@ -53,6 +53,7 @@ let
     sbom = "the system's bill of materials, SPDX";
     sbom-images = "the bill of materials of Kubernetes' images, with licences";
     sign = "signs a release";
+    sign-disk = "makes a disk image start under Secure Boot, with the owner's key";
     sign-efi = "signs an EFI program for Secure Boot";
     site = "the documentation as a static site with a search";
     size = "what the system image is made of, largest first";

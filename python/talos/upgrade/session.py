@@ -140,7 +140,7 @@ class Upgrades(NodeUpgrade):
             raise UserError(
                 "this system was not started from a slot",
                 where="upgrade",
-                hint="install it first",
+                hint="install it first; a UKI is replaced on its EFI partition",
             )
         if self.current.phase is Phase.TRIAL:
             raise UserError(

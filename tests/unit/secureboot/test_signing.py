@@ -22,12 +22,6 @@ if b"damaged" in image:
 """
 
 
-@pytest.fixture(scope="module")
-def made() -> CertificateAuthority:
-    """Made once: a key of 4096 bits takes seconds."""
-    return CertificateAuthority.generate(KeyType.RSA4096, common_name="Ours", ttl=timedelta(days=1))
-
-
 @pytest.fixture
 def authority(
     made: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -26,7 +26,7 @@ from talos.upgrade.state import SLOTS
 
 SLOT = SLOTS[0]
 _NO_KERNEL = "the kernel image was not handed over by the boot loader"
-_NO_KERNEL_HINT = "boot from the ISO, or have iPXE add it: initrd --name vmlinuz <url> /vmlinuz"
+_NO_KERNEL_HINT = "boot from the ISO, no UKI, or have iPXE add it: initrd --name vmlinuz <url> /vmlinuz"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,36 @@
+"""``nix run .#sign-disk``: make a disk image start under Secure Boot."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from talos.pki.keys import key_fingerprint
+from talos.secureboot.disk import sign_disk
+from talos.system.errors import UserError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Make a signed copy; show which key has signed it."""
+    options = _parse(argv)
+    out: Path = options.out
+    try:
+        signer = sign_disk(options.disk, options.uki, options.keys, out)
+    except (UserError, OSError) as error:
+        sys.stderr.write(f"sign-disk: {error}\n")
+        return 1
+    key = key_fingerprint(signer.public_key())
+    sys.stdout.write(f"{out}: {signer.subject.rfc4514_string()}, key {key}\n")
+    return 0
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="sign-disk",
+        description="Copy a disk image, with a signed systemd-boot and UKI in place of its GRUB for UEFI.",
+    )
+    parser.add_argument("--keys", type=Path, required=True, help="folder of `talosctl gen secureboot`")
+    parser.add_argument("--uki", type=Path, required=True, help="what `nix build .#uki` has made")
+    parser.add_argument("--out", type=Path, required=True, help="the signed copy")
+    parser.add_argument("disk", type=Path, help="disk.raw of `nix build .#disk-image`")
+    return parser.parse_args(argv)

@@ -1,0 +1,143 @@
+"""``sign-disk``, with a program in place of sbsign, mkfs.vfat and mcopy."""
+
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+
+from talos.pki.authority import CertificateAuthority
+from talos.pki.keys import key_fingerprint
+from talos.secureboot.disk import ROOT_VARIABLE, VARIABLES
+from talos.secureboot.sign_disk import main
+from talos.secureboot.signing import ROOT_VARIABLE as SIGNING_ROOT
+from talos.system.block.layout import EFI, MIB
+
+LOADER = """#!{python}
+import os, pathlib, sys
+program, argv = pathlib.Path(sys.argv[3]).name, sys.argv[4:]
+if program == "sbsign":
+    signed = pathlib.Path(argv[-1]).read_bytes() + b"signature"
+    pathlib.Path(argv[argv.index("--output") + 1]).write_bytes(signed)
+elif program == "mkfs.vfat":
+    place = 512 * int(argv[argv.index("--offset") + 1])
+    with open(argv[-2], "r+b") as disk:
+        disk.seek(place)
+        disk.write(b"empty, of %d KiB" % int(argv[-1]))
+elif program == "mcopy":
+    file, place = argv[argv.index("-i") + 1].split("@@")
+    with open(file, "r+b") as disk:
+        disk.seek(int(place) + 512)
+        for folder in map(pathlib.Path, argv[argv.index("-i") + 2 : -1]):
+            for path in sorted(folder.rglob("*")):
+                if path.is_file():
+                    disk.write(b"%s=%s;" % (str(path.relative_to(folder.parent)).encode(), path.read_bytes()))
+"""
+
+
+def make_image(label: str = EFI.label) -> bytes:
+    """A disk image with a partition table."""
+    first, sectors = MIB // 512, EFI.size // 512
+    entry = struct.pack("<16s16sQQQ72s", b"", b"", first, first + sectors - 1, 0, label.encode("utf-16-le"))
+    return b"".join((bytes(512), b"EFI PART".ljust(512, b"\0"), entry)).ljust(2 * MIB, b"\0") + b"the rest"
+
+
+@pytest.fixture
+def keys(made: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    loader = tmp_path / "root/usr/lib64/ld-linux-x86-64.so.2"
+    loader.parent.mkdir(parents=True)
+    loader.write_text(LOADER.format(python=sys.executable))
+    loader.chmod(0o755)
+    for name in (ROOT_VARIABLE, SIGNING_ROOT):
+        monkeypatch.setenv(name, str(tmp_path / "root"))
+    for name in ("EFI/BOOT/BOOTX64.EFI", "EFI/Linux/Talos-v1.efi"):
+        path = tmp_path / "uki" / name
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"MZ" + path.stem.encode())
+    (tmp_path / "disk.raw").write_bytes(make_image())
+    folder = tmp_path / "keys"
+    folder.mkdir()
+    (folder / "uki-signing-key.pem").write_bytes(made.pem.key)
+    (folder / "uki-signing-cert.pem").write_bytes(made.pem.crt)
+    for name in VARIABLES:
+        (folder / name).write_bytes(name.encode())
+    return folder
+
+
+def sign(folder: Path) -> int:
+    argv = ["--keys", str(folder / "keys"), "--uki", str(folder / "uki"), "--out", str(folder / "signed.raw")]
+    return main([*argv, str(folder / "disk.raw")])
+
+
+def test_the_efi_partition_has_the_signed_files_and_the_keys(
+    tmp_path: Path, keys: Path, made: CertificateAuthority, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (tmp_path / "disk.raw").read_bytes()
+    assert sign(tmp_path) == 0
+    key = key_fingerprint(made.certificate.public_key())
+    assert capsys.readouterr().out == f"{tmp_path}/signed.raw: CN=Ours, key {key}\n"
+    signed = (tmp_path / "signed.raw").read_bytes()
+    assert signed[:MIB] == before[:MIB]
+    assert signed[2 * MIB :] == b"the rest"
+    assert signed[MIB:].startswith(b"empty, of 102400 KiB")
+    assert signed[MIB + 512 : 2 * MIB].rstrip(b"\0") == (
+        b"EFI/BOOT/BOOTX64.EFI=MZBOOTX64signature;EFI/Linux/Talos-v1.efi=MZTalos-v1signature;"
+        b"loader/keys/auto/KEK.auth=KEK.auth;loader/keys/auto/PK.auth=PK.auth;loader/keys/auto/db.auth=db.auth;"
+        b"loader/loader.conf=timeout 3\nsecure-boot-enroll if-safe\n;"
+    )
+    assert (tmp_path / "disk.raw").read_bytes() == before
+
+
+def test_firmware_that_has_the_keys_already(tmp_path: Path, keys: Path) -> None:
+    for name in VARIABLES:
+        (keys / name).unlink()
+    assert sign(tmp_path) == 0
+    signed = (tmp_path / "signed.raw").read_bytes()
+    assert b".auth" not in signed
+    assert b"loader/loader.conf=timeout 3\n;" in signed
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error"),
+    [
+        ("disk.raw", b"", "disk.raw: is no raw disk image whose first partition is EFI"),
+        ("disk.raw", make_image("BOOT"), "disk.raw: is no raw disk image whose first partition is EFI"),
+        ("keys/db.auth", None, "keys: has only PK.auth, KEK.auth of PK.auth, KEK.auth, db.auth"),
+        ("keys/uki-signing-key.pem", None, "No such file"),
+        ("uki/EFI/BOOT/BOOTX64.EFI", None, "uki: has not EFI/BOOT/BOOTX64.EFI and one file in EFI/Linux"),
+        ("uki/EFI/Linux/other.efi", b"MZ", "uki: has not EFI/BOOT/BOOTX64.EFI and one file in EFI/Linux"),
+    ],
+)
+def test_what_is_not_signed(
+    tmp_path: Path,
+    keys: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    content: bytes | None,
+    error: str,
+) -> None:
+    if content is None:
+        (tmp_path / name).unlink()
+    else:
+        (tmp_path / name).write_bytes(content)
+    assert sign(tmp_path) == 1
+    shown = capsys.readouterr().err
+    assert shown.startswith("sign-disk: ")
+    assert error in shown
+    assert shown.count("\n") == 1
+    assert not [path for path in tmp_path.iterdir() if "signed" in path.name]
+
+
+def test_an_image_that_does_not_fit(tmp_path: Path, keys: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with (tmp_path / "uki/EFI/Linux/Talos-v1.efi").open("r+b") as file:
+        file.truncate(EFI.size)
+    assert sign(tmp_path) == 1
+    assert "104 MiB are needed, the EFI partition has 100" in capsys.readouterr().err
+
+
+def test_it_needs_the_tools_for_disks(
+    tmp_path: Path, keys: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv(ROOT_VARIABLE)
+    assert sign(tmp_path) == 1
+    assert "(start it as `nix run .#sign-disk`)" in capsys.readouterr().err
