@@ -9,6 +9,8 @@ from driver.node import Node
 
 CONSOLE = ("console=ttyS0", "talos.platform=metal")
 """What a kernel gets that no boot loader starts, besides our command line."""
+STUB_ARGUMENTS = "io.systemd.stub.kernel-cmdline-extra"
+"""The string of SMBIOS by which systemd's stub, which starts a signed image, adds arguments of the kernel."""
 HOST = "10.0.2.2"
 """The machine that runs the test, as its machines see it (QEMU's user network)."""
 API_PORT = 50000
@@ -99,6 +101,8 @@ def _boot(node: Node, files: Files) -> list[str]:
         argv = ["-drive", code, "-drive", f"if=pflash,unit=1,format=raw,file={files.variables}"]
         if node.secure_boot:
             argv += ["-global", "driver=cfi.pflash01,property=secure,value=on"]
+            if files.cmdline:
+                argv += ["-smbios", f"type=11,value={STUB_ARGUMENTS}={files.cmdline}"]
         return argv
     return []
 

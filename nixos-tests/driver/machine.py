@@ -172,6 +172,8 @@ class Machine:
                 initramfs = add_to_initramfs(initramfs, self.folder / "initramfs", "vmlinuz", vmlinuz)
         if node.boot == "uefi":
             kind = ".secboot" if node.secure_boot else ""
+            if node.secure_boot:
+                cmdline = " ".join(self._around.accelerator.arguments)
             code = programs.file(f"usr/share/OVMF/OVMF_CODE_4M{kind}.fd")
             variables = self.folder / "variables.fd"
             if not variables.exists():

@@ -1,6 +1,7 @@
 """From a test's description of a machine to QEMU's arguments."""
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,9 @@ def test_uefi_has_code_that_is_read_only_and_variables_that_are_kept() -> None:
     secure = argv(Node(boot="uefi", secure_boot=True), files)
     assert "-machine q35,smm=on " in secure
     assert "-global driver=cfi.pflash01,property=secure,value=on" in secure
+    assert "-smbios" not in secure
+    more = argv(Node(boot="uefi", secure_boot=True), replace(files, cmdline="nohz=off nopti"))
+    assert "-smbios type=11,value=io.systemd.stub.kernel-cmdline-extra=nohz=off nopti" in more
 
 
 def test_the_lan_is_a_second_card_on_the_hub() -> None:
