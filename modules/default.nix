@@ -153,7 +153,7 @@ rec {
 
   # Everything that is made of a system with these options, which are checked; for tests, without a stamp.
   makeImage = let make = extensions; kernels = kernel; in
-    { stamps ? [ stamp ], extensions ? [ ], config ? "", kernelArgs ? [ ], kernelOptions ? { }, platform ? "metal", tracing ? false }:
+    { stamps ? [ stamp ], extensions ? [ ], config ? "", imageCache ? "", kernelArgs ? [ ], kernelOptions ? { }, platform ? "metal", tracing ? false }:
     let
       arguments = kernelArgs ++ (if platform == "metal" then [ ] else [ "talos.platform=${platform}" ]);
       default = if tracing then kernels.tracing.cmdline else builtins.readFile ../kernel/cmdline;
@@ -182,7 +182,7 @@ rec {
       kernel-config = kernel.config;
       squashfs = if extensions == [ ] then image else make.squashfs (makeRootfs layer) extensions;
     } // import ./media {
-      inherit buildRoot roots python kernel grub initramfs version rev time;
+      inherit buildRoot roots python kernel grub initramfs imageCache version rev time;
       sbom = ownSbom;
       layers = if extensions == [ ] then "" else make.layers extensions;
     };

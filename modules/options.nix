@@ -37,6 +37,10 @@ let
       wrong = members isFile;
       allowed = "a list of extensions: folders, or derivations such as packages.x86_64-linux.qemu-guest-agent";
     };
+    imageCache = {
+      wrong = one isFile; # what is in it, the build checks
+      allowed = "a folder that `talosctl image cache-create --layout=flat` has made";
+    };
     kernelArgs = {
       wrong = members isArgument;
       allowed = "a list of kernel arguments without blanks, quotes and $; talos.platform is the option platform";

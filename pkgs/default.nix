@@ -35,6 +35,11 @@ let
   upgrade-controller = python.program "upgrade-controller" "talos.upgrade_controller.main" [ ] [ ];
   image = modules.image { };
   built = import ./checks { inherit buildRoot roots python go site; } // { kernel-hardening = kernel.hardening; portable = portable.check; } // vms.checks;
+  # What nodes serve to themselves from a disk, docs/image-cache.md: the flat layout, of archives.
+  makeImageCache = archives: buildRoot.runIn roots.workstation {
+    name = "image-cache";
+    command = [ "${python.program "archive-cache" "talos.provision.mirror.archive_cache" [ ] [ ]}/bin/archive-cache" archives (builtins.placeholder "out") ];
+  };
   hello = modules.extensions.debianService {
     name = "hello";
     debian = roots.checks;
@@ -53,6 +58,7 @@ let
       release-tool = release "release";
       images = images.cluster;
       inherit discovery kms sign-disk sign-efi;
+      iso-images = (modules.makeImage { stamps = [ ]; imageCache = makeImageCache images.cluster; }).iso;
       inherit (kernel) kernel;
       boot-loader = modules.grub.disk;
       extensions = modules.extensions.archive [ modules.extensions.qemu-guest-agent ];
@@ -83,6 +89,7 @@ rec {
     images = images.cluster;
     images-all = images.all;
     debug-image = images.debug;
+    image-cache = makeImageCache images.all;
     images-e2e = images.e2e;
     upgrade-controller-image = images.controller;
     talosctl-image = images.client;

@@ -23,6 +23,7 @@ let
     grpc-interop = "gRPC's own client and server of its interoperability tests";
     h2spec = "the suite that judges the daemons' HTTP/2";
     image = "the system image, a squashfs";
+    image-cache = "the container images of Kubernetes as a cache for an ISO";
     images = "the container images of local clusters without Kubernetes";
     images-all = "the container images of Kubernetes, etcd, CoreDNS and flannel";
     images-e2e = "the container images that the conformance tests of Kubernetes start";

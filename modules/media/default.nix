@@ -1,5 +1,5 @@
 # What machines are started from: a disk image, an ISO, files for network boot; and what they are upgraded with.
-{ buildRoot, roots, python, kernel, grub, initramfs, layers, sbom, version, rev, time }:
+{ buildRoot, roots, python, kernel, grub, initramfs, layers, imageCache, sbom, version, rev, time }:
 let
   build = { name, script, root ? roots.media, ... }@attributes: buildRoot.runIn root (removeAttrs attributes [ "script" "root" ] // {
     name = "talos-${version}-${name}";
@@ -13,11 +13,11 @@ in
 {
   disk-image = build { name = "disk-image"; script = ./disk_image.py; };
 
-  iso = build {
+  iso = build ({
     name = "iso";
     script = ./iso.py;
     grub = grub.iso;
-  };
+  } // (if imageCache == "" then { } else { inherit imageCache; }));
 
   # What upgrades are made with, unsigned: `nix run .#sign` signs the finished file.
   release = buildRoot.runIn roots.workstation {

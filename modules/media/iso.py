@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from talos.upgrade.slots.grub.config import TIMEOUT, make_arguments
@@ -54,6 +55,16 @@ def make_tree(tree: Path) -> None:
     )
 
 
+def add_images(tree: Path, cache: Path) -> None:
+    """Add a cache of images, from which machines that are started from the ISO get theirs."""
+    if not (cache / "manifests").is_dir():
+        sys.exit(
+            f"lib.image: imageCache: {cache} has no folder manifests; it is one that "
+            "`talosctl image cache-create --layout=flat` has made"
+        )
+    shutil.copytree(cache, tree / "imagecache", copy_function=shutil.copyfile)
+
+
 def make_efi(volume: Path, loader: Path) -> None:
     """Make the file system that UEFI reads its loader from."""
     with volume.open("wb") as file:
@@ -78,6 +89,8 @@ def main() -> None:
     tree = Path("tree")
     os.environ["TZ"] = "UTC"
     make_tree(tree)
+    if cache := os.environ.get("imageCache"):
+        add_images(tree, Path(cache))
     make_efi(tree / "boot/efi.img", Path(os.environ["grub"], "BOOTX64.EFI"))
     set_times(tree)
     argv = ["xorriso", "-as", "mkisofs", "-quiet", "-o", os.environ["out"], "-V", LABEL, "-r"]

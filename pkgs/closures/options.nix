@@ -5,7 +5,7 @@ let
 
   refused = [
     { options = 3; error = "lib.image: 3 is not allowed; it takes a set of options"; }
-    { options = { extension = [ ]; }; error = "lib.image: extension: there is no such option; known are config, extensions, kernelArgs, kernelOptions, keys, platform, signatures, tracing"; }
+    { options = { extension = [ ]; }; error = "lib.image: extension: there is no such option; known are config, extensions, imageCache, kernelArgs, kernelOptions, keys, platform, signatures, tracing"; }
     { options = { extensions = "x"; }; error = "lib.image: extensions: \"x\" is not allowed; it is a list of extensions: folders, or derivations such as packages.x86_64-linux.qemu-guest-agent"; }
     { options = { keys = [ ]; }; error = "lib.image: keys: [  ] is not allowed; it is a list, not empty, of files with public Ed25519 keys in PEM, as `nix run .#keygen` writes them"; }
     { options = { keys = [ ./options.nix ]; }; error = "lib.image: keys: ${toString ./options.nix} is not allowed; it is a list, not empty, of files with public Ed25519 keys in PEM, as `nix run .#keygen` writes them"; }
@@ -15,6 +15,7 @@ let
     { options = { kernelOptions.CONFIG_USB = true; }; error = "lib.image: kernelOptions.CONFIG_USB: true is not allowed; it is named without CONFIG_"; }
     { options = { kernelOptions.USB4 = "m"; }; error = "lib.image: kernelOptions.USB4: \"m\" is not allowed; it is true or false, a number or a text; there are no modules"; }
     { options = { kernelOptions.MODULES = true; }; error = "lib.image: kernelOptions.MODULES: true is not allowed; it is set to n by kernel/config/hardening.config or clang.config, and can't be changed"; }
+    { options = { imageCache = "cache"; }; error = "lib.image: imageCache: \"cache\" is not allowed; it is a folder that `talosctl image cache-create --layout=flat` has made"; }
     { options = { config = 3; }; error = "lib.image: config: 3 is not allowed; it is a file with a machine config, or documents of one"; }
     { options = { keys = [ key ]; signatures = 2; }; error = "lib.image: signatures: 2 is not allowed; it is a number from 1 to that of the keys"; }
     { options = { signatures = 1; }; error = "lib.image: signatures: 1 is not allowed; it is a number from 1 to that of the keys"; }
@@ -30,6 +31,7 @@ let
   twice = image { keys = [ key (builtins.toFile "other.pub" "-----BEGIN PUBLIC KEY-----\n\n") ]; signatures = 2; };
   argued = image { kernelArgs = [ "talos.hostname=box" ]; };
   elsewhere = image { platform = "nocloud"; };
+  cached = image { imageCache = ./options.nix; };
   configured = image { config = ./options.nix; };
   other = image { kernelOptions = { USB4 = true; PANIC_TIMEOUT = 5; }; };
   traced = image { tracing = true; };
@@ -42,6 +44,7 @@ assert same "squashfs" twice plain && !(same "release" twice keyed);
 assert same "kernel" argued plain && !(same "squashfs" argued plain) && !(same "iso" argued plain);
 assert same "kernel" elsewhere plain && !(same "iso" elsewhere plain);
 assert same "kernel" configured plain && !(same "squashfs" configured plain);
+assert same "squashfs" cached plain && same "netboot" cached plain && !(same "iso" cached plain);
 assert !(same "kernel" traced plain) && !(same "squashfs" traced plain) && !(same "iso" traced plain);
 assert same "initramfs" other plain && !(same "kernel" other plain) && !(same "release" other plain);
 ./options.nix

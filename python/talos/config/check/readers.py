@@ -67,7 +67,11 @@ KIND_REASONS: Mapping[str, tuple[str, str]] = {
     ),
 }
 """The same of kinds, and of what they replace."""
-_VOLUMES = {"EPHEMERAL": frozenset[str](), "STATE": frozenset({"mount", "provisioning"})}
+_VOLUMES = {
+    "EPHEMERAL": frozenset[str](),
+    "IMAGECACHE": frozenset[str](),
+    "STATE": frozenset({"mount", "provisioning"}),
+}
 """Volumes of the system that have a document with effect, and its settings without one."""
 
 

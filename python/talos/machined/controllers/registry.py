@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from talos.disks.image_cache import CacheDisks
 from talos.machined.controllers.block.diagnostics import VolumeDiagnosticsController
 from talos.machined.controllers.block.kmsd import KeyDaemonController
 from talos.machined.controllers.block.mount_request import MountRequestController
@@ -222,7 +223,9 @@ def make_cri_controllers(context: ControllerContext) -> list[Controller]:
     return [
         RegistriesConfigController(),
         ImageVerificationConfigController(),
-        ImageCacheConfigController(services),
+        ImageCacheConfigController(
+            services, CacheDisks(context.volumes.mounts) if platform.has_disks else None, context.log
+        ),
         RuntimeSpecConfigController(),
         CustomizationConfigController(),
         SeccompProfileController(),

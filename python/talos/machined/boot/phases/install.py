@@ -4,8 +4,10 @@ from functools import partial
 
 import trio
 
-from talos.api.definitions import block_pb2
+from talos.api.definitions import block_pb2, cri_pb2
 from talos.api.definitions import enums_pb2 as enums
+from talos.config.documents.block.volume import VolumeConfig
+from talos.config.effective.machine import is_image_cache_enabled
 from talos.config.model import Config
 from talos.config.read.loader import load
 from talos.disks.install.install import Job, run_install
@@ -14,6 +16,8 @@ from talos.disks.install.request import read_request
 from talos.disks.install.source import load_source
 from talos.disks.installation import is_installed
 from talos.disks.refresh import refresh_discovery
+from talos.images.cache.places import ISO_CACHE
+from talos.images.cache.places import VOLUME as IMAGE_CACHE
 from talos.machined.boot.machine import STATE_DIR, Machine
 from talos.machined.boot.power import finish
 from talos.machined.boot.sequence import Phase, Task, TaskFailedError
@@ -30,6 +34,8 @@ from talos.system.version import get_version
 STATE_VOLUME = "STATE"
 VOLUME_LIMIT = 180.0
 """Seconds in which STATE has to be mounted with the config on it."""
+COPY_LIMIT = 1200.0
+"""Seconds in which the cache of images has to be copied: a gigabyte from a slow stick."""
 POLL_INTERVAL = 0.2  # seconds
 
 
@@ -41,6 +47,7 @@ async def make_install(machine: Machine) -> tuple[Phase, ...]:
     return (
         Phase("install", (Task("install", work.install),)),
         Phase("saveConfig", (Task("saveConfig", work.wait_for_config),)),
+        Phase("copyImageCache", (Task("copyImageCache", work.wait_for_image_cache),)),
         *machine.power.make_stop_phases(),
         Phase("reboot", (Task("reboot", work.reboot),)),
     )
@@ -137,6 +144,23 @@ class Installation:
             hint="the system is installed; reboot and apply the config again",
         )
 
+    async def wait_for_image_cache(self) -> None:
+        """Wait until the medium's cache of images is on the disk, where the config has a volume for it."""
+        machine = self._machine
+        config = await _get_config(machine)
+        volumes = {document.name for document in config.find_all(VolumeConfig)}
+        if not is_image_cache_enabled(config) or IMAGE_CACHE not in volumes:
+            return
+        with trio.move_on_after(COPY_LIMIT):
+            await wait_for(machine.state, kinds.VOLUME_STATUS, IMAGE_CACHE, _is_ready)
+            await wait_for(machine.state, *ids.IMAGE_CACHE_CONFIG, _is_copied)
+            return
+        raise UserError(
+            f"the medium's cache of images is not on the disk after {COPY_LIMIT:.0f} s",
+            where=IMAGE_CACHE,
+            hint="the system is installed; give the volume more room, or leave the cache out of the config",
+        )
+
     async def reboot(self) -> None:
         """Reboot into the installed system."""
         machine = self._machine
@@ -152,6 +176,12 @@ def _log(machine: Machine, line: str) -> None:
 
 def _is_ready(resource: Resource[block_pb2.VolumeStatusSpec]) -> bool:
     return resource.spec.phase == enums.VOLUME_PHASE_READY
+
+
+def _is_copied(cache: Resource[cri_pb2.ImageCacheConfigSpec]) -> bool:
+    # It was skipped as long as there was no volume, and still is at first.
+    has_medium = str(ISO_CACHE) in cache.spec.roots
+    return not has_medium or cache.spec.copy_status == enums.IMAGE_CACHE_COPY_STATUS_READY
 
 
 def _is_saved(machine: Machine) -> bool:

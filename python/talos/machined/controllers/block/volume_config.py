@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from talos.api.definitions import block_pb2, enums_pb2
 from talos.config.active import read_config
 from talos.config.documents.block.volume import VolumeConfig
+from talos.config.effective.machine import is_image_cache_enabled
 from talos.config.model import Config
 from talos.disks.volumes.encryption_spec import find_system_encryption
 from talos.disks.volumes.existing import make_existing_volumes
@@ -23,12 +24,16 @@ from talos.disks.volumes.specs import (
 )
 from talos.disks.volumes.upkeep import set_scrub, set_trim
 from talos.disks.volumes.user import is_mounted, make_user_volumes
+from talos.images.cache.places import DISK as CACHE_DISK
+from talos.images.cache.places import VOLUME as IMAGE_CACHE
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
-from talos.system.block.layout import EPHEMERAL, META, STATE, Area
+from talos.system.block.layout import EPHEMERAL, GIB, LINUX_TYPE, META, MIB, STATE, Area
 
 STATE_TARGET = "/system/state"
 EPHEMERAL_TARGET = "/var"
+IMAGE_CACHE_SIZES = (500 * MIB, GIB)
+"""Upstream's least and largest size of IMAGECACHE, unless the config has others."""
 
 
 class VolumeConfigController(Reconciler):
@@ -58,7 +63,7 @@ class VolumeConfigController(Reconciler):
         async with runtime.track_outputs():
             for label, (spec, annotations) in wanted.items():
                 await runtime.put(kinds.VOLUME_CONFIG, label, spec, annotations=annotations)
-                if is_mounted(spec):
+                if is_mounted(spec) or label == IMAGE_CACHE:
                     request = block_pb2.VolumeMountRequestSpec(
                         volume_id=label,
                         requester=self.name,
@@ -105,8 +110,34 @@ def make_volumes(config: Config | None) -> Volumes:
             set_xfs(volume.provisioning.filesystem_spec, filesystem and filesystem.xfs)
             set_trim(volume, document and document.trim, config)
             set_scrub(volume, document and document.scrub, config)
-        found[EPHEMERAL.label] = (spec, _annotate_ephemeral(config))
+        found[EPHEMERAL.label] = (spec, _annotate(config, EPHEMERAL.label))
+        if is_image_cache_enabled(config):
+            found[IMAGE_CACHE] = (make_image_cache(config), _annotate(config, IMAGE_CACHE))
     return found
+
+
+def make_image_cache(config: Config) -> block_pb2.VolumeConfigSpec:
+    """IMAGECACHE: made where a document says so, and before EPHEMERAL takes the rest of the disk."""
+    spec = block_pb2.VolumeConfigSpec(type=enums_pb2.VOLUME_TYPE_PARTITION)
+    spec.mount.target_path = str(CACHE_DISK)
+    spec.mount.file_mode = 0o755
+    spec.mount.secure = True
+    spec.mount.no_exec = True
+    document = _find(config, IMAGE_CACHE)
+    if document is not None:
+        part = spec.provisioning.partition_spec
+        part.label, part.type_uuid = IMAGE_CACHE, LINUX_TYPE
+        part.min_size, part.max_size = IMAGE_CACHE_SIZES
+        set_xfs(spec.provisioning.filesystem_spec, document.filesystem and document.filesystem.xfs)
+        if document.provisioning is not None:
+            set_sizes(part, document.provisioning)
+            part.max_size = max(part.max_size, part.min_size)
+        if document.mount is not None:
+            set_access_times(spec.mount, disable=document.mount.disable_access_time)
+        set_trim(spec, document.trim, config)
+        set_scrub(spec, document.scrub, config)
+        _set_encryption(spec, config, IMAGE_CACHE)
+    return spec
 
 
 def make_ephemeral(config: Config) -> block_pb2.VolumeConfigSpec:
@@ -148,8 +179,8 @@ def _set_encryption(spec: block_pb2.VolumeConfigSpec, config: Config, label: str
         spec.encryption.CopyFrom(encryption)
 
 
-def _annotate_ephemeral(config: Config) -> Mapping[str, str]:
-    document = _find(config, EPHEMERAL.label)
+def _annotate(config: Config, name: str) -> Mapping[str, str]:
+    document = _find(config, name)
     selector = document.provisioning.disk_selector if document and document.provisioning else None
     return {SELECTOR: str(selector.match)} if selector and selector.match else {}
 

@@ -49,6 +49,7 @@ from talos.disks.volumes.status import (
 )
 from talos.disks.volumes.user import USER_VOLUMES, find_place, is_mounted, is_user_volume
 from talos.disks.volumes.whole_disk import settle_disk
+from talos.images.cache.places import VOLUME as IMAGE_CACHE
 from talos.machined.controllers.block.encryption import EncryptionKeeper
 from talos.machined.controllers.block.key_service import KeyService
 from talos.machined.node.key_requests import KeyRequests
@@ -176,7 +177,7 @@ class VolumeManagerController(Controller):
         configs = await runtime.list(kinds.VOLUME_CONFIG)
         await self._release({config.id for config in configs})
         async with runtime.track_outputs():
-            for config in sorted(configs, key=lambda config: config.spec.provisioning.wave):
+            for config in sorted(configs, key=_order):
                 wanted = [request for request in requests if request.spec.volume_id == config.id]
                 is_device = is_user_volume(config.spec) and not is_mounted(config.spec)
                 current = await self._keep(runtime, config, is_wanted=bool(wanted) or is_device)
@@ -475,6 +476,11 @@ class VolumeManagerController(Controller):
 async def _is_meta_known(runtime: ControllerRuntime) -> bool:
     load = await runtime.get_or_none(*ids.META_LOAD)
     return load is not None and load.spec.done
+
+
+def _order(config: _Config) -> tuple[int, bool]:
+    """By waves; STATE, with the machine's config, is made before the cache of images."""
+    return config.spec.provisioning.wave, config.id == IMAGE_CACHE
 
 
 def _name(config: _Config) -> str:

@@ -38,6 +38,11 @@ class BrokenMounts(MemoryMounts):
         super().mount(point)
 
 
+CACHE = "/system/imagecache/disk"
+IMAGE_CACHE = b"---\napiVersion: v1alpha1\nkind: ImageCacheConfig\nlocal: {enabled: true}\n"
+IMAGE_CACHE_VOLUME = b"---\napiVersion: v1alpha1\nkind: VolumeConfig\nname: IMAGECACHE\n"
+
+
 async def test_a_machine_without_disks_goes_on() -> None:
     world = World()
     async with world.run():
@@ -217,6 +222,35 @@ async def test_the_smallest_allocation_group_is_configured(filesystem: str, grou
         await request_mount(world.state, "EPHEMERAL")
         await world.wait("u-data", enums.VOLUME_PHASE_READY)
     assert world.blocks.groups == [group, group]
+
+
+async def test_a_cache_of_images_is_made_before_the_rest_of_the_disk_is_taken() -> None:
+    world = World()
+    async with world.run():
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + IMAGE_CACHE)
+        await request_mount(world.state, "STATE")
+        await world.discover()
+        await world.wait("STATE", enums.VOLUME_PHASE_READY)
+        await world.wait("IMAGECACHE", enums.VOLUME_PHASE_MISSING)
+        assert len(world.blocks.partitions) == 5, "it is made where a document says so only"
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + IMAGE_CACHE + IMAGE_CACHE_VOLUME)
+        status = await world.wait("IMAGECACHE", enums.VOLUME_PHASE_READY)
+        assert (status.location, status.size) == ("/dev/vda6", GIB)
+        await request_mount(world.state, "EPHEMERAL")
+        await world.wait("EPHEMERAL", enums.VOLUME_PHASE_READY)
+        mounts = {mount.target: mount for mount in world.mounts.list()}
+        assert (mounts["/var"].source, mounts[CACHE].source) == ("/dev/vda7", "/dev/vda6")
+        assert mounts[CACHE].options == ("nosuid", "nodev", "noexec")
+
+
+async def test_state_is_made_before_a_cache_of_images() -> None:
+    world = World()
+    async with world.run():
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + IMAGE_CACHE + IMAGE_CACHE_VOLUME)
+        await request_mount(world.state, "STATE")
+        await world.discover()
+        status = await world.wait("IMAGECACHE", enums.VOLUME_PHASE_READY)
+        assert status.location == "/dev/vda6"
 
 
 async def test_a_selector_names_another_disk_or_none() -> None:

@@ -1,26 +1,32 @@
 """The cache of images: registryd runs while it is configured and there, and is then asked first."""
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, override
 
 import pytest
 import trio
 from tests.unit.machined.controllers.running import running
 
+from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.v1alpha1_pb2 import ServiceSpec
 from talos.api.resource.config_pb2 import MachineConfigSpec
 from talos.config.effective.machine import is_image_cache_enabled
 from talos.config.read.loader import load
+from talos.disks.image_cache import CacheDisks
 from talos.images.registry.hosts import find_endpoints
 from talos.machined.containerd import cache
 from talos.machined.containerd.pull import read_sources
+from talos.machined.controllers.cri import image_cache
 from talos.machined.controllers.cri.image_cache import ImageCacheConfigController
 from talos.machined.controllers.cri.registries import RegistriesConfigController
 from talos.resource import ids, kinds
-from talos.resource.changes import put, wait_for
+from talos.resource.changes import modify, put, wait_for
 from talos.resource.memory.state import MemoryState
+from talos.system.errors import UserError
+from talos.system.logging import Log
 from talos.system.net.proxies import find_proxy
+from talos.testing.mounts import MemoryMounts
 
 MACHINE = "version: v1alpha1\nmachine:\n  registries:\n    mirrors:\n      a.example: {endpoints: ['http://mirror']}\n"
 DOCUMENT = "---\napiVersion: v1alpha1\nkind: ImageCacheConfig\nlocal: {enabled: %s}\n"
@@ -45,14 +51,22 @@ class Services:
         self.calls.append(f"halt {id}")
 
 
+def make_controller(
+    services: Services, disks: CacheDisks | None, disk: Path, medium: Path
+) -> ImageCacheConfigController:
+    return ImageCacheConfigController(cast("Any", services), disks, Log(write=lambda _: None), (disk, medium))
+
+
 async def configure(state: MemoryState, text: str) -> None:
     await put(state, *ids.MACHINE_CONFIG, MachineConfigSpec(yaml_marshalled=text.encode()))
 
 
 async def wait_for_status(state: MemoryState, status: int, *roots: Path) -> None:
+    wanted = (status, [str(root) for root in roots])
     with trio.fail_after(10):
-        found = await wait_for(state, *ids.IMAGE_CACHE_CONFIG, lambda cache: cache.spec.status == status)
-    assert list(found.spec.roots) == [str(root) for root in roots]
+        await wait_for(
+            state, *ids.IMAGE_CACHE_CONFIG, lambda one: (one.spec.status, list(one.spec.roots)) == wanted
+        )
 
 
 def list_bases(registries: Any, registry: str) -> list[str]:
@@ -63,7 +77,7 @@ async def test_it_is_served_while_it_is_wanted(tmp_path: Path) -> None:
     state, services = MemoryState(), Services()
     disk = tmp_path / "disk"
     (disk / "manifests").mkdir(parents=True)
-    controller = ImageCacheConfigController(cast("Any", services), (tmp_path / "none", disk))
+    controller = make_controller(services, None, disk, tmp_path / "none")
     async with running(state, controller, RegistriesConfigController()):
         await configure(state, MACHINE)
         await wait_for_status(state, DISABLED)
@@ -99,7 +113,7 @@ async def test_it_is_served_while_it_is_wanted(tmp_path: Path) -> None:
 
 async def test_a_cache_that_is_not_there_is_off(tmp_path: Path) -> None:
     state, services = MemoryState(), Services()
-    async with running(state, ImageCacheConfigController(cast("Any", services), (tmp_path,))):
+    async with running(state, make_controller(services, None, tmp_path, tmp_path)):
         await configure(state, MACHINE + DOCUMENT % "true")
         await wait_for_status(state, DISABLED)
     assert services.calls == []
@@ -136,3 +150,84 @@ async def test_no_proxy_is_asked_for_the_cache() -> None:
 )
 def test_both_forms_of_the_switch(text: str, enabled: bool) -> None:
     assert is_image_cache_enabled(load(f"version: v1alpha1\n{text}".encode())) == enabled
+
+
+class Disks(CacheDisks):
+    """A medium whose copy fails at first, while ``full``."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryMounts())
+        self.mounted: list[str] = []
+        self.full = False
+
+    @override
+    def mount_medium(self, device: str) -> None:
+        self.mounted.append(device)
+
+    @override
+    def copy(self, source: Path, target: Path) -> int:
+        if self.full:
+            self.full = False
+            raise UserError("no room")
+        return super().copy(source, target)
+
+
+async def discover(state: MemoryState) -> None:
+    """What udevd writes of a machine that was started from the medium."""
+
+    def change(spec: block_pb2.DiscoveredVolumeSpec) -> None:
+        spec.name, spec.label, spec.dev_path = "iso9660", "TALOS", "/dev/sr0"
+
+    await modify(state, kinds.DISCOVERED_VOLUME, "sr0", change)
+    await modify(state, *ids.DEVICES_STATUS, lambda spec: setattr(spec, "ready", True))
+
+
+async def set_volume(state: MemoryState, phase: enums.BlockVolumePhase) -> None:
+    await modify(state, kinds.VOLUME_STATUS, "IMAGECACHE", lambda spec: setattr(spec, "phase", phase))
+    if phase == enums.VOLUME_PHASE_READY:
+        mounted = "block.VolumeConfigController-IMAGECACHE"
+        await modify(
+            state, kinds.VOLUME_MOUNT_STATUS, mounted, lambda spec: setattr(spec, "volume_id", "IMAGECACHE")
+        )
+
+
+async def test_a_mediums_cache_is_served_and_copied_to_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(image_cache, "COPY_RETRY_DELAY", 0.01)
+    state, services, disks = MemoryState(), Services(), Disks()
+    disk, medium = tmp_path / "disk", tmp_path / "medium"
+    disks.full = True
+    async with running(state, make_controller(services, disks, disk, medium)):
+        await configure(state, MACHINE + DOCUMENT % "true")
+        await wait_for_status(state, PREPARING)
+        (medium / "manifests").mkdir(parents=True)
+        await discover(state)
+        await set_volume(state, enums.VOLUME_PHASE_MISSING)
+        await wait_for_status(state, PREPARING, medium)
+        await put(state, kinds.SERVICE, "registryd", ServiceSpec(running=True, healthy=True))
+        await wait_for_status(state, READY, medium)
+        cache = (await state.get(*ids.IMAGE_CACHE_CONFIG)).spec
+        assert cache.copy_status == enums.IMAGE_CACHE_COPY_STATUS_SKIPPED
+        (medium / "manifests/tag").write_bytes(b"1")
+        await set_volume(state, enums.VOLUME_PHASE_READY)
+        with trio.fail_after(10):
+            await wait_for(
+                state,
+                *ids.IMAGE_CACHE_CONFIG,
+                lambda one: one.spec.copy_status == enums.IMAGE_CACHE_COPY_STATUS_READY,
+            )
+        await wait_for_status(state, READY, disk, medium)
+    assert set(disks.mounted) == {"/dev/sr0"}
+    assert (disk / "manifests/tag").read_bytes() == b"1"
+
+
+async def test_a_machine_without_a_cache(tmp_path: Path) -> None:
+    state, services = MemoryState(), Services()
+    async with running(state, make_controller(services, Disks(), tmp_path, tmp_path)):
+        await configure(state, MACHINE + DOCUMENT % "true")
+        await wait_for_status(state, PREPARING)
+        await modify(state, *ids.DEVICES_STATUS, lambda spec: setattr(spec, "ready", True))
+        await set_volume(state, enums.VOLUME_PHASE_MISSING)
+        await wait_for_status(state, DISABLED)
+    assert services.calls == []
