@@ -272,6 +272,8 @@ soak: build images all-images images-previous conformance-inputs upgrade-control
 	FAULT_NODES=5 FAULT_SECONDS=$$(( 10 * $(SOAK) )) $(PYTEST) -s tests/cluster/faults
 	HEALING_NODES=all HEALING_WORKERS=2 $(PYTEST) -s tests/kubernetes/redundant
 	$(PYTEST) -s tests/conformance/test_suite.py
+	rm -rf build/airgap && nix run .\#airgap -- build/airgap
+	$(PYTEST) tests/airgap
 
 # Each of the machines that are booted takes a minute on emulated processors.
 .PHONY: soak-vm

@@ -27,6 +27,15 @@ let
   sign-disk = python.program "sign-disk" "talos.secureboot.sign_disk" [ "TALOS_UKI_ROOT=${roots.uki}" "TALOS_MEDIA_ROOT=${roots.media}" ] [ ];
   discovery = python.program "discovery" "talos.discovery.main" [ ] [ ];
   kms = python.program "kms" "talos.kms.main" [ ] [ ];
+  airgap = python.program "airgap" "talos.provision.airgap" [ "TALOS_AIRGAP_FILES=${builtins.concatStringsSep ":" [
+    "README.md=${./airgap/README.md}"
+    "talos.iso=${(modules.image { imageCache = makeImageCache images.all; }).iso}"
+    "netboot=${image.netboot}"
+    "images=${images.all}"
+    "talosctl=${portable.file}"
+    "kubectl=${go.kubernetes.kubectl}/bin/kubectl"
+    "discovery=${portable.discovery}"
+  ]}" ] [ ];
   # Of the client's own rows of commands and flags.
   man-pages = buildRoot.runIn roots.build {
     name = "talosctl-man-pages";
@@ -66,7 +75,7 @@ let
     };
   };
   meta = import ./descriptions.nix { inherit (python) floors; };
-  portable = import ./portable { inherit buildRoot roots python version; inherit (inputs) busybox; };
+  portable = import ./portable { inherit buildRoot roots python discovery version; inherit (inputs) busybox; };
   site = import ./site { inherit buildRoot roots version; inherit (python) wheels; };
   develop = import ./shell { inherit buildRoot roots; inherit (python) workstation; };
 in
@@ -110,6 +119,7 @@ rec {
   shells.default = develop.shell;
   formatter = develop.formatter // { meta = { description = "formats Python, by ruff"; mainProgram = "ruff-format"; }; };
   apps = builtins.mapAttrs meta.app (builtins.mapAttrs (_: app: app.program) vms.apps // {
+    airgap = "${airgap}/bin/airgap";
     discovery = "${discovery}/bin/discovery";
     kms = "${kms}/bin/kms";
     upgrade-controller = "${upgrade-controller}/bin/upgrade-controller";

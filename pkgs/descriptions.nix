@@ -8,6 +8,7 @@ let
   };
 
   descriptions = builtins.mapAttrs (_: floor: floor.about) floors // {
+    airgap = "writes what a site without a network needs into one folder";
     amd-ucode = "a system extension: microcode for AMD's processors";
     api = "the Python modules of the API's .proto files";
     cni = "the CNI plugin that is no package of Debian's";

@@ -1,16 +1,19 @@
-# talosctl as one file for any x86_64 Linux: a shell script with the client, its interpreter and libraries behind it.
-{ buildRoot, roots, busybox, python, version }:
+# talosctl and the discovery server, each as one file for any x86_64 Linux: a shell script with the program, its interpreter
+# and libraries behind it.
+{ buildRoot, roots, busybox, python, discovery, version }:
 let
-  # Without the commit for the check, so that a commit is no reason to repeat it.
-  make = talosctl: buildRoot.runIn roots.build {
-    name = "talosctl-linux-amd64";
+  make = { program, module, package, leave_out ? "" }: buildRoot.runIn roots.build {
+    name = "${program}-linux-amd64";
     command = [ "python3.13" ./make.py ];
     PYTHONPATH = builtins.path { path = ../../modules/rootfs; name = "elf"; filter = path: _: baseNameOf path == "elf.py"; };
-    inherit version talosctl;
+    inherit version program module package leave_out;
     inherit (python) client;
     launcher = ./launch.py;
     start = ./start.sh;
   };
+
+  # gRPC's own core is what servers are made with.
+  talosctl = package: make { program = "talosctl"; module = "talos.talosctl.main"; inherit package; leave_out = "grpc grpcio-*.dist-info"; };
 
   bare = derivation {
     name = "root-bare";
@@ -21,12 +24,14 @@ let
   };
 in
 {
-  file = make python.talosctl;
+  file = talosctl python.talosctl;
+  discovery = make { program = "discovery"; module = "talos.discovery.main"; package = discovery; };
 
   check = buildRoot.runIn bare {
     name = "check-portable";
     command = [ "sh" ./check.sh ];
-    portable = make python.unstamped;
+    # Without the commit, so that a commit is no reason to repeat this.
+    portable = talosctl python.unstamped;
     inherit version;
   };
 }

@@ -1,7 +1,7 @@
-"""Make $out, a script that unpacks itself: $start, and an archive of $talosctl and what it needs of $client.
+"""Make $out, a script that unpacks itself: $start, and an archive of $package and what it needs of $client.
 
 The host's loader and libraries are not used: a script named `python` starts the loader that is unpacked.
-What no command needs stays out: gRPC's own core, of the discovery server, and tools for clusters' disks.
+What the program does not need stays out: what $leave_out names, and tools for clusters' disks.
 """
 
 import fnmatch
@@ -19,7 +19,7 @@ LIBRARIES = "usr/lib/x86_64-linux-gnu"
 LOADER = "ld-linux-x86-64.so.2"
 OPENED = ("libblkid.so.1", "libzstd.so.1", "libnss_dns.so.2", "libnss_files.so.2")
 """Libraries that are opened by name."""
-LEFT_OUT = ("grpc", "grpcio-*.dist-info", "*.pyi", "start.bundle")
+LEFT_OUT = ("*.pyi", "start.bundle", *os.environ["leave_out"].split())
 PYTHON = f"""\
 #!/bin/sh
 root=$(dirname "$0")
@@ -51,12 +51,12 @@ def find_libraries(files: Iterable[Path], libraries: Path) -> dict[str, Path]:
     return found
 
 
-def find_members(client: Path, talosctl: Path) -> dict[str, Path]:
-    """What is unpacked, but for the script: files by their paths in the archive."""
-    members = {"bin/python3.13": client / "usr/bin/python3.13", "launch.py": Path(os.environ["launcher"])}
+def find_members(client: Path, package: Path) -> dict[str, Path]:
+    """What is unpacked, but for scripts: files by their paths in the archive."""
+    members = {"bin/python3.13": client / "usr/bin/python3.13"}
     members |= find_files(client / "usr/lib/python3.13", "lib/python3.13")
     members |= find_files(client / "usr/lib/python3/dist-packages", "site")
-    members |= find_files(talosctl / "lib", "talosctl")
+    members |= find_files(package / "lib", "program")
     return members | find_libraries(members.values(), client / LIBRARIES)
 
 
@@ -68,6 +68,7 @@ def pack(members: dict[str, Path]) -> bytes:
         tarfile.open(fileobj=stream, mode="w", format=tarfile.GNU_FORMAT) as archive,
     ):
         add(archive, "python", PYTHON.encode(), 0o755)
+        add(archive, "launch.py", make_launcher(), 0o644)
         for name, path in sorted(members.items()):
             add(archive, name, path.read_bytes(), path.stat().st_mode & 0o111 | 0o644)
     return packed.getvalue()
@@ -80,12 +81,19 @@ def add(archive: tarfile.TarFile, name: str, content: bytes, mode: int) -> None:
     archive.addfile(info, io.BytesIO(content))
 
 
+def make_launcher() -> bytes:
+    """What starts the program."""
+    return Path(os.environ["launcher"]).read_bytes().replace(b"@module@", os.environ["module"].encode())
+
+
 def main() -> None:
     """Write $out."""
-    members = find_members(Path(os.environ["client"]), Path(os.environ["talosctl"]))
+    name = os.environ["program"]
+    members = find_members(Path(os.environ["client"]), Path(os.environ["package"]))
     archive = pack(members)
     size = sum(path.stat().st_size for path in members.values())
     values = {
+        "name": name,
         "version": os.environ["version"],
         "digest": hashlib.sha256(archive).hexdigest(),
         "megabytes": str(-(-size // MEGABYTE)),
@@ -99,7 +107,7 @@ def main() -> None:
     out = Path(os.environ["out"])
     out.write_bytes(start.encode() + archive)
     out.chmod(0o755)
-    print(f"talosctl: {out.stat().st_size / MEGABYTE:.1f} MB, unpacked {size / MEGABYTE:.1f} MB")
+    print(f"{name}: {out.stat().st_size / MEGABYTE:.1f} MB, unpacked {size / MEGABYTE:.1f} MB")
 
 
 main()
