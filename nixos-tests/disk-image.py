@@ -68,6 +68,14 @@ def test(world: World) -> None:
     )
     node.wait_until("it is unmounted", lambda: check_mounts(node, {"whole"}))
 
+    world.section("its partition as one that exists, read-only; all filesystems are checked")
+    node.talosctl("patch", "machineconfig", "--patch", EXISTING)
+    node.wait_until("it is mounted", lambda: check_mounts(node, {"whole", "kept"}))
+    assert at(volumes(node)["e-kept"], "spec.uuid") == made["part"]
+    (mount,) = (line for line in list_mounts(node) if line[1] == "/var/mnt/kept")
+    assert {"ro", "nosuid", "nodev", "noexec"} <= {*mount[3].split(",")}, mount
+    node.wait_until("no damage is found", lambda: check_scrubs(node))
+
 
 WANTED = {
     "part": ("partition", 'disk.serial == "one"', ", minSize: 300MiB, maxSize: 500MiB"),
@@ -75,6 +83,18 @@ WANTED = {
 }
 """Users' volumes by name: type, selector, and size."""
 REFUSED = ("disk", 'disk.serial == "one"', "")
+
+EXISTING = """\
+apiVersion: v1alpha1
+kind: ExistingVolumeConfig
+name: kept
+discovery: {volumeSelector: {match: 'volume.partition_label == "u-part" && disk.serial == "one"'}}
+mount: {readOnly: true}
+---
+apiVersion: v1alpha1
+kind: FilesystemScrubConfig
+interval: 10s
+"""
 
 
 def make_volumes(wanted: dict[str, tuple[str, str, str]]) -> str:
@@ -86,9 +106,14 @@ def make_volumes(wanted: dict[str, tuple[str, str, str]]) -> str:
     )
 
 
+def list_mounts(node: Machine) -> list[list[str]]:
+    """The lines of ``/proc/mounts`` as fields: source, place, type, options."""
+    return [line.split() for line in node.client.run("read", "/proc/mounts").stdout.splitlines()]
+
+
 def check_mounts(node: Machine, names: set[str]) -> None:
-    lines = node.client.run("read", "/proc/mounts").stdout.splitlines()
-    found = {line.split()[1] for line in lines if line.split()[1].startswith("/var/mnt/")}
+    lines = list_mounts(node)
+    found = {line[1] for line in lines if line[1].startswith("/var/mnt/")}
     assert found == {f"/var/mnt/{name}" for name in names}, lines
 
 
@@ -99,6 +124,12 @@ def check_user_volumes(node: Machine) -> None:
     disks = {str(at(disk, "spec.serial")): str(at(disk, "metadata.id")) for disk in node.get("disks")}
     assert places == {"part": f"/dev/{disks.get('one')}p1", "whole": f"/dev/{disks.get('two')}"}, places
     check_mounts(node, {*WANTED})
+
+
+def check_scrubs(node: Machine) -> None:
+    """Assert that filesystems that can be written to were checked."""
+    found = {str(at(one, "metadata.id")): at(one, "spec.status") for one in node.get("fsscrubstatuses")}
+    assert found == dict.fromkeys(("EPHEMERAL", "STATE", "u-whole"), "success"), found
 
 
 def check_refusal(node: Machine) -> None:
