@@ -9,12 +9,10 @@ from talos.api.definitions import block_pb2
 from talos.disks.disk import MEDIUM_LABEL
 from talos.images.cache.places import ISO, ISO_CACHE
 from talos.system.errors import UserError
-from talos.system.files import flush_folder
+from talos.system.files import read_pieces, replace_durably
 from talos.system.mounts import HARDENED, MountPoint, Mounts
 
 FILESYSTEM = "iso9660"
-FRESH = ".tmp"
-"""After the name of a file that is being copied."""
 RESERVE = 16 << 20
 """Bytes that a copy leaves free on the volume."""
 
@@ -75,12 +73,5 @@ def copy_file(source: Path, target: Path) -> bool:
             where="IMAGECACHE",
             hint="give the volume more room: VolumeConfig, provisioning.maxSize",
         )
-    fresh = target.with_name(target.name + FRESH)
-    with source.open("rb") as reading, fresh.open("wb") as writing:
-        shutil.copyfileobj(reading, writing, 1 << 20)
-        writing.flush()
-        os.fchmod(writing.fileno(), 0o644)
-        os.fsync(writing.fileno())
-    fresh.replace(target)
-    flush_folder(target.parent)
+    replace_durably(target, read_pieces(source))
     return True

@@ -9,17 +9,9 @@ from talos.config.documents.block.existing_volume import ExistingVolumeConfig
 from talos.config.model import Config
 from talos.disks.volumes.blocks import Blocks
 from talos.disks.volumes.settle import VolumePlace
-from talos.disks.volumes.specs import (
-    NO_DISKS,
-    OBSTACLE,
-    USER_WAVE,
-    VOLUME_SELECTOR,
-    Volumes,
-    set_access_times,
-    set_read_only,
-)
+from talos.disks.volumes.specs import NO_DISKS, OBSTACLE, VOLUME_SELECTOR, Volumes, set_options
 from talos.disks.volumes.upkeep import set_scrub, set_trim
-from talos.disks.volumes.user import EXISTING_PREFIX, USER_VOLUMES
+from talos.disks.volumes.user import EXISTING_PREFIX, make_mounted
 from talos.resource.resource import Resource
 from talos.system.block.blkid import Partition
 from talos.system.block.layout import SYSTEM
@@ -38,15 +30,14 @@ def make_existing_volumes(config: Config | None, *, has_partitions: bool) -> Vol
     if config is None:
         return found
     for document in config.find_all(ExistingVolumeConfig):
-        spec = block_pb2.VolumeConfigSpec(type=enums_pb2.VOLUME_TYPE_PARTITION)
-        spec.provisioning.wave = USER_WAVE
-        spec.mount.target_path = document.name
-        spec.mount.parent_id = USER_VOLUMES
-        spec.mount.file_mode = 0o755
+        spec = make_mounted(enums_pb2.VOLUME_TYPE_PARTITION, document.name)
         mount = document.mount
-        spec.mount.secure = spec.mount.no_exec = not mount or mount.secure is not False
-        set_access_times(spec.mount, disable=mount and mount.disable_access_time)
-        set_read_only(spec.mount, read_only=mount and mount.read_only)
+        set_options(
+            spec.mount,
+            secure=mount and mount.secure,
+            disable_access_time=mount and mount.disable_access_time,
+            read_only=mount and mount.read_only,
+        )
         set_trim(spec, document.trim, config)
         set_scrub(spec, document.scrub, config)
         selector = document.discovery.volume_selector if document.discovery else None

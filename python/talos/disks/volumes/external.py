@@ -6,8 +6,8 @@ from talos.api.definitions import block_pb2, enums_pb2
 from talos.config.documents.block.external_volume import ExternalVolumeConfig
 from talos.config.model import Config
 from talos.disks.volumes.settle import VolumePlace
-from talos.disks.volumes.specs import OBSTACLE, USER_WAVE, Volumes, set_access_times, set_read_only
-from talos.disks.volumes.user import EXTERNAL_PREFIX, USER_VOLUMES
+from talos.disks.volumes.specs import OBSTACLE, Volumes, set_options
+from talos.disks.volumes.user import EXTERNAL_PREFIX, make_mounted
 from talos.system.block.blkid import Content, Partition
 
 VIRTIOFS = "virtiofs"
@@ -19,16 +19,15 @@ def make_external_volumes(config: Config | None, *, is_container: bool) -> Volum
     if config is None:
         return found
     for document in config.find_all(ExternalVolumeConfig):
-        spec = block_pb2.VolumeConfigSpec(type=enums_pb2.VOLUME_TYPE_EXTERNAL)
-        spec.provisioning.wave = USER_WAVE
+        spec = make_mounted(enums_pb2.VOLUME_TYPE_EXTERNAL, document.name)
         spec.provisioning.filesystem_spec.type = enums_pb2.FILESYSTEM_TYPE_VIRTIOFS
-        spec.mount.target_path = document.name
-        spec.mount.parent_id = USER_VOLUMES
-        spec.mount.file_mode = 0o755
         mount = document.mount
-        spec.mount.secure = spec.mount.no_exec = not mount or mount.secure is not False
-        set_access_times(spec.mount, disable=mount and mount.disable_access_time)
-        set_read_only(spec.mount, read_only=mount and mount.read_only)
+        set_options(
+            spec.mount,
+            secure=mount and mount.secure,
+            disable_access_time=mount and mount.disable_access_time,
+            read_only=mount and mount.read_only,
+        )
         virtiofs = mount.virtiofs if mount else None
         spec.provisioning.disk_selector.external = (virtiofs and virtiofs.tag) or ""
         annotations = {OBSTACLE: "a container has no virtual devices of its own"} if is_container else {}

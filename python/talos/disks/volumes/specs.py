@@ -52,16 +52,24 @@ def set_xfs(spec: block_pb2.FilesystemSpec, settings: XFSSpec | None) -> None:
     spec.min_allocation_group_size = MIN_GROUP if least is None else least.bytes
 
 
+def set_options(
+    mount: block_pb2.MountSpec,
+    *,
+    secure: bool | None,
+    disable_access_time: bool | None,
+    read_only: bool | None = None,
+) -> None:
+    """The mount options that the config has for a volume of the user's; without programs unless it is off."""
+    mount.secure = mount.no_exec = secure is not False
+    set_access_times(mount, disable=disable_access_time)
+    if read_only:
+        mount.parameters.add(name=READ_ONLY, type=enums_pb2.FS_PARAMETER_TYPE_BOOLEAN_VALUE)
+
+
 def set_access_times(mount: block_pb2.MountSpec, *, disable: bool | None) -> None:
     """Whether reading a file is recorded."""
     if disable:
         mount.parameters.add(name=NO_ACCESS_TIMES, type=enums_pb2.FS_PARAMETER_TYPE_BOOLEAN_VALUE)
-
-
-def set_read_only(mount: block_pb2.MountSpec, *, read_only: bool | None) -> None:
-    """Whether nothing can be written."""
-    if read_only:
-        mount.parameters.add(name=READ_ONLY, type=enums_pb2.FS_PARAMETER_TYPE_BOOLEAN_VALUE)
 
 
 def has_parameter(mount: block_pb2.MountSpec, name: str) -> bool:

@@ -18,7 +18,7 @@ from talos.disks.volumes.specs import (
     SELECTOR,
     USER_WAVE,
     Volumes,
-    set_access_times,
+    set_options,
     set_sizes,
     set_xfs,
 )
@@ -75,11 +75,7 @@ def make_user_volumes(config: Config | None, *, has_partitions: bool) -> Volumes
         label, spec = _make_unmounted(document)
         found[label] = (spec, _annotate(document, has_partitions=has_partitions))
     for document in config.find_all(UserVolumeConfig):
-        spec = block_pb2.VolumeConfigSpec(type=_TYPES[document.volume_type or "partition"])
-        spec.mount.target_path = document.name
-        spec.mount.parent_id = USER_VOLUMES
-        spec.mount.file_mode = 0o755
-        spec.provisioning.wave = USER_WAVE
+        spec = make_mounted(_TYPES[document.volume_type or "partition"], document.name)
         annotations: Mapping[str, str] = {}
         if document.volume_type != "directory":
             _fill(spec, document)
@@ -88,6 +84,16 @@ def make_user_volumes(config: Config | None, *, has_partitions: bool) -> Volumes
             annotations = _annotate(document, has_partitions=has_partitions)
         found[f"{USER_PREFIX}{document.name}"] = (spec, annotations)
     return found
+
+
+def make_mounted(type: enums_pb2.BlockVolumeType, name: str) -> block_pb2.VolumeConfigSpec:
+    """A volume that is mounted in the folder of users' volumes, by its name."""
+    spec = block_pb2.VolumeConfigSpec(type=type)
+    spec.provisioning.wave = USER_WAVE
+    spec.mount.target_path = name
+    spec.mount.parent_id = USER_VOLUMES
+    spec.mount.file_mode = 0o755
+    return spec
 
 
 def _make_unmounted(document: RawVolumeConfig | SwapVolumeConfig) -> tuple[str, block_pb2.VolumeConfigSpec]:
@@ -128,8 +134,11 @@ def _fill(spec: block_pb2.VolumeConfigSpec, document: UserVolumeConfig) -> None:
     if document.encryption is not None:
         spec.encryption.CopyFrom(make_encryption(document.encryption))
     mount = document.mount
-    spec.mount.secure = spec.mount.no_exec = not mount or mount.secure is not False
-    set_access_times(spec.mount, disable=mount and mount.disable_access_time)
+    set_options(
+        spec.mount,
+        secure=mount and mount.secure,
+        disable_access_time=mount and mount.disable_access_time,
+    )
     spec.mount.project_quota_support = bool(filesystem and filesystem.project_quota_support)
 
 
