@@ -1,6 +1,7 @@
 """Fetching over http and https. The calls block: use a thread."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -55,35 +56,28 @@ def fetch(
     NotThereError: when the server replies 404 or 410.
     """
     # Takes a second to import on an emulated machine, and most never need it.
-    import http.client
     import urllib.error
 
-    try:
-        return _get(url, headers or {}, environment or {})
-    except urllib.error.HTTPError as error:
-        with error:
-            if error.code in {404, 410}:
-                raise NotThereError(f"the server replied {error.code} {error.reason}") from None
-            kind = RefusedError if error.code in {401, 403} else FetchError
-            raise kind(f"the server replied {error.code} {error.reason}".splitlines()[0]) from None
-    except urllib.error.URLError as error:
-        raise FetchError(_explain(error.reason)) from None
-    except (OSError, http.client.HTTPException) as error:
-        raise FetchError(_explain(error)) from None
-    except ValueError as error:
-        raise FetchError(f"this is no URL: {error}") from None
+    with _failures():
+        try:
+            return _get(url, headers or {}, environment or {})
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code in {404, 410}:
+                    raise NotThereError(f"the server replied {error.code} {error.reason}") from None
+                kind = RefusedError if error.code in {401, 403} else FetchError
+                raise kind(f"the server replied {error.code} {error.reason}".splitlines()[0]) from None
 
 
 def post_form(url: str, fields: Mapping[str, str], environment: Mapping[str, str]) -> tuple[int, bytes]:
     """Send a form, following no redirect: the status, and the body, which an error has, too. FetchError."""
-    import http.client
     import urllib.error
     import urllib.parse
     import urllib.request
 
     data = urllib.parse.urlencode(fields).encode()
     headers = {"User-Agent": AGENT, "Accept": "application/json"}
-    try:
+    with _failures():
         request = urllib.request.Request(url, data=data, headers=headers)  # noqa: S310 - the opener has no others
         try:
             answer = make_opener(make_proxies(environment)).open(request, timeout=SILENCE_TIMEOUT)
@@ -94,6 +88,16 @@ def post_form(url: str, fields: Mapping[str, str], environment: Mapping[str, str
         with answer:
             body: bytes = answer.read(MAX_FORM_REPLY)
             return answer.status or 0, body
+
+
+@contextmanager
+def _failures() -> Generator[None]:
+    """FetchError instead of what urllib raises."""
+    import http.client
+    import urllib.error
+
+    try:
+        yield
     except urllib.error.URLError as error:
         raise FetchError(_explain(error.reason)) from None
     except (OSError, http.client.HTTPException) as error:

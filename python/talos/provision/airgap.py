@@ -1,7 +1,6 @@
 """``nix run .#airgap -- DIR``: what a site without a network needs, in one folder."""
 
 import argparse
-import hashlib
 import os
 import shutil
 import sys
@@ -9,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from talos.system.errors import UserError
+from talos.system.files import hash_file
 
 FILES = "TALOS_AIRGAP_FILES"
 """The variable with what is copied: NAME=PATH, separated by colons."""
@@ -77,6 +77,4 @@ def list_files(folder: Path) -> list[Path]:
 def make_sums(folder: Path) -> Iterator[str]:
     """What sha256sum writes of the folder's files."""
     for path in list_files(folder):
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        yield f"{digest}  {path.relative_to(folder)}\n"
+        yield f"{hash_file(path)}  {path.relative_to(folder)}\n"

@@ -1,13 +1,10 @@
 """``nix run .#sign-efi``: sign an EFI program for Secure Boot."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from talos.pki.keys import key_fingerprint
-from talos.secureboot.signing import sign_image
-from talos.system.errors import UserError
+from talos.secureboot.signing import run_signing, sign_image
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -15,14 +12,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parse(argv)
     image: Path = options.image
     out: Path = options.out or image.with_name(f"{image.stem}.signed{image.suffix}")
-    try:
-        signer = sign_image(image, out, key=options.key, certificate=options.certificate)
-    except (UserError, OSError) as error:
-        sys.stderr.write(f"sign-efi: {error}\n")
-        return 1
-    key = key_fingerprint(signer.public_key())
-    sys.stdout.write(f"{out}: {signer.subject.rfc4514_string()}, key {key}\n")
-    return 0
+    return run_signing(
+        "sign-efi", out, lambda: sign_image(image, out, key=options.key, certificate=options.certificate)
+    )
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -1,27 +1,18 @@
 """``nix run .#sign-disk``: make a disk image start under Secure Boot."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from talos.pki.keys import key_fingerprint
 from talos.secureboot.disk import sign_disk
-from talos.system.errors import UserError
+from talos.secureboot.signing import run_signing
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Make a signed copy; show which key has signed it."""
     options = _parse(argv)
     out: Path = options.out
-    try:
-        signer = sign_disk(options.disk, options.uki, options.keys, out)
-    except (UserError, OSError) as error:
-        sys.stderr.write(f"sign-disk: {error}\n")
-        return 1
-    key = key_fingerprint(signer.public_key())
-    sys.stdout.write(f"{out}: {signer.subject.rfc4514_string()}, key {key}\n")
-    return 0
+    return run_signing("sign-disk", out, lambda: sign_disk(options.disk, options.uki, options.keys, out))
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:

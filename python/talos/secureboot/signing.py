@@ -1,14 +1,15 @@
 """EFI programs signed for Secure Boot (Authenticode), by Debian's sbsigntool."""
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from talos.pki.certificate import has_key, parse_certificate
-from talos.pki.keys import parse_key
+from talos.pki.keys import key_fingerprint, parse_key
 from talos.system.errors import UserError
 from talos.system.files import read_file
 from talos.system.process import make_pinned_argv, run_command
@@ -51,3 +52,15 @@ def read_pair(certificate: Path | str, key: Path | str) -> tuple[x509.Certificat
     if not has_key(signer, private):
         raise UserError(f"does not belong to {certificate}", where=str(key))
     return signer, private
+
+
+def run_signing(program: str, out: Path, sign: Callable[[], x509.Certificate]) -> int:
+    """Sign, and show which key has signed ``out``, or why nothing has; the exit code."""
+    try:
+        signer = sign()
+    except (UserError, OSError) as error:
+        sys.stderr.write(f"{program}: {error}\n")
+        return 1
+    key = key_fingerprint(signer.public_key())
+    sys.stdout.write(f"{out}: {signer.subject.rfc4514_string()}, key {key}\n")
+    return 0
