@@ -1,8 +1,7 @@
 """The jobs of `make test`: the checks of the flake, which lists their names, and what needs root, a row each.
 
-Minutes are those of two idle processors, processors and memory what a job uses on average and at most: a
-suite waits for its nodes half of the time. They decide about order and neighbours alone: a check without such
-a row is run, too.
+Minutes, processors and memory are those of a whole run on two processors: what a job took, what it used on
+average, and at most. They decide about order and neighbours alone: a check without such a row is run, too.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -15,6 +14,9 @@ MACHINE = "vm-"
 """What checks on virtual machines are called."""
 COMPILER = frozenset({"compiler"})
 """Two that compile at once gain nothing, and need twice the memory."""
+NODES = frozenset({"nodes"})
+"""A suite waits for its nodes half of the time, and its tests have time limits: beside it run machines, whose
+tests wait longer when processors are busy, and no second suite."""
 
 
 def make(target: str) -> tuple[str, ...]:
@@ -41,12 +43,13 @@ BUILDS = (
         minutes=10.5, exclusive=COMPILER, nice=10, is_test=False, is_shown=False, limit=180),
     Job(name="build", command=make("build"), needs=("fetch",), minutes=1, is_test=False),
     Job(name="images", command=make("images"), needs=("fetch",), minutes=1, memory=1500, is_test=False),
-    Job(name="extended", command=make("extended"), needs=("build",), minutes=0.2, is_test=False),
-    Job(name="upgrade-controller", command=make("upgrade-controller"), needs=("fetch",), minutes=0.2,
+    Job(name="extended", command=make("extended"), needs=("build",), processors=0.5, minutes=0.5,
         is_test=False),
-    Job(name="peers", command=make("peers"), needs=("fetch",), minutes=0.1, is_test=False),
-    Job(name="api", command=make("api"), needs=("fetch",), minutes=0.1, is_test=False),
-    Job(name="devenv", command=make("devenv"), needs=("fetch",), minutes=0.1, is_test=False),
+    Job(name="upgrade-controller", command=make("upgrade-controller"), needs=("fetch",), processors=0.5,
+        minutes=0.2, is_test=False),
+    Job(name="peers", command=make("peers"), needs=("fetch",), processors=0.2, minutes=0.1, is_test=False),
+    Job(name="api", command=make("api"), needs=("fetch",), processors=0.2, minutes=0.1, is_test=False),
+    Job(name="devenv", command=make("devenv"), needs=("fetch",), processors=0.2, minutes=0.1, is_test=False),
 )  # fmt: skip
 
 
@@ -70,31 +73,33 @@ PYTEST = {"PYTEST_ADDOPTS": "--color=no -v -v --durations=60 --durations-min=1"}
 
 SUITES = (
     Suite(
-        job=Job(name="root-unit", command=make("root-unit"), processors=0.5, minutes=1.7, environment=PYTEST,
+        job=Job(name="root-unit", command=make("root-unit"), processors=0.3, minutes=4, environment=PYTEST,
             needs=("api", "devenv", "peers")),
         packages=("workstation", "api", "root-peers"),
         sources=("tests/unit", "docs/examples", "kernel", "pkgs"),
     ),
     Suite(
-        job=Job(name="node", command=make("node"), processors=0.5, minutes=2.7, memory=1500,
+        job=Job(name="node", command=make("node"), processors=0.5, minutes=9, memory=1500, exclusive=NODES,
             environment=PYTEST, needs=("build", "images", "api", "devenv", "peers")),
         packages=("squashfs", "images", "workstation", "api", "root-peers"),
         sources=("tests/node",),
     ),
     Suite(
-        job=Job(name="cluster", command=make("cluster-tests"), processors=0.5, minutes=13, memory=3000,
-            environment=PYTEST, needs=("build", "images", "extended", "api", "devenv", "peers")),
+        job=Job(name="cluster", command=make("cluster-tests"), processors=0.5, minutes=22, memory=3000,
+            exclusive=NODES, environment=PYTEST,
+            needs=("build", "images", "extended", "api", "devenv", "peers")),
         packages=("squashfs", "images", "extended", "workstation", "api", "root-peers"),
         sources=("tests/cluster",),
     ),
     Suite(
-        job=Job(name="kubernetes", command=make("kubernetes-tests"), processors=0.5, minutes=8.2, memory=4000,
-            environment=PYTEST, needs=("build", "all-images", "upgrade-controller", "api", "devenv")),
+        job=Job(name="kubernetes", command=make("kubernetes-tests"), processors=0.5, minutes=15, memory=4000,
+            exclusive=NODES, environment=PYTEST,
+            needs=("build", "all-images", "upgrade-controller", "api", "devenv")),
         packages=("squashfs", "images-all", "kubectl", "upgrade-controller-image", "workstation", "api"),
         sources=("tests/kubernetes", "docs/first-cluster.md"),
     ),
     Suite(
-        job=Job(name="netboot", command=make("netboot-tests"), processors=1.3, minutes=8, memory=5000,
+        job=Job(name="netboot", command=make("netboot-tests"), processors=1.1, minutes=8, memory=5000,
             environment=PYTEST, needs=("machine-inputs", "build", "images", "api", "devenv", "peers")),
         packages=("squashfs", "kernel", "root-vm", "images", "workstation", "api", "root-peers"),
         sources=("tests/netboot", "tests/cluster", "tests/kubernetes", "tests/unit/upgrade", "kernel"),
@@ -103,19 +108,24 @@ SUITES = (
 
 # Checks of the flake that are known to differ from the rest; names may begin like these.
 CHECKS = {
-    "unit": Job(name="", command=(), minutes=1.7, memory=1500),
+    "unit": Job(name="", command=(), processors=0.8, minutes=1.7, memory=1500),
+    "unit-2": Job(name="", command=(), processors=0.8, minutes=4.3, memory=1500),
     "unit-docs": Job(name="", command=(), minutes=0.1),
-    "protocols": Job(name="", command=(), minutes=1),
-    "pages": Job(name="", command=(), minutes=1, memory=1500),
-    "types": Job(name="", command=(), minutes=1, memory=2000),
+    "protocols": Job(name="", command=(), processors=0.1, minutes=1.3),
+    "pages": Job(name="", command=(), minutes=0.5, memory=1500),
+    "types": Job(name="", command=(), minutes=1.4, memory=2000),
     "kernel-hardening": Job(name="", command=(), minutes=1),
     # A machine has one processor, beside which QEMU and what asks the machine use little.
-    MACHINE: Job(name="", command=(), memory=2500, minutes=2),
-    "vm-boot": Job(name="", command=(), memory=2500, minutes=1),
+    MACHINE: Job(name="", command=(), memory=2500, minutes=3),
+    "vm-boot": Job(name="", command=(), memory=2500, minutes=1.3),
+    "vm-nocloud": Job(name="", command=(), memory=2500, minutes=1),
+    "vm-wrong-things": Job(name="", command=(), memory=2500, minutes=0.5),
     "vm-upgrade": Job(name="", command=(), memory=2500, minutes=12),
     "vm-upgrade-uefi": Job(name="", command=(), memory=2500, minutes=9),
-    "vm-reset": Job(name="", command=(), memory=2500, minutes=6),
-    "vm-power-cut-upgrade": Job(name="", command=(), memory=2500, minutes=4.4),
+    "vm-reset": Job(name="", command=(), memory=2500, minutes=7.5),
+    "vm-power-cut-upgrade": Job(name="", command=(), memory=2500, minutes=6.3),
+    "vm-disk-image": Job(name="", command=(), memory=2500, minutes=5.2),
+    "vm-extensions": Job(name="", command=(), memory=2500, minutes=3.9),
     # Three machines, which wait for one another.
     "vm-base-cluster": Job(name="", command=(), processors=2.0, memory=7000, minutes=6),
     "vm-cluster": Job(name="", command=(), processors=2.0, memory=7000, minutes=10),
@@ -152,6 +162,7 @@ def make_machine_inputs(derivations: Sequence[str]) -> Job:
         name="machine-inputs",
         command=command,
         needs=("kernel",),
+        processors=0.5,
         minutes=1,
         memory=2500,
         is_test=False,

@@ -8,6 +8,7 @@ from tests.run.job import with_needs
 from tests.run.jobs import BUILDS, FETCH, SUITES, TARGETS, make, make_checks, make_machine_inputs
 from tests.run.nix import Check
 from tests.run.plan import choose_names, find_bases
+from tests.run.room import PROCESSOR_SHARE, Room, choose, sort_by_urgency
 
 NAMES = ("lint", "unit-1", "unit-docs", "vm-boot", "vm-upgrade", "vm-slow")
 CHECKS = {name: Check(derivation=f"/nix/store/{name}.drv", output=f"/nix/store/{name}") for name in NAMES}
@@ -73,6 +74,15 @@ def test_a_check_waits_for_the_one_whose_machines_it_begins_with() -> None:
     jobs = {job.name: job for job in make_checks(CHECKS, (), bases)}
     assert jobs["vm-upgrade"].needs == ("fetch", "machine-inputs", "vm-boot")
     assert jobs["vm-boot"].needs == ("fetch", "machine-inputs")
+
+
+def test_one_suite_of_nodes_runs_beside_two_machines() -> None:
+    jobs = {job.name: job for job in [*make_checks(CHECKS, (), {}), *(suite.job for suite in SUITES)]}
+    waiting = [jobs[name] for name in ("node", "cluster", "kubernetes", "vm-boot", "vm-upgrade", "vm-slow")]
+    done = {need for job in waiting for need in job.needs}
+    room = Room(processors=PROCESSOR_SHARE * 2, memory=20_000)
+    chosen = choose(sort_by_urgency(waiting), [], done, room)
+    assert {job.name for job in chosen} == {"cluster", "vm-upgrade", "vm-slow"}
 
 
 def test_names_choose_jobs_and_unknown_ones_are_refused() -> None:
