@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from talos.api.definitions import block_pb2
@@ -11,6 +11,7 @@ from talos.images.cache.places import ISO, ISO_CACHE
 from talos.system.errors import UserError
 from talos.system.files import read_pieces, replace_durably
 from talos.system.mounts import HARDENED, MountPoint, Mounts
+from talos.system.sizes import format_size
 
 FILESYSTEM = "iso9660"
 RESERVE = 16 << 20
@@ -43,12 +44,25 @@ class CacheDisks:
             self._mounts.unmount(str(ISO))
             self._without.add(device)
 
-    def copy(self, source: Path, target: Path) -> int:
-        """Copy files that are not there in their size; how many that were. UserError, OSError."""
-        copied = 0
-        for path in list_files(source):
-            copied += copy_file(path, target / path.relative_to(source))
-        return copied
+    def copy(self, source: Path, target: Path, is_stopped: Callable[[], bool]) -> int:
+        """Copy files that are not there in their size; how many that were. UserError, OSError.
+
+        StoppedError: when ``is_stopped`` became true, which is looked at before each piece.
+        """
+        missing = [
+            (path, copy)
+            for path in list_files(source)
+            if not is_copied(path, copy := target / path.relative_to(source))
+        ]
+        check_room(sum(path.stat().st_size for path, _ in missing), target)
+        for path, copy in missing:
+            copy.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            replace_durably(copy, _read(path, is_stopped))
+        return len(missing)
+
+
+class StoppedError(Exception):
+    """A copy was stopped; the file that was being copied is not there."""
 
 
 def list_files(folder: Path) -> Iterator[Path]:
@@ -60,18 +74,24 @@ def list_files(folder: Path) -> Iterator[Path]:
             yield Path(entry.path)
 
 
-def copy_file(source: Path, target: Path) -> bool:
-    """Copy a file as a whole, unless one of its size is there; whether it was copied. UserError, OSError."""
-    size = source.stat().st_size
-    if target.is_file() and target.stat().st_size == size:
-        return False
-    target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    free = shutil.disk_usage(target.parent).free
+def is_copied(source: Path, target: Path) -> bool:
+    """Whether a file of its size is there. OSError."""
+    return target.is_file() and target.stat().st_size == source.stat().st_size
+
+
+def check_room(size: int, target: Path) -> None:
+    """UserError when a volume has no room for so many more bytes."""
+    free = shutil.disk_usage(target).free
     if size + RESERVE > free:
         raise UserError(
-            f"{source.name} has {size} bytes, of {free} that are free",
+            f"the images need {format_size(size + RESERVE)} more, of which {format_size(free)} are free",
             where="IMAGECACHE",
             hint="give the volume more room: VolumeConfig, provisioning.maxSize",
         )
-    replace_durably(target, read_pieces(source))
-    return True
+
+
+def _read(path: Path, is_stopped: Callable[[], bool]) -> Iterator[bytes]:
+    for piece in read_pieces(path):
+        if is_stopped():
+            raise StoppedError
+        yield piece

@@ -6,7 +6,7 @@ import pytest
 
 from talos.api.definitions.block_pb2 import DiscoveredVolumeSpec
 from talos.disks import image_cache
-from talos.disks.image_cache import CacheDisks, find_media, list_files
+from talos.disks.image_cache import CacheDisks, StoppedError, find_media, list_files
 from talos.system.errors import UserError
 from talos.testing.mounts import MemoryMounts
 
@@ -52,16 +52,34 @@ def test_files_are_copied_once(tmp_path: Path) -> None:
     assert names == ["blob/sha256-2", "manifests/r/a/digest/sha256-1", "manifests/r/a/reference/1"]
     disks = CacheDisks(MemoryMounts())
     target.mkdir()
-    assert [disks.copy(source, target) for _ in range(2)] == [3, 0]
+    assert [disks.copy(source, target, never) for _ in range(2)] == [3, 0]
     (target / "blob/sha256-2").write_text("half")
-    assert disks.copy(source, target) == 1
+    assert disks.copy(source, target, never) == 1
     assert {path.read_text() for path in list_files(target)} == set(names)
     assert {path.stat().st_mode & 0o777 for path in target.rglob("*")} == {0o644, 0o755}
 
 
 def test_a_volume_that_is_too_small_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(image_cache, "RESERVE", 1 << 60)
-    (tmp_path / "source").mkdir()
-    (tmp_path / "source/blob").write_bytes(b"1")
-    with pytest.raises(UserError, match=r"IMAGECACHE: blob has 1 bytes, of \d+ that are free .*maxSize"):
-        CacheDisks(MemoryMounts()).copy(tmp_path / "source", tmp_path / "target")
+    make_blob(tmp_path / "source")
+    (tmp_path / "target").mkdir()
+    with pytest.raises(UserError, match=r"IMAGECACHE: the images need .* are free .*maxSize"):
+        CacheDisks(MemoryMounts()).copy(tmp_path / "source", tmp_path / "target", never)
+    assert not any((tmp_path / "target").iterdir())
+
+
+def test_a_copy_that_is_stopped_leaves_no_half_file(tmp_path: Path) -> None:
+    make_blob(tmp_path / "source")
+    (tmp_path / "target").mkdir()
+    with pytest.raises(StoppedError):
+        CacheDisks(MemoryMounts()).copy(tmp_path / "source", tmp_path / "target", lambda: True)
+    assert not any((tmp_path / "target").iterdir())
+
+
+def make_blob(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "blob").write_bytes(b"1")
+
+
+def never() -> bool:
+    return False

@@ -21,11 +21,13 @@ from talos.images.cache.places import VOLUME as IMAGE_CACHE
 from talos.machined.boot.machine import STATE_DIR, Machine
 from talos.machined.boot.power import finish
 from talos.machined.boot.sequence import Phase, Task, TaskFailedError
+from talos.machined.controllers.cri.image_cache import DIAGNOSTIC as COPY_DIAGNOSTIC
 from talos.machined.node.config_store import CONFIG_FILE, get_config
 from talos.machined.node.unattended_install import show_phase
 from talos.resource import ids, kinds
 from talos.resource.changes import wait_for
 from talos.resource.resource import Resource
+from talos.resource.state import State
 from talos.system.block.target import BlockTarget
 from talos.system.errors import UserError
 from talos.system.power import PowerAction
@@ -151,13 +153,14 @@ class Installation:
         volumes = {document.name for document in config.find_all(VolumeConfig)}
         if not is_image_cache_enabled(config) or IMAGE_CACHE not in volumes:
             return
+        failure = ""
         with trio.move_on_after(COPY_LIMIT):
-            await wait_for(machine.state, kinds.VOLUME_STATUS, IMAGE_CACHE, _is_ready)
-            await wait_for(machine.state, *ids.IMAGE_CACHE_CONFIG, _is_copied)
-            return
+            volume = await wait_for(machine.state, kinds.VOLUME_STATUS, IMAGE_CACHE, _is_settled)
+            failure = volume.spec.error_message or await _wait_for_copy(machine.state)
+            if not failure:
+                return
         raise UserError(
-            f"the medium's cache of images is not on the disk after {COPY_LIMIT:.0f} s",
-            where=IMAGE_CACHE,
+            f"the medium's images are not on {IMAGE_CACHE}: {failure or f'it took over {COPY_LIMIT:.0f} s'}",
             hint="the system is installed; give the volume more room, or leave the cache out of the config",
         )
 
@@ -176,6 +179,27 @@ def _log(machine: Machine, line: str) -> None:
 
 def _is_ready(resource: Resource[block_pb2.VolumeStatusSpec]) -> bool:
     return resource.spec.phase == enums.VOLUME_PHASE_READY
+
+
+def _is_settled(resource: Resource[block_pb2.VolumeStatusSpec]) -> bool:
+    return resource.spec.phase in {enums.VOLUME_PHASE_READY, enums.VOLUME_PHASE_FAILED}
+
+
+async def _wait_for_copy(state: State) -> str:
+    """Wait until the cache is copied, or has failed to be: why."""
+    failure = ""
+
+    async def watch_failure() -> None:
+        nonlocal failure
+        failed = await wait_for(state, kinds.DIAGNOSTIC, COPY_DIAGNOSTIC, lambda _: True)
+        failure = "; ".join(failed.spec.details)
+        nursery.cancel_scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch_failure)
+        await wait_for(state, *ids.IMAGE_CACHE_CONFIG, _is_copied)
+        nursery.cancel_scope.cancel()
+    return failure
 
 
 def _is_copied(cache: Resource[cri_pb2.ImageCacheConfigSpec]) -> bool:

@@ -1,6 +1,8 @@
 """ImageCacheConfig: whether images cached on the node are served; and registryd, which serves them."""
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import override
 
@@ -8,6 +10,7 @@ import trio
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.cri_pb2 import ImageCacheConfigSpec
+from talos.api.definitions.runtime_pb2 import DiagnosticSpec
 from talos.config.active import read_config
 from talos.config.effective import machine as effective
 from talos.disks.image_cache import CacheDisks, find_media
@@ -22,11 +25,13 @@ from talos.system.logging import Log
 
 COPY_RETRY_DELAY = 30.0
 """Seconds after which a copy that failed is tried again."""
+DIAGNOSTIC = "image-cache"
+"""That of a copy that failed."""
 _SETTLED = frozenset({enums.VOLUME_PHASE_READY, enums.VOLUME_PHASE_MISSING, enums.VOLUME_PHASE_FAILED})
 
 
 class ImageCacheConfigController(Controller):
-    """MachineConfig, the folders of the cache, Service → ImageCacheConfig; registryd runs, or not.
+    """MachineConfig, the cache's folders, Service → ImageCacheConfig, Diagnostic; registryd runs, or not.
 
     On a machine with ``disks`` the cache is on the medium with the installer, or on the volume IMAGECACHE, to
     which it is copied.
@@ -41,7 +46,7 @@ class ImageCacheConfigController(Controller):
         Input(kinds.VOLUME_STATUS, id=VOLUME),
         Input(kinds.VOLUME_MOUNT_STATUS),
     )
-    outputs = (Output(kinds.IMAGE_CACHE_CONFIG),)
+    outputs = (Output(kinds.IMAGE_CACHE_CONFIG), Output(kinds.DIAGNOSTIC, shared=True))
 
     def __init__(
         self, services: Services, disks: CacheDisks | None, log: Log, roots: tuple[Path, Path] = ROOTS
@@ -52,6 +57,8 @@ class ImageCacheConfigController(Controller):
         self._disk, self._medium = self._roots = tuple(roots)
         self._is_started = False
         self._copy_status = enums.IMAGE_CACHE_COPY_STATUS_UNKNOWN
+        self._copying = trio.CancelScope()
+        self._failure = ""
 
     @override
     async def run(self, runtime: ControllerRuntime) -> None:
@@ -64,6 +71,8 @@ class ImageCacheConfigController(Controller):
         config = await read_config(runtime)
         is_enabled = config is not None and effective.is_image_cache_enabled(config)
         is_settled = not is_enabled or self._disks is None or await self._find_disks(runtime, self._disks)
+        if not is_enabled:
+            self._copying.cancel()
         roots = await trio.to_thread.run_sync(find_roots, self._roots) if is_enabled else []
         service = await runtime.get_or_none(kinds.SERVICE, REGISTRYD.name)
         is_served = self._is_started and service is not None and service.spec.healthy
@@ -75,11 +84,17 @@ class ImageCacheConfigController(Controller):
         is_new = self._copy_status == enums.IMAGE_CACHE_COPY_STATUS_UNKNOWN
         if is_new and self._disks is not None and str(self._medium) in roots and await _is_mounted(runtime):
             self._copy_status = enums.IMAGE_CACHE_COPY_STATUS_PENDING
+            self._copying = trio.CancelScope()
             nursery.start_soon(self._copy, self._disks, runtime)
         elif is_new and is_settled:
             spec.copy_status = enums.IMAGE_CACHE_COPY_STATUS_SKIPPED
         spec.copy_status = self._copy_status or spec.copy_status
-        await runtime.put(*ids.IMAGE_CACHE_CONFIG, spec)
+        async with runtime.track_outputs():
+            await runtime.put(*ids.IMAGE_CACHE_CONFIG, spec)
+            if self._failure:
+                message = "the cache of images is not copied to the disk"
+                diagnostic = DiagnosticSpec(message=message, details=[self._failure])
+                await runtime.put(kinds.DIAGNOSTIC, DIAGNOSTIC, diagnostic)
         await self._serve(is_wanted=bool(roots))
 
     async def _serve(self, *, is_wanted: bool) -> None:
@@ -107,22 +122,31 @@ class ImageCacheConfigController(Controller):
         return volume.spec.phase != enums.VOLUME_PHASE_READY or await _is_mounted(runtime)
 
     async def _copy(self, disks: CacheDisks, runtime: ControllerRuntime) -> None:
-        """Copy the medium's cache to the volume; once a boot, until it succeeds."""
-        while True:
-            try:
-                count = await trio.to_thread.run_sync(disks.copy, self._medium, self._disk)
-            except trio.Cancelled:
-                self._copy_status = enums.IMAGE_CACHE_COPY_STATUS_UNKNOWN
-                raise
-            except (OSError, UserError) as error:
-                reason = str(error)
-                self._log.once("the cache of images is not copied to the disk", reason=reason)
-                await trio.sleep(COPY_RETRY_DELAY)
-            else:
-                break
-        self._log.info("the cache of images is on the disk", copied=count)
-        self._copy_status = enums.IMAGE_CACHE_COPY_STATUS_READY
+        """Copy the medium's cache to the volume; once a boot, until it succeeds or is not wanted any more."""
+        status, stop = enums.IMAGE_CACHE_COPY_STATUS_UNKNOWN, threading.Event()
+        copy = partial(disks.copy, self._medium, self._disk, stop.is_set)
+        try:
+            with self._copying:
+                count = None
+                while count is None:
+                    count = await self._try_to_copy(copy, runtime)
+                self._log.info("the cache of images is on the disk", copied=count)
+                status = enums.IMAGE_CACHE_COPY_STATUS_READY
+        finally:
+            stop.set()
+            self._copy_status, self._failure = status, ""
         runtime.queue_reconcile()
+
+    async def _try_to_copy(self, copy: Callable[[], int], runtime: ControllerRuntime) -> int | None:
+        """How many files were copied; None when it failed, after a pause."""
+        try:
+            return await trio.to_thread.run_sync(copy, abandon_on_cancel=True)
+        except (OSError, UserError) as error:
+            self._failure = str(error)
+            self._log.once("the cache of images is not copied to the disk", reason=self._failure)
+            runtime.queue_reconcile()
+            await trio.sleep(COPY_RETRY_DELAY)
+            return None
 
 
 async def _is_mounted(runtime: ControllerRuntime) -> bool:

@@ -7,8 +7,9 @@ import pytest
 import trio
 import trio.testing
 
-from talos.api.definitions import cri_pb2
+from talos.api.definitions import block_pb2, cri_pb2
 from talos.api.definitions import enums_pb2 as enums
+from talos.api.definitions.runtime_pb2 import DiagnosticSpec
 from talos.api.resource.config_pb2 import MachineConfigSpec
 from talos.images.cache.places import DISK, ISO_CACHE
 from talos.machined.boot.phases.install import COPY_LIMIT, Installation
@@ -75,5 +76,26 @@ async def test_a_copy_that_does_not_end_fails_the_installation(
     state = await configure(CACHE, VOLUME)
     await publish(state, enums.IMAGE_CACHE_COPY_STATUS_PENDING, ISO_CACHE)
     await make_volume(state)
-    with pytest.raises(UserError, match=r"IMAGECACHE: .* is not on the disk after 1200 s .*more room"):
+    with pytest.raises(UserError, match=r"not on IMAGECACHE: it took over 1200 s .*more room"):
         await wait(state)
+
+
+async def test_a_copy_that_fails_ends_the_installation(autojump_clock: trio.testing.MockClock) -> None:
+    state = await configure(CACHE, VOLUME)
+    await publish(state, enums.IMAGE_CACHE_COPY_STATUS_PENDING, ISO_CACHE)
+    await make_volume(state)
+    await put(
+        state, kinds.DIAGNOSTIC, "image-cache", DiagnosticSpec(message="not copied", details=["no room"])
+    )
+    with pytest.raises(UserError, match="not on IMAGECACHE: no room"):
+        await wait(state)
+    assert trio.current_time() < 1
+
+
+async def test_a_volume_that_fails_ends_the_installation(autojump_clock: trio.testing.MockClock) -> None:
+    state = await configure(CACHE, VOLUME)
+    failed = block_pb2.VolumeStatusSpec(phase=enums.VOLUME_PHASE_FAILED, error_message="no disk has 9 TB")
+    await put(state, kinds.VOLUME_STATUS, "IMAGECACHE", failed)
+    with pytest.raises(UserError, match="not on IMAGECACHE: no disk has 9 TB"):
+        await wait(state)
+    assert trio.current_time() < 1

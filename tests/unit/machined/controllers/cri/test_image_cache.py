@@ -1,5 +1,8 @@
 """The cache of images: registryd runs while it is configured and there, and is then asked first."""
 
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast, override
 
@@ -153,23 +156,27 @@ def test_both_forms_of_the_switch(text: str, enabled: bool) -> None:
 
 
 class Disks(CacheDisks):
-    """A medium whose copy fails at first, while ``full``."""
+    """A medium whose copy fails while ``full``, and does not end while it is ``slow``."""
 
     def __init__(self) -> None:
         super().__init__(MemoryMounts())
         self.mounted: list[str] = []
-        self.full = False
+        self.full = self.is_slow = False
+        self.stopped = threading.Event()
 
     @override
     def mount_medium(self, device: str) -> None:
         self.mounted.append(device)
 
     @override
-    def copy(self, source: Path, target: Path) -> int:
+    def copy(self, source: Path, target: Path, is_stopped: Callable[[], bool]) -> int:
         if self.full:
-            self.full = False
             raise UserError("no room")
-        return super().copy(source, target)
+        while self.is_slow and not is_stopped():
+            time.sleep(0.001)
+        if is_stopped():
+            self.stopped.set()
+        return super().copy(source, target, is_stopped)
 
 
 async def discover(state: MemoryState) -> None:
@@ -210,16 +217,38 @@ async def test_a_mediums_cache_is_served_and_copied_to_the_disk(
         cache = (await state.get(*ids.IMAGE_CACHE_CONFIG)).spec
         assert cache.copy_status == enums.IMAGE_CACHE_COPY_STATUS_SKIPPED
         (medium / "manifests/tag").write_bytes(b"1")
+        disk.mkdir()
         await set_volume(state, enums.VOLUME_PHASE_READY)
         with trio.fail_after(10):
-            await wait_for(
-                state,
-                *ids.IMAGE_CACHE_CONFIG,
-                lambda one: one.spec.copy_status == enums.IMAGE_CACHE_COPY_STATUS_READY,
-            )
+            failed = await wait_for(state, kinds.DIAGNOSTIC, "image-cache", lambda _: True)
+            assert list(failed.spec.details) == ["no room"]
+            disks.full = False
+            await wait_for_copy(state, enums.IMAGE_CACHE_COPY_STATUS_READY)
         await wait_for_status(state, READY, disk, medium)
+        assert not await state.list(kinds.DIAGNOSTIC)
     assert set(disks.mounted) == {"/dev/sr0"}
     assert (disk / "manifests/tag").read_bytes() == b"1"
+
+
+async def test_a_copy_ends_when_the_cache_is_not_wanted_any_more(tmp_path: Path) -> None:
+    state, disks = MemoryState(), Disks()
+    disk, medium = tmp_path / "disk", tmp_path / "medium"
+    (medium / "manifests").mkdir(parents=True)
+    disk.mkdir()
+    disks.is_slow = True
+    async with running(state, make_controller(Services(), disks, disk, medium)):
+        await configure(state, MACHINE + DOCUMENT % "true")
+        await discover(state)
+        await set_volume(state, enums.VOLUME_PHASE_READY)
+        with trio.fail_after(10):
+            await wait_for_copy(state, enums.IMAGE_CACHE_COPY_STATUS_PENDING)
+            await configure(state, MACHINE + DOCUMENT % "false")
+            await wait_for_copy(state, enums.IMAGE_CACHE_COPY_STATUS_SKIPPED)
+            assert await trio.to_thread.run_sync(disks.stopped.wait, 10)
+
+
+async def wait_for_copy(state: MemoryState, status: enums.CriImageCacheCopyStatus) -> None:
+    await wait_for(state, *ids.IMAGE_CACHE_CONFIG, lambda one: one.spec.copy_status == status)
 
 
 async def test_a_machine_without_a_cache(tmp_path: Path) -> None:
