@@ -8,7 +8,8 @@ import os
 
 import pytest
 from tests.harness.cluster import REPOSITORY
-from tests.harness.e2e import CONFORMANCE, PASSED, count, format_table, run_specs
+from tests.harness.e2e import CONFORMANCE, LOG, PASSED, count, format_table, run_specs
+from tests.harness.e2e_page import write_page
 from tests.harness.kubernetes import Kubernetes
 
 PAGE = REPOSITORY / "docs/conformance.md"
@@ -36,9 +37,10 @@ def test_conformance(kubernetes: Kubernetes, name: str, labels: str, processes: 
     specs = run_specs(
         kubernetes, OUTPUT / name, labels=labels, focus=FOCUS, processes=processes, minutes=MINUTES
     )
-    (OUTPUT / f"{name}.md").write_text(format_table(specs), encoding="utf-8")
-    print(f"\n{name}: {count(specs)}; {OUTPUT.relative_to(REPOSITORY)}/{name}.md")  # noqa: T201
     known = read_known()
+    (OUTPUT / f"{name}.md").write_text(format_table(specs), encoding="utf-8")
+    write_page(specs, known, f"{name}/{LOG}", OUTPUT / f"{name}.html")
+    print(f"\n{name}: {count(specs)}; {OUTPUT.relative_to(REPOSITORY)}/{name}.html")  # noqa: T201
     problems = [
         f"{spec.name}: {spec.message or f'passes, which {PAGE.name} denies'}"
         for spec in specs

@@ -1,6 +1,6 @@
 """The end of a run as one page, which lies beside the logs that it links to; nothing is from elsewhere."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from html import escape
 from pathlib import Path
 
@@ -10,6 +10,8 @@ from tests.run.summary import MAX_LISTED, count, find_longest, find_restarts
 
 MARKS = {State.PASSED: "✓", State.FAILED: "✕", State.UNCHANGED: "=", State.NOT_RUN: "!"}
 """A state is not shown by a colour alone."""
+_NUMBERS = range(2, 7)
+"""The columns of a job's row that are numbers."""
 NEW_LINE = "\n"  # for Python 3.11, which has no such escape within an f-string
 STYLE = """
 :root { color-scheme: light dark; --line: #8886; --bar: #3b82c4; --good: light-dark(#0f5a24, #83e09b);
@@ -37,12 +39,28 @@ def write_page(outcomes: Sequence[Outcome], seconds: float, locks: Sequence[str]
     path.write_text("\n".join(_format_page(outcomes, seconds, locks)) + "\n", encoding="utf-8")
 
 
+def open_page(title: str) -> Iterator[str]:
+    """The lines before what is to be read."""
+    yield '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    yield f'<title>{escape(title)}</title><link rel="icon" href="data:,"><style>{STYLE}</style></head><body>'
+
+
+def open_table(heading: str, titles: Sequence[str], numbers: Collection[int]) -> Iterator[str]:
+    """The lines before a table's first row; ``numbers`` are the columns of numbers."""
+    cells = (f'<th scope="col"{_number(at, numbers)}>{escape(title)}</th>' for at, title in enumerate(titles))
+    yield f'<h2>{escape(heading)}</h2><div class="table" tabindex="0"><table><thead><tr>'
+    yield f"{''.join(cells)}</tr></thead><tbody>"
+
+
+CLOSE_TABLE = "</tbody></table></div>"
+CLOSE_PAGE = "</body></html>"
+
+
 def _format_page(outcomes: Sequence[Outcome], seconds: float, locks: Sequence[str]) -> Iterator[str]:
     counts = count(outcomes)
     title = f"{counts.passed} passed, {counts.failed} failed"
-    yield '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f'<title>{title}</title><link rel="icon" href="data:,"><style>{STYLE}</style></head><body>'
+    yield from open_page(title)
     yield f"<h1>{title}, {counts.skipped} skipped</h1>"
     spent = sum(outcome.processor_seconds or 0 for outcome in outcomes)
     yield f"<p>{format_time(seconds)} minutes, {format_time(spent)} of processor time.</p>"
@@ -54,7 +72,7 @@ def _format_page(outcomes: Sequence[Outcome], seconds: float, locks: Sequence[st
         yield "<h2>Started anew, as an emulated processor stood still</h2><ul>"
         yield from (f"<li>{escape(line)}</li>" for line in restarts)
         yield "</ul>"
-    yield "</body></html>"
+    yield CLOSE_PAGE
 
 
 def _format_failures(outcomes: Sequence[Outcome]) -> Iterator[str]:
@@ -69,12 +87,10 @@ def _format_failures(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 def _format_jobs(outcomes: Sequence[Outcome], seconds: float) -> Iterator[str]:
     titles = ("job", "result", "took", "processor", "passed", "failed", "skipped", "from start to end")
-    yield '<h2>Jobs</h2><div class="table" tabindex="0"><table><thead><tr>'
-    yield "".join(f'<th scope="col"{_number(at)}>{title}</th>' for at, title in enumerate(titles))
-    yield "</tr></thead><tbody>"
+    yield from open_table("Jobs", titles, _NUMBERS)
     for outcome in sorted(outcomes, key=lambda one: one.seconds, reverse=True):
         yield _format_job(outcome, max(seconds, 1.0))
-    yield "</tbody></table></div>"
+    yield CLOSE_TABLE
 
 
 def _format_job(outcome: Outcome, seconds: float) -> str:
@@ -88,7 +104,7 @@ def _format_job(outcome: Outcome, seconds: float) -> str:
         "" if spent is None else format_time(spent),
         *_format_counts(counts),
     )
-    row = "".join(f"<td{_number(at)}>{cell}</td>" for at, cell in enumerate(cells))
+    row = "".join(f"<td{_number(at, _NUMBERS)}>{cell}</td>" for at, cell in enumerate(cells))
     start, length = 100 * outcome.started / seconds, 100 * outcome.seconds / seconds
     place = f"margin-left: {start:.1f}%; width: {length:.1f}%"
     bar = f'<div class="bar" style="{place}"></div>' if has_run else escape(outcome.reason)
@@ -102,11 +118,10 @@ def _format_counts(counts: Counts) -> tuple[str, str, str]:
 def _format_longest(outcomes: Sequence[Outcome]) -> Iterator[str]:
     longest = find_longest(outcomes)[:MAX_LISTED]
     if longest:
-        yield '<h2>The longest tests</h2><div class="table" tabindex="0"><table><thead><tr>'
-        yield '<th class="number" scope="col">seconds</th><th scope="col">test</th></tr></thead><tbody>'
+        yield from open_table("The longest tests", ("seconds", "test"), (0,))
         for seconds, name in longest:
             yield f'<tr><td class="number">{seconds:.1f}</td><td><code>{escape(name)}</code></td></tr>'
-        yield "</tbody></table></div>"
+        yield CLOSE_TABLE
 
 
 def _link(outcome: Outcome) -> str:
@@ -115,5 +130,5 @@ def _link(outcome: Outcome) -> str:
     return f'<a href="{name}.log">{name}</a>' if has_run else name
 
 
-def _number(at: int) -> str:
-    return ' class="number"' if 2 <= at <= 6 else ""
+def _number(at: int, numbers: Collection[int]) -> str:
+    return ' class="number"' if at in numbers else ""
