@@ -5,9 +5,10 @@ import trio
 from tests.unit.machined.platform.config_sources.test_web import Site
 
 from talos.api.definitions.k8s_pb2 import ExtraManifestsConfigSpec
+from talos.api.definitions.runtime_pb2 import EnvironmentSpec
 from talos.kubed.controllers.extra_manifests import ExtraManifestController, make_name, parse_objects
 from talos.resource import ids, kinds
-from talos.resource.changes import modify
+from talos.resource.changes import modify, put
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
 from talos.system.logging import Log
@@ -38,7 +39,14 @@ def test_mistakes_have_a_place(text: str, message: str) -> None:
 
 def test_what_fails_is_named_and_tried_again_and_the_others_are_there() -> None:
     lines: list[str] = []
-    site = Site({"/bad": [(503, {}, b"")], "/late": [(500, {}, b""), (200, {}, OBJECT)]})
+    far = "http://far.example/far"
+    site = Site(
+        {
+            "/bad": [(503, {}, b"")],
+            "/late": [(500, {}, b""), (200, {}, OBJECT)],
+            far: [(200, {}, OBJECT)],
+        }
+    )
 
     async def main(url: str) -> None:
         state = MemoryState()
@@ -46,15 +54,19 @@ def test_what_fails_is_named_and_tried_again_and_the_others_are_there() -> None:
         def configure(spec: ExtraManifestsConfigSpec) -> None:
             for name in ("bad", "late"):
                 spec.extra_manifests.add(name=name, priority="99", url=f"{url}/{name}")
+            spec.extra_manifests.add(name="far", priority="99", url=far)
             spec.extra_manifests.add(name="inline", priority="99", inline_manifest=OBJECT.decode())
             spec.extra_manifests.add(name="wrong", priority="99", inline_manifest="kind: Pod")
 
+        variables = [f"http_proxy={url}", "no_proxy=127.0.0.1"]
+        await put(state, *ids.ENVIRONMENT, EnvironmentSpec(variables=variables))
         await modify(state, *ids.EXTRA_MANIFESTS_CONFIG, configure, owner="test")
         async with trio.open_nursery() as nursery:
             controller = ExtraManifestController(Log(write=lines.append))
             await nursery.start(run_controllers, state, [controller])
             with trio.fail_after(20):
-                while {one.id for one in await state.list(kinds.MANIFEST)} != {"99-inline", "99-late"}:  # noqa: ASYNC110
+                wanted = {"99-far", "99-inline", "99-late"}
+                while {one.id for one in await state.list(kinds.MANIFEST)} != wanted:  # noqa: ASYNC110
                     await trio.sleep(0.01)
             (diagnostic,) = await state.list(kinds.DIAGNOSTIC)
             assert [one.partition(":")[0] for one in diagnostic.spec.details] == ["bad", "wrong"]

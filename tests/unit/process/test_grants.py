@@ -44,6 +44,8 @@ SENSITIVE = {
         kinds.AUTHENTICATION_CONFIG.type,
         kinds.AUTHORIZATION_CONFIG.type,
         kinds.CERT_SAN.type,
+        # Proxies, with their passwords.
+        kinds.ENVIRONMENT.type,
         kinds.ETCD_ROOT_SECRET.type,
         kinds.ETCD_SECRET.type,
         kinds.EXTRA_MANIFESTS_CONFIG.type,

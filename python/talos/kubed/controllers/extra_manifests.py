@@ -24,6 +24,7 @@ from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Reconciler
 from talos.resource.objects import to_struct
 from talos.system.logging import Log
+from talos.system.net.proxies import parse_environment
 from talos.system.urls import without_secrets
 
 SIZE = Size(bytes=MAX_BYTES, nodes=500_000)
@@ -76,10 +77,13 @@ class _Read:
 
 
 class ExtraManifestController(Controller):
-    """ExtraManifestsConfig → Manifest, Diagnostic. Each is fetched once; what fails is tried again."""
+    """ExtraManifestsConfig, Environment → Manifest, Diagnostic.
+
+    Each is fetched once, by the proxy of the environment; what fails is tried again.
+    """
 
     name = "k8s.ExtraManifestController"
-    inputs = (Input(*ids.EXTRA_MANIFESTS_CONFIG),)
+    inputs = (Input(*ids.EXTRA_MANIFESTS_CONFIG), Input(*ids.ENVIRONMENT))
     outputs = (Output(kinds.MANIFEST, shared=True), Output(kinds.DIAGNOSTIC, shared=True))
 
     def __init__(self, log: Log) -> None:
@@ -97,7 +101,9 @@ class ExtraManifestController(Controller):
         """Write what could be read; whether nothing is left to try."""
         config = await runtime.get_or_none(*ids.EXTRA_MANIFESTS_CONFIG)
         wanted = list(config.spec.extra_manifests) if config else []
-        read = await self._read_all(wanted)
+        environment = await runtime.get_or_none(*ids.ENVIRONMENT)
+        variables = parse_environment(environment.spec.variables if environment else ())
+        read = await self._read_all(wanted, variables)
         self._known = read.objects
         for name, reason in read.problems.items():
             self._log.once(f"the manifest {name} is left out: {reason}", key=f"manifest {name}")
@@ -114,7 +120,7 @@ class ExtraManifestController(Controller):
                 await runtime.put(kinds.DIAGNOSTIC, DIAGNOSTIC, spec)
         return read.is_final
 
-    async def _read_all(self, wanted: Sequence[ExtraManifest]) -> _Read:
+    async def _read_all(self, wanted: Sequence[ExtraManifest], environment: Mapping[str, str]) -> _Read:
         read, places = _Read(), trio.CapacityLimiter(MAX_CONCURRENT)
 
         async def read_one(manifest: ExtraManifest) -> None:
@@ -122,7 +128,7 @@ class ExtraManifestController(Controller):
                 known = self._known.get(_identity(manifest))
                 # Both take a while: the daemon answers meanwhile.
                 read.objects[_identity(manifest)] = known or await trio.to_thread.run_sync(
-                    read_manifest, manifest, abandon_on_cancel=True, limiter=places
+                    read_manifest, manifest, environment, abandon_on_cancel=True, limiter=places
                 )
             except (FetchError, NotThereError) as error:
                 url = without_secrets(manifest.url)
@@ -142,11 +148,11 @@ def _identity(manifest: ExtraManifest) -> bytes:
     return manifest.SerializeToString(deterministic=True)
 
 
-def read_manifest(manifest: ExtraManifest) -> ManifestSpec:
+def read_manifest(manifest: ExtraManifest, environment: Mapping[str, str]) -> ManifestSpec:
     """The objects of a manifest; FetchError, NotThereError, and ValueError when it has other contents."""
     text: str | bytes = manifest.inline_manifest
     if manifest.url:
-        text = fetch(manifest.url, manifest.extra_headers).data
+        text = fetch(manifest.url, manifest.extra_headers, environment).data
     items = [SingleManifest(object=make_struct(found)) for found in parse_objects(text)]
     return ManifestSpec(items=items)
 

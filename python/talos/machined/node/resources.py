@@ -14,6 +14,7 @@ from talos.resource import ids
 from talos.resource.changes import put
 from talos.resource.state import NotFoundError, State
 from talos.system.files import Files
+from talos.system.net.proxies import parse_environment
 from talos.system.proc.cmdline import hide_secrets
 from talos.system.version import get_version
 
@@ -52,4 +53,4 @@ async def read_variables(state: State) -> Mapping[str, str]:
         lines = (await state.get(*ids.ENVIRONMENT)).spec.variables
     except NotFoundError:
         return {}
-    return {name: value for name, _, value in (line.partition("=") for line in lines)}
+    return parse_environment(lines)

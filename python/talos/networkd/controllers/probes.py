@@ -20,11 +20,12 @@ from talos.config.documents.network.http_probe import HTTPProbeConfig
 from talos.config.documents.network.tcp_probe import TCPProbeConfig
 from talos.config.model import Config
 from talos.networkd.probe import ProbeError, check_http, check_tcp
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.changes import copy_spec
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Reconciler
 from talos.resource.resource import Phase
 from talos.system.logging import Log
+from talos.system.net.proxies import parse_environment
 
 INTERVAL, TIMEOUT = 1.0, 10.0
 """Seconds, where the config has none."""
@@ -57,7 +58,7 @@ class ProbeController(Controller):
     """ProbeSpec → ProbeStatus: a task for each probe."""
 
     name = "network.ProbeController"
-    inputs = (Input(kinds.PROBE_SPEC), Input(kinds.ENVIRONMENT))
+    inputs = (Input(kinds.PROBE_SPEC), Input(*ids.ENVIRONMENT))
     outputs = (Output(kinds.PROBE_STATUS),)
 
     def __init__(self, log: Log) -> None:
@@ -79,10 +80,8 @@ class ProbeController(Controller):
                 runtime.reset_backoff()
 
     async def _follow(self, runtime: ControllerRuntime, nursery: trio.Nursery) -> None:
-        environment = await runtime.list(kinds.ENVIRONMENT)
-        self._environment = dict(
-            line.split("=", 1) for item in environment for line in item.spec.variables if "=" in line
-        )
+        environment = await runtime.get_or_none(*ids.ENVIRONMENT)
+        self._environment = parse_environment(environment.spec.variables if environment else ())
         wanted = {
             resource.id: resource.spec
             for resource in await runtime.list(kinds.PROBE_SPEC)

@@ -1,8 +1,8 @@
-"""Which proxy the usual environment variables name for a host."""
+"""Environment variables, and which proxy they name for a host."""
 
 import base64
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -16,6 +16,11 @@ class ProxyServer:
     host: str
     port: int
     headers: Mapping[str, str]
+
+
+def parse_environment(lines: Iterable[str]) -> dict[str, str]:
+    """The variables of lines such as ``name=value``; one without a value is empty."""
+    return {name: value for name, _, value in (line.partition("=") for line in lines)}
 
 
 def find_server(environment: Mapping[str, str], target: SplitResult) -> ProxyServer | None:
