@@ -15,8 +15,13 @@ from tests.unit.talosctl.fake import Client, FakeNode
 
 from talos.api.cosi.resource_pb2 import Metadata, Resource, Spec
 from talos.api.cosi.state_pb2 import ListRequest, ListResponse
-from talos.api.definitions.block_pb2 import MountRequestSpec, MountStatusSpec
-from talos.api.definitions.enums_pb2 import RuntimeMachineStage
+from talos.api.definitions.block_pb2 import (
+    FSScrubStatusSpec,
+    MountRequestSpec,
+    MountStatusSpec,
+    VolumeStatusSpec,
+)
+from talos.api.definitions.enums_pb2 import BlockVolumePhase, RuntimeMachineStage
 from talos.api.definitions.runtime_pb2 import (
     DiagnosticSpec,
     MachineStatusSpec,
@@ -44,6 +49,8 @@ def make_specs() -> Mapping[str, Message]:
     clock.offset.FromMicroseconds(-250)
     unmet = MachineStatusStatus(unmet_conditions=[UnmetCondition(name="time")])
     stage = RuntimeMachineStage.MACHINE_STAGE_RUNNING
+    scrub = FSScrubStatusSpec(mountpoint="/var", status="2 findings")
+    scrub.time.FromSeconds(900)
     return {
         "MachineStatuses.runtime.talos.dev": MachineStatusSpec(stage=stage, status=unmet),
         "Diagnostics.runtime.talos.dev": DiagnosticSpec(message="no"),
@@ -54,7 +61,26 @@ def make_specs() -> Mapping[str, Message]:
         "MountStatuses.block.talos.dev": MountStatusSpec(
             spec=MountRequestSpec(volume_id="EPHEMERAL"), source="/dev/vda6", target="/var"
         ),
+        "VolumeStatuses.block.talos.dev": VolumeStatusSpec(phase=BlockVolumePhase.VOLUME_PHASE_FAILED),
+        "FSScrubStatuses.block.talos.dev": scrub,
     }
+
+
+def make_processes() -> list[machine.ProcessInfo]:
+    shim = machine.ProcessInfo(
+        pid=66, ppid=1, command="containerd-shim", args="shim -namespace system -id etcd", cpu_time=0.5
+    )
+    pods = machine.ProcessInfo(pid=70, ppid=1, command="containerd-shim", args="shim -namespace k8s.io -id a")
+    return [
+        machine.ProcessInfo(pid=1, command="init", cpu_time=2.25, resident_memory=4096, threads=3),
+        machine.ProcessInfo(pid=7, ppid=1, command="containerd", args="containerd --config /system/a.toml"),
+        machine.ProcessInfo(pid=8, ppid=1, command="containerd", args="containerd --config /etc/cri/a.toml"),
+        machine.ProcessInfo(pid=9, ppid=1, command="apid", cpu_time=0.28),
+        shim,
+        pods,
+        machine.ProcessInfo(pid=91, ppid=66, command="etcd", cpu_time=4),
+        machine.ProcessInfo(pid=92, ppid=70, command="apid", cpu_time=1000),
+    ]
 
 
 @pytest.fixture
@@ -88,11 +114,18 @@ def full_node(node: FakeNode) -> FakeNode:
         "NetworkDeviceStats": machine.NetworkDeviceStatsResponse(
             messages=[machine.NetworkDeviceStats(devices=[machine.NetDev(name="eth0", rx_bytes=9)])]
         ),
+        "Processes": machine.ProcessesResponse(messages=[machine.Process(processes=make_processes())]),
         "EtcdStatus": machine.EtcdStatusResponse(messages=[machine.EtcdStatus(member_status=etcd)]),
     }
     node.on("/cosi.resource.State/List", ListRequest, list_, stream=True)
     for method, reply in replies.items():
         node.on(SERVICE + method, Empty, reply)
+
+    def list_files(request: Any, _metadata: Mapping[str, str]) -> list[machine.FileInfo]:
+        size = {"/proc/1/fd": 104, "/proc/66/fd": 25, "/proc/70/fd": 20}.get(request.root, 0)
+        return [machine.FileInfo(name=request.root, size=size)]
+
+    node.on(SERVICE + "List", machine.ListRequest, list_files, stream=True)
     statfs = StorageServiceStatfsResponse(size=6 << 30, available=5 << 30)
     node.on("/machine.StorageService/Statfs", StorageServiceStatfsRequest, statfs)
     return node
@@ -113,9 +146,19 @@ def test_all_families_of_a_node(talosctl: Client, full_node: FakeNode) -> None:
         'talos_disk_read_bytes_total{node="10.0.0.2",device="vda"} 1024',
         'talos_network_receive_bytes_total{node="10.0.0.2",device="eth0"} 9',
         'talos_volume_available_bytes{node="10.0.0.2",volume="EPHEMERAL"} 5368709120',
+        'talos_volume_failed{node="10.0.0.2",volume="a"} 1',
+        'talos_volume_scrub_success{node="10.0.0.2",volume="a"} 0',
+        'talos_volume_scrub_timestamp_seconds{node="10.0.0.2",volume="a"} 900',
+        'talos_process_cpu_seconds_total{node="10.0.0.2",process="machined"} 2.25',
+        'talos_process_cpu_seconds_total{node="10.0.0.2",process="apid"} 0.28',
+        'talos_process_cpu_seconds_total{node="10.0.0.2",process="etcd"} 4',
+        'talos_process_threads{node="10.0.0.2",process="cri"} 0',
+        'talos_process_resident_memory_bytes{node="10.0.0.2",process="machined"} 4096',
+        'talos_process_open_fds{node="10.0.0.2",process="machined"} 104',
+        'talos_process_open_fds{node="10.0.0.2",process="containerd-shim"} 45',
         'talos_service_healthy{node="10.0.0.2",service="apid"} 1',
         'talos_service_state{node="10.0.0.2",service="etcd",state="Running"} 1',
-        'talos_time_offset_seconds{node="10.0.0.2"} -0.00025000000000000001',
+        'talos_time_offset_seconds{node="10.0.0.2"} -0.00025',
         'talos_dns_upstream_healthy{node="10.0.0.2",address="10.0.0.1:53"} 0',
         'talos_etcd_is_leader{node="10.0.0.2"} 1',
         'talos_upgrade_phase{node="10.0.0.2",phase="idle",version=""} 1',

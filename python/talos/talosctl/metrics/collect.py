@@ -5,20 +5,21 @@ The role os:reader suffices.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
 from google.protobuf.empty_pb2 import Empty
 
 from talos.api.definitions.enums_pb2 import RuntimeMachineStage
 from talos.api.machine import machine_pb2 as machine
-from talos.api.machine.storage_pb2 import StorageServiceStatfsRequest, StorageServiceStatfsResponse
 from talos.api.rpc import RpcError
 from talos.client.session import Session
 from talos.fleet.calls import read_upgrade
 from talos.resource import kinds
 from talos.talosctl.client.health import SessionCalls
-from talos.talosctl.metrics.families import Sample
+from talos.talosctl.metrics.families import Number, Numbers, Sample
+from talos.talosctl.metrics.processes import ask_processes
+from talos.talosctl.metrics.volumes import ask_volumes
 from talos.talosctl.output.yaml_text import parse_yaml
 
 SCRAPE_TIMEOUT = 8.0
@@ -26,9 +27,6 @@ SCRAPE_TIMEOUT = 8.0
 SECTOR = 512
 """Bytes of a sector in the kernel's counts, whatever the disk has (Documentation/block/stat.rst)."""
 
-type Number = tuple[str, float, dict[str, str]]
-"""A family, a value, and labels beside the node."""
-type Numbers = Sequence[Number]
 type Ask = Callable[[SessionCalls, str], Awaitable[Numbers]]
 
 _SERVICE = "/machine.MachineService/"
@@ -140,22 +138,6 @@ async def _ask_network(calls: SessionCalls, node: str) -> Numbers:
     return numbers
 
 
-async def _ask_volumes(calls: SessionCalls, node: str) -> Numbers:
-    numbers: list[Number] = []
-    for mount in await calls.specs(node, kinds.BLOCK_MOUNT_STATUS):
-        if not mount.source or mount.detached:
-            continue
-        request = StorageServiceStatfsRequest(path=mount.target)
-        path = "/machine.StorageService/Statfs"
-        free = await calls.unary(node, path, request, StorageServiceStatfsResponse)
-        labels = {"volume": mount.spec.volume_id}
-        numbers += [
-            ("talos_volume_size_bytes", free.size, labels),
-            ("talos_volume_available_bytes", free.available, labels),
-        ]
-    return numbers
-
-
 async def _ask_services(calls: SessionCalls, node: str) -> Numbers:
     reply = await calls.unary(node, _SERVICE + "ServiceList", Empty(), machine.ServiceListResponse)
     numbers: list[Number] = []
@@ -228,7 +210,8 @@ _SUBJECTS: dict[str, Ask] = {
     "memory": _ask_memory,
     "disks": _ask_disks,
     "network": _ask_network,
-    "volumes": _ask_volumes,
+    "volumes": ask_volumes,
+    "processes": ask_processes,
     "services": _ask_services,
     "time": _ask_time,
     "dns": _ask_dns,

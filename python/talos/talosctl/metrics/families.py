@@ -4,10 +4,15 @@ The format is 20 lines here. Its client library is a registry of counters that a
 there is nothing to keep: every number is asked of the nodes when it is asked for.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+type Number = tuple[str, float, dict[str, str]]
+"""A family, a value, and labels beside the node."""
+type Numbers = Sequence[Number]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,17 @@ FAMILIES = {
         ("talos_network_dropped_total", "counter", "Packets that a link dropped, by direction."),
         ("talos_volume_size_bytes", "gauge", "Size of a volume's filesystem."),
         ("talos_volume_available_bytes", "gauge", "What of it is left."),
+        ("talos_volume_failed", "gauge", "Whether a volume can't be used."),
+        ("talos_volume_scrub_success", "gauge", "Whether the last scrub found the filesystem undamaged."),
+        (
+            "talos_volume_scrub_timestamp_seconds",
+            "gauge",
+            "When it began, in seconds since 1970.",
+        ),
+        ("talos_process_cpu_seconds_total", "counter", "Processor time of a process of the system."),
+        ("talos_process_resident_memory_bytes", "gauge", "Its resident memory, shared parts included."),
+        ("talos_process_threads", "gauge", "Its threads."),
+        ("talos_process_open_fds", "gauge", "Its open files; missing before Linux 6.2."),
         ("talos_service_state", "gauge", "1, with the state of a service."),
         ("talos_service_healthy", "gauge", "Whether a service is healthy; missing where nothing checks it."),
         ("talos_time_synced", "gauge", "Whether the clock follows a time server."),
@@ -67,12 +83,19 @@ def format_samples(samples: Iterable[Sample]) -> str:
     lines: dict[str, list[str]] = {}
     for sample in samples:
         labels = ",".join(f'{name}="{_escape(value)}"' for name, value in sample.labels.items())
-        lines.setdefault(sample.family, []).append(f"{sample.family}{{{labels}}} {sample.value:.17g}\n")
+        lines.setdefault(sample.family, []).append(
+            f"{sample.family}{{{labels}}} {_format_value(sample.value)}\n"
+        )
     return "".join(
         f"# HELP {name} {meaning}\n# TYPE {name} {kind}\n{''.join(lines[name])}"
         for name, (kind, meaning) in FAMILIES.items()
         if name in lines
     )
+
+
+def _format_value(value: float) -> str:
+    """The shortest text that is this value."""
+    return repr(float(value)).removesuffix(".0")
 
 
 def _escape(text: str) -> str:
