@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -99,6 +99,7 @@ INSTALLED = "base-installed"
 """The asset with one that was installed."""
 UPGRADE_TIMEOUT = 900  # seconds
 CRASHES = "/var/log/crash"
+VARIABLES = "/sys/firmware/efi/efivars"
 
 
 def fix_kernel(machine: Machine) -> tuple[str, str]:
@@ -205,3 +206,9 @@ def check_diagnostic(machine: Machine, reason: str) -> None:
         assert re.search(reason, found), found
 
     machine.wait_until(f"a diagnostic says {reason}", check)
+
+
+def read_boot_entries(machine: Machine) -> Sequence[str]:
+    """The names of the boot entries of a machine's UEFI, and what it starts next."""
+    names = machine.talosctl("list", VARIABLES).stdout
+    return re.findall(r"\bBoot(?:Next|[0-9A-F]{4})(?=-)", names)

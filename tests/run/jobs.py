@@ -121,7 +121,7 @@ CHECKS = {
     "vm-nocloud": Job(name="", command=(), memory=2500, minutes=1),
     "vm-wrong-things": Job(name="", command=(), memory=2500, minutes=0.5),
     "vm-upgrade": Job(name="", command=(), memory=2500, minutes=12),
-    "vm-upgrade-uefi": Job(name="", command=(), memory=2500, minutes=9),
+    "vm-upgrade-uefi": Job(name="", command=(), memory=2500, minutes=6),
     "vm-reset": Job(name="", command=(), memory=2500, minutes=7.5),
     "vm-power-cut-upgrade": Job(name="", command=(), memory=2500, minutes=6.3),
     "vm-disk-image": Job(name="", command=(), memory=2500, minutes=5.2),
