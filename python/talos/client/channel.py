@@ -51,7 +51,7 @@ class NodeChannel:
         async with self._lock:
             if self.refusal is not None:
                 raise self.refusal
-            if self._connection is None or not self._connection.is_usable:
+            if self._connection is None or not self._connection.usable:
                 try:
                     self._connection = await self._dial()
                 except (OSError, ssl.SSLError, EOFError, ConnectError) as error:
@@ -66,7 +66,7 @@ class NodeChannel:
             connection.transport.abort()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(1):
-                    await connection.closed.wait()
+                    await connection.ended.wait()
 
     async def _dial(self) -> Http2Connection:
         loop = asyncio.get_running_loop()

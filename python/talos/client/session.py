@@ -8,16 +8,16 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
 from google.protobuf.message import Message
-from h2.exceptions import ProtocolError
 
 from talos.api.rpc import Code, RpcError
 from talos.client.call import Call
 from talos.client.channel import CONNECT_TIMEOUT, FAILOVER_TIMEOUT, NodeChannel, UnreachableError
 from talos.client.endpoint import parse_endpoint
-from talos.client.http2 import StreamError
+from talos.client.http2 import ConnectionLostError
 from talos.client.refusal import ConnectError
 from talos.client.target import Target
 from talos.client.tls import make_context
+from talos.rpc.protocol import Headers
 from talos.system.errors import UserError
 
 
@@ -64,7 +64,7 @@ class Session:
                 return channel
         raise UnreachableError(refusals)
 
-    def _metadata(self, node: str, timeout: float | None) -> list[tuple[str, str]]:
+    def _metadata(self, node: str, timeout: float | None) -> Headers:
         metadata = [("runtime", "Talos")]
         if timeout is not None:
             metadata.append(("grpc-timeout", f"{max(1, round(timeout * 1000))}m"))
@@ -75,7 +75,7 @@ class Session:
             metadata.append(("authorization", f"Basic {encoded}"))
         if node and not self.target.insecure:
             metadata.append(("node", node))
-        return metadata
+        return tuple(metadata)
 
     async def unary[R: Message](
         self,
@@ -117,7 +117,7 @@ class Session:
         async with self._open(node, method, reply, None) as call:
             async for request in requests:
                 await call.send(request)
-            await call.end()
+            call.end()
             return await _receive_one(call)
 
     @asynccontextmanager
@@ -142,7 +142,7 @@ class Session:
                 metadata = self._metadata(node, timeout)
                 call = Call(connection, str(channel.endpoint), method, metadata, reply)
                 yield call
-        except (StreamError, ProtocolError) as error:
+        except ConnectionLostError as error:
             raise channel.explain_loss() from error
         except TimeoutError as error:
             if timeout is None:

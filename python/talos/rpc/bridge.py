@@ -11,7 +11,11 @@ from typing import Any, Protocol
 
 import trio
 
+from talos.rpc.http2.waiting import Waiting
 from talos.system.logging import Log
+
+TRIO = Waiting(event=trio.Event, sleep=trio.sleep)
+"""How trio's functions wait for what arrives on asyncio."""
 
 
 class HostCancelledError(Exception):

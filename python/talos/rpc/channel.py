@@ -11,9 +11,8 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.symbol_database import Default
 
 from talos.api.rpc import Code, DuplexCall, DuplexTransport, RpcError
-from talos.rpc.bridge import Bridge, Host
+from talos.rpc.bridge import TRIO, Bridge, Host
 from talos.rpc.http2.client import Channel, ClientCall, LocalChannel
-from talos.rpc.http2.stream import TRIO
 from talos.rpc.port.remote import RemoteChannel, RemoteServer
 from talos.rpc.protocol import DEADLINE_EXCEEDED, Metadata, Status
 from talos.rpc.status import parse_details

@@ -2,7 +2,7 @@
 
 import base64
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote_from_bytes, unquote
 
@@ -80,6 +80,18 @@ MAX_TIMEOUT = 365 * 86400.0
 PREFIX = 5
 """Bytes before a message: one of flags, four of length."""
 
+_OF_HTTP_STATUS = {
+    "400": Code.INTERNAL,
+    "401": Code.UNAUTHENTICATED,
+    "403": Code.PERMISSION_DENIED,
+    "404": Code.UNIMPLEMENTED,
+    "429": Code.UNAVAILABLE,
+    "502": Code.UNAVAILABLE,
+    "503": Code.UNAVAILABLE,
+    "504": Code.UNAVAILABLE,
+}
+"""From the gRPC specification."""
+
 REPLY_HEADERS: Headers = ((":status", "200"), ("content-type", "application/grpc"))
 OK_TRAILERS: Headers = (("grpc-status", "0"),)
 
@@ -147,13 +159,24 @@ def parse_trailers(headers: Headers) -> Status:
     known = dict(headers)
     code = known.get("grpc-status", "")
     if not code.isdecimal():
-        http = known.get(":status", "none")
-        return Status(code=Code.UNKNOWN, message=f"the reply has no gRPC status; its HTTP status: {http}")
+        foreign = find_foreign_reply(known) if ":status" in known else None
+        return Status.of(foreign or RpcError(Code.INTERNAL, "the call was ended without a status"))
     return Status(
         code=int(code),
         message=unquote(known.get("grpc-message", ""), errors="replace"),
         trailers=parse_metadata(headers),
     )
+
+
+def find_foreign_reply(known: Mapping[str, str]) -> RpcError | None:
+    """The error that a reply is which is not gRPC's, such as a page of a proxy; None for one of gRPC."""
+    status, kind = known[":status"], known.get("content-type", "")
+    if status != "200":
+        code = _OF_HTTP_STATUS.get(status, Code.UNKNOWN)
+        return RpcError(code, f"it answers with HTTP status {status}, this is no gRPC server")
+    if not kind.startswith("application/grpc"):
+        return RpcError(Code.UNKNOWN, f'it answers with "{kind[:64]}", this is no gRPC server')
+    return None
 
 
 def make_prefix(message: bytes) -> bytes:

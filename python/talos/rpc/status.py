@@ -1,15 +1,17 @@
 """How a call ends: between our errors and gRPC's status."""
 
-import secrets
+import os
 from collections.abc import Iterable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from google.protobuf.message import DecodeError
 
 from talos.api.google.rpc import status_pb2
 from talos.api.rpc import Code, RpcError
 from talos.system.errors import UserError
-from talos.system.logging import Log
+
+if TYPE_CHECKING:
+    from talos.system.logging import Log
 
 STATUS_DETAILS = "grpc-status-details-bin"
 """The trailer that carries a ``google.rpc.Status``."""
@@ -19,7 +21,7 @@ MAX_MESSAGE_LENGTH = 4096
 """Bytes of a status message. gRPC clients refuse trailers of more than 8 KiB, and with them the reason."""
 
 
-def to_rpc_error(error: Exception, method: str, log: Log) -> RpcError:
+def to_rpc_error(error: Exception, method: str, log: "Log") -> RpcError:
     """The status for an error of a handler; one that is a defect of ours is logged."""
     match _leaf(error):
         case RpcError() as known:
@@ -27,7 +29,7 @@ def to_rpc_error(error: Exception, method: str, log: Log) -> RpcError:
         case UserError() as mistake:
             return RpcError(Code.INVALID_ARGUMENT, cut_message(str(mistake)))
         case defect:
-            incident = secrets.token_hex(4)
+            incident = os.urandom(4).hex()
             log.error("a call failed", id=incident, method=method, error=defect)
             return RpcError(Code.INTERNAL, f"internal error {incident}: details are in the service's log")
 

@@ -45,7 +45,7 @@ from talos.rpc.http2.frames import (
     make_window_update,
 )
 from talos.rpc.http2.headers import encode_headers
-from talos.rpc.http2.stream import ASYNCIO
+from talos.rpc.http2.waiting import ASYNCIO
 from talos.system.errors import UserError
 from talos.timed.nts.key_exchange import Keys
 from talos.timed.nts.records import REQUEST, Granted, parse_reply

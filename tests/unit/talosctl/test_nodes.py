@@ -200,7 +200,7 @@ def test_message_above_the_limit(talosctl: Client, node: FakeNode) -> None:
     node.on(VERSION, Empty, reply)
     result = talosctl("version", "-n", "10.0.0.2")
     assert result.code == 1
-    assert "exceeds the limit of 33554432" in result.err
+    assert "larger than max (34603023 vs. 33554432)" in result.err
 
 
 def test_packets_go_to_a_file(talosctl: Client, node: FakeNode, tmp_path: Path) -> None:

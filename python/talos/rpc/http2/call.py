@@ -8,7 +8,8 @@ from talos.api.rpc import Code, RpcError
 from talos.rpc.http2.connection import Connection
 from talos.rpc.http2.frames import END_STREAM, ErrorCode, ProtocolError, make_reset
 from talos.rpc.http2.rules import check_trailers
-from talos.rpc.http2.stream import Stream, Waiting
+from talos.rpc.http2.stream import Stream
+from talos.rpc.http2.waiting import Waiting
 from talos.rpc.limits import SMALL_MESSAGE
 from talos.rpc.protocol import (
     DEADLINE_EXCEEDED,

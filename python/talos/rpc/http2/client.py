@@ -18,13 +18,15 @@ from talos.rpc.http2.frames import (
     make_reset,
 )
 from talos.rpc.http2.rules import check_reply, check_trailers, parse_length
-from talos.rpc.http2.stream import Stream, Waiting
+from talos.rpc.http2.stream import Stream
+from talos.rpc.http2.waiting import Waiting
 from talos.rpc.limits import MAX_MESSAGE, SMALL_MESSAGE
 from talos.rpc.protocol import (
     DEADLINE_EXCEEDED,
     Headers,
     Metadata,
     Status,
+    find_foreign_reply,
     framed,
     make_headers,
     make_timeout,
@@ -91,6 +93,8 @@ class ClientCall(Stream):
             self._close(parse_trailers(headers))
         elif not known[":status"].startswith("1"):  # that of the reply is still to come
             self.body_left = parse_length(known)
+            if (foreign := find_foreign_reply(known)) is not None:
+                raise foreign
             self.headers = parse_metadata(headers)
             self.wake()
 
@@ -206,10 +210,20 @@ class ClientConnection(Connection):
 
     def begin(self, headers: Headers, waiting: Waiting) -> ClientCall:
         """Begin a call."""
-        number = self.last = self.last + 2 if self.last else 1
-        call = self.streams[number] = ClientCall(self, number, waiting, self._max_message)
-        self.write_headers(number, headers)
+        call = ClientCall(self, self.next, waiting, self._max_message)
+        self.begin_call(call, headers)
         return call
+
+    @property
+    def next(self) -> int:
+        """The number of the next call."""
+        return self.last + 2 if self.last else 1
+
+    def begin_call(self, call: ClientCall, headers: Headers) -> None:
+        """Begin a call that was made with the next number."""
+        self.last = call.number
+        self.streams[call.number] = call
+        self.write_headers(call.number, headers)
 
 
 class Channel:

@@ -15,7 +15,8 @@ from talos.rpc.http2.frames import END_STREAM, PREFACE, ErrorCode, ProtocolError
 from talos.rpc.http2.local_limits import LocalLimits, read_peer
 from talos.rpc.http2.meter import FrameMeter
 from talos.rpc.http2.rules import Known, check_request, parse_length
-from talos.rpc.http2.stream import Stream, Waiting
+from talos.rpc.http2.stream import Stream
+from talos.rpc.http2.waiting import Waiting
 from talos.rpc.protocol import PREFIX, REPLY_HEADERS, Headers, Status, make_trailers, parse_metadata
 from talos.system.logging import Log
 

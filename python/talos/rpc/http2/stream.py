@@ -1,11 +1,7 @@
 """One stream of a connection: messages in and out, with flow control in both directions."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Protocol, override
-
-import trio
+from typing import override
 
 from talos.api.rpc import Code, RpcError
 from talos.rpc.http2.connection import Connection, Receiver
@@ -17,32 +13,9 @@ from talos.rpc.http2.frames import (
     make_frame,
     make_window_update,
 )
+from talos.rpc.http2.waiting import Event, Waiting
 from talos.rpc.limits import MAX_MESSAGE
 from talos.rpc.protocol import PREFIX, Headers
-
-
-class Event(Protocol):
-    """What asyncio's and trio's events have in common."""
-
-    def set(self) -> object:
-        """Wake all that wait."""
-        ...
-
-    def wait(self) -> Awaitable[object]:
-        """Wait until it is set."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """How the user of a stream waits: asyncio's way or trio's."""
-
-    event: Callable[[], Event]
-    sleep: Callable[[float], Awaitable[object]]
-
-
-ASYNCIO = Waiting(event=asyncio.Event, sleep=asyncio.sleep)
-TRIO = Waiting(event=trio.Event, sleep=trio.sleep)
 
 
 class Stream(Receiver):

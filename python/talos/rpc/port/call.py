@@ -9,7 +9,7 @@ from talos.api.rpc import Code, RpcError
 from talos.rpc.http2.call import ServerCall
 from talos.rpc.http2.connection import Connection
 from talos.rpc.http2.rules import parse_length
-from talos.rpc.http2.stream import ASYNCIO
+from talos.rpc.http2.waiting import ASYNCIO
 from talos.rpc.port.request import parse_authority, parse_request_metadata
 from talos.rpc.port.tls import Client
 from talos.rpc.protocol import PREFIX, Peer

@@ -10,7 +10,7 @@ from typing import cast, override
 from talos.rpc.http2.client import Channel, ClientConnection
 from talos.rpc.http2.frames import Bounds, Kind, make_frame
 from talos.rpc.http2.meter import FrameMeter
-from talos.rpc.http2.stream import Waiting
+from talos.rpc.http2.waiting import Waiting
 from talos.rpc.limits import MAX_MESSAGE
 from talos.rpc.port.tls import load_certificate
 

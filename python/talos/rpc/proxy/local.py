@@ -9,7 +9,7 @@ from talos.rpc.http2.call import ServerCall
 from talos.rpc.http2.client import Channel, ClientCall, LocalChannel, NotConnectedError
 from talos.rpc.http2.local_limits import LocalLimits
 from talos.rpc.http2.server import LocalServer
-from talos.rpc.http2.stream import ASYNCIO
+from talos.rpc.http2.waiting import ASYNCIO
 from talos.rpc.limits import MAX_FORWARDED_METADATA
 from talos.rpc.protocol import Metadata, Status, check_size
 from talos.rpc.proxy.raw import RawCall, receive_one

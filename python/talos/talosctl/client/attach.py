@@ -77,7 +77,7 @@ class _Requests:
             await call.send(request)
             if request.HasField("stdin_data"):
                 self._room.release()
-        await call.end()
+        call.end()
 
     def read(self, fd: int) -> None:
         """Read input until it ends. It blocks: terminals, pipes and files have no other way in common."""

@@ -25,7 +25,7 @@ from talos.rpc.http2.frames import (
     make_settings,
 )
 from talos.rpc.http2.headers import encode_headers
-from talos.rpc.http2.stream import ASYNCIO
+from talos.rpc.http2.waiting import ASYNCIO
 from talos.rpc.port.remote import ClientTls, RemoteChannel, RemoteServer, make_client_context
 from talos.rpc.port.tls import TlsSettings, make_context
 from talos.rpc.protocol import OK_TRAILERS, PREFIX, REPLY_HEADERS
