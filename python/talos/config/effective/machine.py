@@ -63,7 +63,8 @@ from talos.pki.certificate import PemPair
 
 ZSWAP_POOL_PERCENT = 20
 """Upstream's largest share of memory for pages that are compressed."""
-_ZSWAP = "module.zswap.parameters"
+ZSWAP = "module.zswap.parameters"
+"""Where the kernel has them, below /sys."""
 _NO_MACHINE = MachineConfig()
 _NO_CLUSTER = ClusterConfig()
 _NO_NETWORK = NetworkConfig()
@@ -246,9 +247,9 @@ def _zswap(document: ZswapConfig | None) -> Mapping[str, str]:
         return {}
     percent = document.max_pool_percent
     return {
-        f"{_ZSWAP}.enabled": "Y",
-        f"{_ZSWAP}.max_pool_percent": str(ZSWAP_POOL_PERCENT if percent is None else percent),
-        f"{_ZSWAP}.shrinker_enabled": "Y" if document.shrinker_enabled else "N",
+        f"{ZSWAP}.enabled": "Y",
+        f"{ZSWAP}.max_pool_percent": str(ZSWAP_POOL_PERCENT if percent is None else percent),
+        f"{ZSWAP}.shrinker_enabled": "Y" if document.shrinker_enabled else "N",
     }
 
 

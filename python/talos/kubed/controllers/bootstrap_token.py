@@ -6,9 +6,10 @@ it is no part of the record of applied objects, by which tools would remove it a
 
 import base64
 import binascii
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, override
 
 import trio
 
@@ -19,7 +20,7 @@ from talos.kubed.manifests.objects import SYSTEM, make_head
 from talos.kubernetes.apply import MANAGER
 from talos.kubernetes.client import APPLY, KubernetesClient, KubernetesError
 from talos.kubernetes.inventory import identify, read_inventory, write_inventory
-from talos.resource.controller.controller import Controller, ControllerRuntime
+from talos.resource.controller.controller import ControllerRuntime, Reconciler
 from talos.system.logging import Log
 
 LIFETIME = timedelta(hours=24)
@@ -31,7 +32,7 @@ RETRY_INTERVAL = 2.0
 _SECRETS = f"/api/v1/namespaces/{SYSTEM}/secrets"
 
 
-class BootstrapTokenController(Controller):
+class BootstrapTokenController(Reconciler):
     """KubernetesRootSecret → the Secret of the bootstrap token; on control plane nodes."""
 
     name = "k8s.BootstrapTokenController"
@@ -41,19 +42,14 @@ class BootstrapTokenController(Controller):
         self._log = log
         self._access = AdminAccess()
 
-    async def run(self, runtime: ControllerRuntime) -> None:
-        """Look at every change, and each hour; again and again while the API does not take it."""
-        async for _ in runtime.events():
-            began = trio.current_time()
+    @override
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        began = trio.current_time()
+        root = await find_admin_secret(runtime)
+        while root is not None and not await self._renew(root):
+            await runtime.wait_before_retry(find_pause(began, RETRY_INTERVAL))
             root = await find_admin_secret(runtime)
-            while root is not None and not await self._renew(root):
-                await runtime.wait_before_retry(find_pause(began, RETRY_INTERVAL))
-                root = await find_admin_secret(runtime)
-            runtime.reset_backoff()
-            if root is not None:
-                with trio.move_on_after(RENEWAL_INTERVAL):
-                    await runtime.wait_for_round()
-                runtime.queue_reconcile()
+        self.interval = math.inf if root is None else RENEWAL_INTERVAL
 
     async def _renew(self, root: KubernetesRootSpec) -> bool:
         try:

@@ -108,7 +108,8 @@ class StaticPodServer(Controller):
         """Serve the list of pods as it is at each request."""
         async with trio.open_nursery() as nursery:
             is_serving = False
-            async for _ in runtime.events():
+            while True:
+                await runtime.wait_for_round(self._replacements.pause)
                 self._reply = make_reply(await self._choose(runtime))
                 # Only with a reply: to an empty list the kubelet would end every pod.
                 if not is_serving:
@@ -120,9 +121,6 @@ class StaticPodServer(Controller):
                 await runtime.put(
                     *ids.STATIC_POD_SERVER_STATUS, StaticPodServerStatusSpec(url=f"http://{host}:{port}")
                 )
-                with trio.move_on_after(self._replacements.pause):
-                    await runtime.wait_for_round()
-                runtime.queue_reconcile()
 
     async def _choose(self, runtime: ControllerRuntime) -> list[Pod]:
         found = {pod.metadata.id: pod for pod in await runtime.list(kinds.STATIC_POD)}

@@ -82,14 +82,14 @@ class ControlPlanePodController(Controller):
         self._offered_at = trio.current_time()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._wait_for_server, runtime)
-            async for _ in runtime.events():
-                pause = await self._reconcile(runtime)
+            interval = math.inf
+            while True:
+                await runtime.wait_for_round(interval)
+                interval = await self._reconcile(runtime)
                 await self._note_server(runtime)
                 runtime.reset_backoff()
                 left = self._etcd_until - trio.current_time()
-                with trio.move_on_after(min(pause, left) if left > 0 else pause):
-                    await runtime.wait_for_round()
-                runtime.queue_reconcile()
+                interval = min(interval, left) if left > 0 else interval
 
     async def _note_server(self, runtime: ControllerRuntime) -> None:
         """Have the API server looked at while it is offered: a worker never has one."""

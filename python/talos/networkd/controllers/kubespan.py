@@ -3,8 +3,7 @@
 import math
 import time
 from collections.abc import Callable
-
-import trio
+from typing import override
 
 from talos.api.common.common_pb2 import NetIPPort
 from talos.api.definitions import enums_pb2 as enums
@@ -21,7 +20,7 @@ from talos.networkd.kubespan.specs import (
 )
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
 from talos.resource import ids, kinds
-from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.system.net.links import LinkError, Links
 
 INTERVAL = 30.0
@@ -29,7 +28,7 @@ INTERVAL = 30.0
 _LAYER = enums.CONFIG_OPERATOR
 
 
-class KubeSpanManagerController(Controller):
+class KubeSpanManagerController(Reconciler):
     """KubeSpanConfig, KubeSpanIdentity, KubeSpanPeerSpec → network specs, chains, KubeSpanPeerStatus."""
 
     name = "kubespan.ManagerController"
@@ -46,22 +45,15 @@ class KubeSpanManagerController(Controller):
     def __init__(self, links: Links, clock: Callable[[], float] = time.time) -> None:
         self._links = links
         self._clock = clock
-        self._is_on = False
 
-    async def run(self, runtime: ControllerRuntime) -> None:
-        """Reconcile after every change, and while KubeSpan is on after every interval, until cancelled."""
-        while True:
-            with trio.move_on_after(INTERVAL if self._is_on else math.inf):
-                await runtime.wait_for_round()
-            await self._reconcile(runtime)
-            runtime.reset_backoff()
-
-    async def _reconcile(self, runtime: ControllerRuntime) -> None:
+    @override
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
         config = await runtime.get_or_none(*ids.KUBE_SPAN_CONFIG)
         identity = await runtime.get_or_none(*ids.KUBE_SPAN_IDENTITY)
-        self._is_on = config is not None and config.spec.enabled and identity is not None
+        is_on = config is not None and config.spec.enabled and identity is not None
+        self.interval = INTERVAL if is_on else math.inf
         async with runtime.track_outputs():
-            if config is not None and identity is not None and self._is_on:
+            if config is not None and identity is not None and is_on:
                 await self._write(runtime, config.spec, identity.spec)
 
     async def _write(self, runtime: ControllerRuntime, config: ConfigSpec, identity: IdentitySpec) -> None:

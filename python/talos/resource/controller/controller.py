@@ -1,5 +1,6 @@
 """Controllers reconcile declared outputs with declared inputs."""
 
+import math
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar, Self
@@ -223,9 +224,10 @@ class ControllerRuntime:
         self._failures += 1
         return delay
 
-    async def wait_for_round(self) -> None:
-        """Wait until an input has changed since the last round began."""
-        await self._due.wait()
+    async def wait_for_round(self, interval: float = math.inf) -> None:
+        """Wait until an input has changed since the last round began, at most so many seconds."""
+        with trio.move_on_after(interval):
+            await self._due.wait()
 
     async def wait_before_retry(self, delay: float) -> None:
         """Wait ``delay`` seconds, or less when an input changes after ``MIN_WAIT``."""
@@ -270,14 +272,21 @@ class Controller:
 
 
 class Reconciler(Controller):
-    """A controller that reconciles from all of its inputs after every change."""
+    """A controller that reconciles from all of its inputs after every change.
+
+    A round that sets ``interval`` has the next one begin after so many seconds: of what it looks at
+    there are no changes to wait for.
+    """
+
+    interval = math.inf
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Reconcile the outputs with the inputs; called at the start and once per burst."""
         raise NotImplementedError
 
     async def run(self, runtime: ControllerRuntime) -> None:
-        """Reconcile at the start and after every burst of changes."""
-        async for _ in runtime.events():
+        """Reconcile at the start, after every burst of changes, and after the interval."""
+        while True:
+            await runtime.wait_for_round(self.interval)
             await self.reconcile(runtime)
             runtime.reset_backoff()

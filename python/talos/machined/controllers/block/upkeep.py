@@ -1,18 +1,15 @@
 """What the regular care of filesystems has in common: when it is due, of which volumes, and its schedule."""
 
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import override
 
-import trio
-
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
 from talos.disks.volumes.upkeep import Slots
 from talos.resource import ids, kinds
-from talos.resource.controller.controller import Controller, ControllerRuntime, Input
+from talos.resource.controller.controller import ControllerRuntime, Input, Reconciler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +21,11 @@ class KeptVolume:
     target: str
 
 
-class UpkeepController(Controller):
-    """Cares for one filesystem at a time; ``clock`` has nanoseconds since 1970."""
+class UpkeepController(Reconciler):
+    """Cares for one filesystem at a time; what was due while the node was off is left out.
+
+    ``clock`` has nanoseconds since 1970.
+    """
 
     inputs = (Input(kinds.VOLUME_STATUS), Input(kinds.BLOCK_MOUNT_STATUS), Input(*ids.IDENTITY))
 
@@ -46,24 +46,18 @@ class UpkeepController(Controller):
         raise NotImplementedError
 
     @override
-    async def run(self, runtime: ControllerRuntime) -> None:
-        """Do what is due, until cancelled; what was due while the node was off is left out."""
-        wait = math.inf
-        while True:
-            with trio.move_on_after(wait):
-                await runtime.wait_for_round()
-            identity = await runtime.get_or_none(*ids.IDENTITY)
-            volumes = await self._find(runtime) if identity is not None else {}
-            node = identity.spec.node_id if identity is not None else ""
-            intervals = {name: volume.interval for name, volume in volumes.items()}
-            for name in self.slots.find_due(intervals, self.clock()):
-                if volumes[name].target:
-                    await self.care(name, volumes[name])
-            self.slots.plan(node, intervals, self.clock())
-            async with runtime.track_outputs():
-                await self.publish(runtime, volumes)
-            wait = self.slots.find_wait(self.clock())
-            runtime.reset_backoff()
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        identity = await runtime.get_or_none(*ids.IDENTITY)
+        volumes = await self._find(runtime) if identity is not None else {}
+        node = identity.spec.node_id if identity is not None else ""
+        intervals = {name: volume.interval for name, volume in volumes.items()}
+        for name in self.slots.find_due(intervals, self.clock()):
+            if volumes[name].target:
+                await self.care(name, volumes[name])
+        self.slots.plan(node, intervals, self.clock())
+        async with runtime.track_outputs():
+            await self.publish(runtime, volumes)
+        self.interval = self.slots.find_wait(self.clock())
 
     async def _find(self, runtime: ControllerRuntime) -> dict[str, KeptVolume]:
         listed = await runtime.list(kinds.BLOCK_MOUNT_STATUS)

@@ -3,24 +3,24 @@
 import math
 import mmap
 from collections.abc import Callable
-
-import trio
+from typing import override
 
 from talos.api.definitions import block_pb2
+from talos.config.effective.machine import ZSWAP
 from talos.resource import kinds
-from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.system.proc.meminfo import parse_meminfo
 from talos.system.sizes import format_pretty_size
 
 ID = "zswap"
-ENABLED = "sys.module.zswap.parameters.enabled"
+ENABLED = f"sys.{ZSWAP}.enabled"
 """The kernel parameter that ``ZswapConfig`` sets."""
 MEMINFO, VMSTAT = "/proc/meminfo", "/proc/vmstat"
 INTERVAL = 60.0
 """Seconds between two looks while zswap is enabled, as upstream's."""
 
 
-class ZswapStatusController(Controller):
+class ZswapStatusController(Reconciler):
     """KernelParamStatus → ZswapStatus; ``read`` is given a path.
 
     The counters of refused pages stay 0: the kernel has them in debugfs only, which ours lacks.
@@ -33,20 +33,15 @@ class ZswapStatusController(Controller):
     def __init__(self, read: Callable[[str], str]) -> None:
         self._read = read
 
-    async def run(self, runtime: ControllerRuntime) -> None:
-        """Look again when the parameter changes, and from time to time while it is on."""
-        interval = math.inf
-        while True:
-            with trio.move_on_after(interval):
-                await runtime.wait_for_round()
-            param = await runtime.get_or_none(kinds.KERNEL_PARAM_STATUS, ENABLED)
-            is_enabled = param is not None and param.spec.current == "Y"
-            interval = INTERVAL if is_enabled else math.inf
-            async with runtime.track_outputs():
-                if is_enabled:
-                    status = make_status(self._read(MEMINFO), self._read(VMSTAT))
-                    await runtime.put(kinds.ZSWAP_STATUS, ID, status)
-            runtime.reset_backoff()
+    @override
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        param = await runtime.get_or_none(kinds.KERNEL_PARAM_STATUS, ENABLED)
+        is_enabled = param is not None and param.spec.current == "Y"
+        self.interval = INTERVAL if is_enabled else math.inf
+        async with runtime.track_outputs():
+            if is_enabled:
+                status = make_status(self._read(MEMINFO), self._read(VMSTAT))
+                await runtime.put(kinds.ZSWAP_STATUS, ID, status)
 
 
 def make_status(meminfo: str, vmstat: str) -> block_pb2.ZswapStatusSpec:

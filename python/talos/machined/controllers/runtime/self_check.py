@@ -105,8 +105,7 @@ class SelfCheckController(Controller):
         wait = self._limit if self._upgrader.is_guarded else inf
         began = trio.current_time()
         while not self._has_ended:
-            with trio.move_on_after(wait if watchdog is None else min(wait, FEED_INTERVAL)):
-                await runtime.wait_for_round()
+            await runtime.wait_for_round(wait if watchdog is None else min(wait, FEED_INTERVAL))
             state = self._upgrader.current
             if watchdog is not None:
                 watchdog = self._tend(watchdog, state)

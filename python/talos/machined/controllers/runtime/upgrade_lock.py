@@ -37,8 +37,7 @@ class UpgradeLockController(Controller):
         """Wait until this boot is off trial and etcd is healthy, give the lock back, and wait for ever."""
         self._upgrader.listen(runtime.queue_reconcile)
         while not (self._has_verdict() and await self._is_well(runtime)):
-            with trio.move_on_after(await self._hold(runtime)):
-                await runtime.wait_for_round()
+            await runtime.wait_for_round(await self._hold(runtime))
         await self._free()
         await trio.sleep_forever()
 

@@ -5,15 +5,14 @@ A thread would feed it while the loop is blocked; this way a machine with a hang
 
 from collections.abc import Callable
 from math import inf
-
-import trio
+from typing import override
 
 from talos.api.definitions.runtime_pb2 import WatchdogTimerConfigSpec, WatchdogTimerStatusSpec
 from talos.api.timestamps import make_duration
 from talos.config.active import read_config
 from talos.config.effective import machine as effective
 from talos.resource import ids
-from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Reconciler
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.system.logging import Log
 from talos.system.watchdog import Watchdog
 
@@ -47,8 +46,8 @@ class WatchdogTimerConfigController(Reconciler):
                 await runtime.put(*ids.WATCHDOG_TIMER_CONFIG, spec)
 
 
-class WatchdogTimerController(Controller):
-    """WatchdogTimerConfig → the device, WatchdogTimerStatus."""
+class WatchdogTimerController(Reconciler):
+    """WatchdogTimerConfig → the device, WatchdogTimerStatus; a failure leaves the watchdog armed."""
 
     name = "runtime.WatchdogTimerController"
     inputs = (Input(*ids.WATCHDOG_TIMER_CONFIG),)
@@ -59,19 +58,11 @@ class WatchdogTimerController(Controller):
         self._log = log
         self._watchdog: Watchdog | None = None
         self._applied: WatchdogTimerConfigSpec | None = None
-        self._interval = inf
 
-    async def run(self, runtime: ControllerRuntime) -> None:
-        """Follow the config and feed. A failure of this controller leaves the watchdog armed."""
-        while True:
-            with trio.move_on_after(self._interval):
-                await runtime.wait_for_round()
-            if self._watchdog is not None:
-                self._watchdog.feed()
-            await self._follow(runtime)
-            runtime.reset_backoff()
-
-    async def _follow(self, runtime: ControllerRuntime) -> None:
+    @override
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        if self._watchdog is not None:
+            self._watchdog.feed()
         resource = await runtime.get_or_none(*ids.WATCHDOG_TIMER_CONFIG)
         wanted = None if resource is None else resource.spec
         if wanted != self._applied:
@@ -92,7 +83,7 @@ class WatchdogTimerController(Controller):
             self._log.info("the watchdog is disarmed", device=applied.device if applied else "")
 
     def _apply(self, wanted: WatchdogTimerConfigSpec | None) -> WatchdogTimerStatusSpec | None:
-        self._interval = inf
+        self.interval = inf
         if wanted is None:
             return None
         try:
@@ -101,17 +92,17 @@ class WatchdogTimerController(Controller):
             timeout = self._watchdog.set_timeout(wanted.timeout.seconds)
         except OSError as error:
             # An open device is armed whatever its time-out is, so it is still fed.
-            self._interval = RETRY if self._watchdog is None else CAUTIOUS
+            self.interval = RETRY if self._watchdog is None else CAUTIOUS
             reason = error.strerror or str(error)
             self._log.once(f"watchdog {wanted.device}: {reason}", key="watchdog", level="error")
             return None
         self._applied = WatchdogTimerConfigSpec()
         self._applied.CopyFrom(wanted)
-        self._interval = timeout / FEEDS
+        self.interval = timeout / FEEDS
         self._log.forget("watchdog")
         self._log.info("the watchdog is armed", device=wanted.device, timeout=timeout)
         return WatchdogTimerStatusSpec(
             device=wanted.device,
             timeout=make_duration(timeout),
-            feed_interval=make_duration(self._interval),
+            feed_interval=make_duration(self.interval),
         )
