@@ -45,7 +45,7 @@ FORMS: Mapping[str, Form] = {
     f"{OAUTH}scope": _TEXT,
     f"{OAUTH}device_auth_url": _matches(r"https?://.+", "a URL"),
     f"{OAUTH}token_url": _matches(r"https?://.+", "a URL"),
-    f"{OAUTH}extra_variable": _matches(r"uuid|serial|mac|hostname|code", "a variable of talos.config"),
+    f"{OAUTH}extra_variable": _TEXT,
     "talos.hostname": _matches(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9-]+)*", "a DNS name"),
     "talos.experimental.wipe": _matches(r"system(:[^,]+(,[^,]+)*)?", "system, or system:EPHEMERAL,STATE"),
     "talos.halt_if_installed": _SWITCH,

@@ -34,7 +34,7 @@ def test_what_is_right_is_not_mentioned() -> None:
         ("talos.config.oauth.scope=a", "no effect without talos.config.oauth.client_id"),
         ("talos.config.oauth.scopes=a", 'did you mean "talos.config.oauth.scope"'),
         ("talos.config.oauth.client_id=a talos.config.oauth.token_url=x", "a URL"),
-        ("talos.config.oauth.client_id=a talos.config.oauth.extra_variable=UUIDs", "a variable of"),
+        ("talos.config.oauth.client_id=a talos.config.oauth.extra_variable=", "it needs a value"),
         ("talos.environment=2=a", "(NAME=VALUE)"),
         ("talos.environment=http_proxy:http://user:secret@proxy", '"http_proxy:http://proxy" is ignored'),
         ("talos.auditd.disabled=0", "nodes have no auditd"),

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 import trio
 
 from talos.machined.platform.arguments import OAUTH, OAUTH_CLIENT
-from talos.machined.platform.config_sources.variables import NAMES
+from talos.machined.platform.config_sources.variables import check_variables
 from talos.process.fetch import FetchError, post_form
 from talos.system.errors import UserError
 from talos.system.logging import make_printable
@@ -53,10 +53,7 @@ def make_client(arguments: Cmdline, url: str) -> Client:
 
     UserError: when they are no URLs, or there is no such variable.
     """
-    for name in arguments.all(VARIABLE):
-        if name not in NAMES:
-            hint = f"one of {', '.join(NAMES)}"
-            raise UserError(f'there is no variable "{name}"', where=VARIABLE, hint=hint)
+    check_variables(arguments.all(VARIABLE), where=VARIABLE)
     return Client(
         id=arguments.first(OAUTH_CLIENT),
         secret=arguments.first(f"{OAUTH}client_secret"),

@@ -1,7 +1,7 @@
 """Variables in a config's URL: ``${uuid}``, ``${serial}`` and others."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
 import trio
@@ -12,10 +12,11 @@ from talos.resource.changes import wait_for
 from talos.resource.state import NotFoundError, State
 from talos.system.errors import UserError
 from talos.system.files import Files
+from talos.system.logging import make_printable
 
 CODE = "code"
 """The variable of a value that gives a machine its config, and so is a secret."""
-NAMES = ("uuid", "serial", "mac", "hostname", CODE)
+_NAMES = ("uuid", "serial", "mac", "hostname", CODE)
 META_CODE, META_UUID = "0x0b", "0x0f"
 """Ids of the MetaKey resources that hold the values."""
 DMI = "/sys/class/dmi/id"
@@ -30,11 +31,15 @@ def find_variables(url: str) -> tuple[str, ...]:
 
     UserError: for one that does not exist.
     """
-    found = tuple(dict.fromkeys(_VARIABLE.findall(url)))
-    unknown = [name for name in found if name not in NAMES]
-    if unknown:
-        known = ", ".join(f"${{{name}}}" for name in NAMES)
-        raise UserError(f"there is no variable ${{{unknown[0]}}}", where="talos.config", hint=f"use {known}")
+    return check_variables(_VARIABLE.findall(url), where="talos.config")
+
+
+def check_variables(names: Iterable[str], *, where: str) -> tuple[str, ...]:
+    """The names, each once. UserError: for one that does not exist."""
+    found = tuple(dict.fromkeys(names))
+    if unknown := [name for name in found if name not in _NAMES]:
+        hint = f"use one of {', '.join(_NAMES)}"
+        raise UserError(f'there is no variable "{make_printable(unknown[0])}"', where=where, hint=hint)
     return found
 
 

@@ -155,6 +155,9 @@ def test_servers_are_those_of_the_config_or_others() -> None:
         device_url="http://a.example:8080/device/code",
         token_url="https://b.example/t",
     )
-    for wrong in ("extra_variable=cpu", "device_auth_url=ftp://a"):
-        with pytest.raises(UserError, match=prefix + wrong.partition("=")[0]):
+    for wrong, message in (
+        ("extra_variable=UUID", r'there is no variable "UUID" \(use one of uuid, '),
+        ("device_auth_url=ftp://a", "is no URL"),
+    ):
+        with pytest.raises(UserError, match=f"{prefix}{wrong.partition('=')[0]}: .*{message}"):
             make_client(parse_cmdline(f"{prefix}client_id=us {prefix}{wrong}"), "http://a/")

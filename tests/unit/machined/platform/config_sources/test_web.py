@@ -162,7 +162,7 @@ def test_variables_are_filled_in_and_quoted() -> None:
     assert find_variables(url) == ("mac", "uuid", "hostname")
     values = {"mac": "52:54:00:12:34:56", "uuid": "a-b", "hostname": "a b&c"}
     assert fill_url(url, values) == "http://a/52:54:00:12:34:56?u=a-b&h=a%20b%26c&u=a-b"
-    with pytest.raises(UserError, match="UUID"):
+    with pytest.raises(UserError, match=r'talos\.config: there is no variable "UUID" \(use one of uuid, '):
         find_variables("http://a/${UUID}")
 
 
