@@ -12,8 +12,9 @@ from talos.system.block.blkid import TALOS_META
 from talos.system.block.layout import INSTALLED, META, STATE, place_areas
 from talos.system.sizes import format_size
 
+MEDIUM_FILESYSTEM = "iso9660"
 MEDIUM_LABEL = "TALOS"
-"""Label of the ISO: a machine booted from it must not erase it."""
+"""Label of the ISO, or what comes before an underscore in it."""
 MAPPED = "/dev/dm-"
 """What the devices of encrypted volumes begin with."""
 
@@ -81,8 +82,9 @@ class Disk:
             return "is read-only"
         if self.path.startswith(MAPPED):
             return "is mapped to another device"
-        labels = [(self.kind, self.label), *((part.filesystem, part.label) for part in self.contents)]
-        return "is the medium with the installer" if ("iso9660", MEDIUM_LABEL) in labels else ""
+        found = [(self.kind, self.label), *((part.filesystem, part.label) for part in self.contents)]
+        # A machine that has booted from it must not erase it.
+        return "is the medium with the installer" if any(is_medium(*one) for one in found) else ""
 
     def describe(self) -> str:
         """One line for a person who has to recognise it."""
@@ -105,6 +107,11 @@ class Disk:
     def variables(self) -> Mapping[str, Any]:
         """The variables of an expression that selects disks."""
         return {"disk": self.spec, "system_disk": self.is_system}
+
+
+def is_medium(filesystem: str, label: str) -> bool:
+    """Whether a filesystem is that of a medium with the installer."""
+    return filesystem == MEDIUM_FILESYSTEM and label.split("_")[0] == MEDIUM_LABEL
 
 
 async def read_disks(state: State) -> tuple[Disk, ...]:

@@ -6,25 +6,20 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from talos.api.definitions import block_pb2
-from talos.disks.disk import MEDIUM_LABEL
+from talos.disks.disk import MEDIUM_FILESYSTEM, is_medium
 from talos.images.cache.places import ISO, ISO_CACHE
 from talos.system.errors import UserError
 from talos.system.files import read_pieces, replace_durably
 from talos.system.mounts import HARDENED, MountPoint, Mounts
 from talos.system.sizes import format_size
 
-FILESYSTEM = "iso9660"
 RESERVE = 16 << 20
 """Bytes that a copy leaves free on the volume."""
 
 
 def find_media(volumes: Iterable[block_pb2.DiscoveredVolumeSpec]) -> list[str]:
     """The devices of media with the installer."""
-    return sorted(
-        volume.dev_path
-        for volume in volumes
-        if volume.name == FILESYSTEM and volume.label.split("_")[0] == MEDIUM_LABEL
-    )
+    return sorted(volume.dev_path for volume in volumes if is_medium(volume.name, volume.label))
 
 
 class CacheDisks:
@@ -39,7 +34,9 @@ class CacheDisks:
         if device in self._without or any(mount.target == str(ISO) for mount in self._mounts.list()):
             return
         options = ("ro", *HARDENED)
-        self._mounts.mount(MountPoint(source=device, target=str(ISO), type=FILESYSTEM, options=options))
+        self._mounts.mount(
+            MountPoint(source=device, target=str(ISO), type=MEDIUM_FILESYSTEM, options=options)
+        )
         if not ISO_CACHE.is_dir():
             self._mounts.unmount(str(ISO))
             self._without.add(device)

@@ -168,9 +168,12 @@ def test_an_image_is_not_pulled() -> None:
         (make_disk("vda", size=MINIMUM_SIZE - 1), r"is too small, the partitions need 4\.2 GiB"),
         (make_disk("vda", readonly=True), "is read-only"),
         (make_disk("sr0", cdrom=True), "is an optical drive"),
-        (
-            make_disk("sdb", Content(name="sdb1", label="TALOS", filesystem="iso9660", offset=0, size=1)),
-            "is the medium",
+        *(
+            (
+                make_disk("sdb", Content(name="sdb1", label=label, filesystem="iso9660", offset=0, size=1)),
+                "is the medium",
+            )
+            for label in ("TALOS", "TALOS_V1_15_0")
         ),
         (
             make_disk("vda", XFS),
