@@ -29,7 +29,7 @@ def sign_image(
     if not root:
         raise UserError("is not set", where=ROOT_VARIABLE, hint="start it as `nix run .#sign-efi`")
     signer, _ = read_pair(certificate, key)
-    if not read_file(image).startswith(_MAGIC):
+    if read_file(image, len(_MAGIC)) != _MAGIC:
         raise UserError("is no EFI program", where=str(image), hint="sign the .efi files of .#uki")
     new = out.with_name(f".{out.name}.new")
     argv = make_pinned_argv(root, "usr/bin/sbsign")

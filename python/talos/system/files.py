@@ -65,10 +65,11 @@ class KernelFiles(Files):
         return Path(path).exists()
 
 
-def read_file(path: Path | str) -> bytes:
-    """The bytes of a file that a person named; UserError when it can't be read."""
+def read_file(path: Path | str, size: int = -1) -> bytes:
+    """The bytes of a file that a person named, or the first ``size``; UserError when it can't be read."""
     try:
-        return Path(path).read_bytes()
+        with Path(path).open("rb") as file:
+            return file.read(size)
     except OSError as error:
         raise UserError(f"can't be read: {error.strerror}", where=str(path)) from None
 
