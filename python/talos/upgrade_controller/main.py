@@ -6,9 +6,12 @@ import json
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 
+from talos.client.target import Target
 from talos.fleet.calls import FleetCalls
 from talos.kubernetes.client import KubernetesClient, find_pod_access
 from talos.system.errors import UserError
@@ -19,9 +22,10 @@ from talos.talosctl.client.fleet_calls import FreshCalls
 from talos.talosctl.client.select import select_target
 from talos.talosctl.output.table import format_table
 from talos.talosctl.output.yaml_text import dump_yaml
+from talos.talosctl.web.nodes import Nodes, run_page
 from talos.upgrade_controller.config import ClientAccess, load_settings
 from talos.upgrade_controller.controller import FilePlace, UpgradeController
-from talos.upgrade_controller.manifests import PROGRAM, format_manifests
+from talos.upgrade_controller.manifests import NAMESPACE, PAGE_PORT, PROGRAM, format_manifests
 from talos.upgrade_controller.policies import Policies, find_namespace
 from talos.upgrade_controller.status import HELD, as_object, read_status, write_status
 
@@ -57,12 +61,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def connect(access: ClientAccess) -> FleetCalls:
     """Calls to the nodes that a talosconfig leads to."""
+    return FreshCalls(find_target(access))
+
+
+def find_target(access: ClientAccess) -> Target:
+    """What a talosconfig leads to; UserError."""
     flags = Flags(CLIENT_FLAGS)
     rows = {flag.name: flag for flag in CLIENT_FLAGS}
     flags.set(rows["talosconfig"], str(access.talosconfig))
     if access.context:
         flags.set(rows["context"], access.context)
-    return FreshCalls(select_target(flags))
+    return select_target(flags)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -83,6 +92,21 @@ def run_policies(options: argparse.Namespace) -> int:
         log=Log({"service": PROGRAM}),
     )
     return asyncio.run(_run(policies.run()))
+
+
+def serve_page(options: argparse.Namespace) -> int:
+    """Serve the page of all nodes until stopped; its address is in the log."""
+    access, log = ClientAccess(talosconfig=options.talosconfig), Log({"service": PROGRAM})
+    nodes = Nodes(lambda: replace(find_target(access), nodes=("@all",)))
+
+    def show(address: str) -> None:
+        path = urlsplit(address).path
+        service = f"/api/v1/namespaces/{NAMESPACE}/services/{PROGRAM}:page/proxy"
+        log.info(f"beside `kubectl proxy`: http://127.0.0.1:8001{service}{path}")
+        forward = f"kubectl port-forward --namespace {NAMESPACE} service/{PROGRAM} {PAGE_PORT}"
+        log.info(f"beside `{forward}`: http://127.0.0.1:{PAGE_PORT}{path}")
+
+    return asyncio.run(_run(run_page(nodes, "", PAGE_PORT, show, is_local=False)))
 
 
 async def _run(work: Coroutine[Any, Any, bool | None]) -> int:
@@ -165,8 +189,12 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
             command.add_argument("--once", action="store_true", help="look once, upgrade if need be, and end")
         if name == "status":
             command.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table")
-    command = _add(commands, "policies", run_policies, "in a pod: follow the policies of its namespace")
-    command.add_argument("--talosconfig", type=Path, required=True, help="how nodes are reached")
+    for name, action, text in (
+        ("policies", run_policies, "in a pod: follow the policies of its namespace"),
+        ("page", serve_page, "in a pod: serve a page of all nodes"),
+    ):
+        command = _add(commands, name, action, text)
+        command.add_argument("--talosconfig", type=Path, required=True, help="how nodes are reached")
     command = _add(commands, "manifests", show_manifests, "print what Kubernetes is given to run this")
     command.add_argument("--image", required=True, help="this program's image, where the cluster pulls it")
     return parser.parse_args(argv)

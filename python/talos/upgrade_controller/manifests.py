@@ -1,4 +1,4 @@
-"""What Kubernetes is given to run the controller: the kind of its policies, its account, its pod.
+"""What Kubernetes is given to run the controller: the kind of its policies, its accounts, its pod, its page.
 
 The schema is made of the declaration of the policy's settings: the API refuses what the controller would.
 """
@@ -6,26 +6,45 @@ The schema is made of the declaration of the policy's settings: the API refuses 
 from collections.abc import Mapping
 from typing import Any
 
+from talos.api.metadata import READER, UPGRADE
 from talos.config.schema import Field, Form, Section, Shape, fields_of
+from talos.kubernetes.client import POD_FOLDER
 from talos.talosctl.output.yaml_text import dump_yaml
 from talos.upgrade_controller.config import Policy
 
 PROGRAM = "upgrade-controller"
 GROUP, VERSION, KIND, PLURAL = "talos.dev", "v1alpha1", "UpgradePolicy", "upgradepolicies"
 NAMESPACE = "talos-upgrade"
-ROLE = "os:upgrade"
+ROLE = UPGRADE
 TALOSCONFIG = "/var/run/secrets/talos.dev/config"
-"""Where the pod finds the talosconfig of its account."""
+"""Where a container finds the talosconfig of its account."""
+PAGE, PAGE_PORT = f"{PROGRAM}-page", 8080
+"""The account that the page reads the nodes with, and the pod's port that it is at."""
 USER = 65532
 MAX_LENGTH, MAX_ITEMS = 4096, 64
 """Characters of a text and items of a list."""
 TEXT = {"type": "string"}
+LABELS = {"app.kubernetes.io/name": PROGRAM}
+TOKEN = (
+    {"serviceAccountToken": {"path": "token"}},
+    {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+    {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}},
+)
+"""What Kubernetes puts into each container by default."""
 type Manifest = dict[str, Any]
 
 
 def format_manifests(image: str) -> str:
     """All of them as YAML, in the order in which they are applied."""
-    found = (make_namespace(), make_kind(), make_talos_account(), *make_account(), make_deployment(image))
+    found = (
+        make_namespace(),
+        make_kind(),
+        make_talos_account(PROGRAM, ROLE),
+        make_talos_account(PAGE, READER),
+        *make_account(),
+        make_service(),
+        make_deployment(image),
+    )
     return "---\n".join(map(dump_yaml, found))
 
 
@@ -114,9 +133,9 @@ def _make_status() -> Manifest:
     return {"type": "object", "properties": properties}
 
 
-def make_talos_account() -> Manifest:
-    """The account for the nodes' API; a Secret of its name gets the talosconfig."""
-    return {**_make_head(f"{GROUP}/{VERSION}", "ServiceAccount"), "spec": {"roles": [ROLE]}}
+def make_talos_account(name: str, role: str) -> Manifest:
+    """An account for the nodes' API; a Secret of its name gets the talosconfig."""
+    return {**_make_head(f"{GROUP}/{VERSION}", "ServiceAccount", name), "spec": {"roles": [role]}}
 
 
 def make_account() -> list[Manifest]:
@@ -139,22 +158,26 @@ def make_account() -> list[Manifest]:
     ]
 
 
+def make_service() -> Manifest:
+    """The page's name for the API server's proxy and for kubectl."""
+    port = {"name": "page", "port": PAGE_PORT, "targetPort": "page"}
+    return {**_make_head("v1", "Service"), "spec": {"selector": LABELS, "ports": [port]}}
+
+
 def make_deployment(image: str) -> Manifest:
-    """One pod: two would wait for each other's locks. It goes where there is room, the control plane too."""
-    container = {
-        "name": PROGRAM,
-        "image": image,
-        "args": ["policies", "--talosconfig", TALOSCONFIG],
-        "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
-        "volumeMounts": [{"name": "talos", "mountPath": TALOSCONFIG.rpartition("/")[0], "readOnly": True}],
-    }
+    """One pod: two would wait for each other's locks. It goes where there is room, the control plane too.
+
+    The page is a container of its own: who breaks into it finds neither the role that upgrades nodes nor
+    a token of Kubernetes. Where nodes don't allow its account it has no Secret; the controller runs.
+    """
+    token = {"name": "token", "mountPath": str(POD_FOLDER), "readOnly": True}
+    controller = _make_container(PROGRAM, "policies", image, "talos")
+    controller["volumeMounts"].append(token)
+    page = _make_container("page", "page", image, "page")
+    page["ports"] = [{"name": "page", "containerPort": PAGE_PORT}]
     spec = {
         "serviceAccountName": PROGRAM,
+        "automountServiceAccountToken": False,
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": USER,
@@ -162,24 +185,42 @@ def make_deployment(image: str) -> Manifest:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}],
-        "containers": [container],
-        "volumes": [{"name": "talos", "secret": {"secretName": PROGRAM}}],
+        "containers": [controller, page],
+        "volumes": [
+            {"name": "talos", "secret": {"secretName": PROGRAM}},
+            {"name": "page", "secret": {"secretName": PAGE, "optional": True}},
+            {"name": "token", "projected": {"sources": list(TOKEN)}},
+        ],
     }
-    labels = {"app.kubernetes.io/name": PROGRAM}
     return {
         **_make_head("apps/v1", "Deployment"),
         "spec": {
             "replicas": 1,
             "strategy": {"type": "Recreate"},
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": spec},
+            "selector": {"matchLabels": LABELS},
+            "template": {"metadata": {"labels": LABELS}, "spec": spec},
         },
     }
 
 
-def _make_head(version: str, kind: str) -> Manifest:
+def _make_container(name: str, command: str, image: str, secret: str) -> Manifest:
+    return {
+        "name": name,
+        "image": image,
+        "args": [command, "--talosconfig", TALOSCONFIG],
+        "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+        "volumeMounts": [{"name": secret, "mountPath": TALOSCONFIG.rpartition("/")[0], "readOnly": True}],
+    }
+
+
+def _make_head(version: str, kind: str, name: str = PROGRAM) -> Manifest:
     return {
         "apiVersion": version,
         "kind": kind,
-        "metadata": {"name": PROGRAM, "namespace": NAMESPACE},
+        "metadata": {"name": name, "namespace": NAMESPACE},
     }

@@ -1,5 +1,6 @@
 """The upgrade controller as a pod: it follows policies of Kubernetes, also while its own node is upgraded."""
 
+import re
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from tests.harness.cluster import REPOSITORY, eventually
 from tests.harness.kubernetes import Kubernetes
 from tests.harness.releases import Releases
 
+from talos.api.metadata import READER
 from talos.provision.cluster import MIRROR_PORT, Role
 from talos.upgrade.release.archive import REPOSITORY as INSTALLER
 from talos.upgrade.release.signature import format_public
@@ -28,7 +30,7 @@ ARCHIVE = REPOSITORY / "build/upgrade-controller.tar"
 ACCESS = {
     "apiVersion": "v1alpha1",
     "kind": "KubeTalosAPIAccessConfig",
-    "allowedRoles": [ROLE],
+    "allowedRoles": [ROLE, READER],
     "allowedKubernetesNamespaces": [NAMESPACE],
 }
 
@@ -106,6 +108,32 @@ def test_a_policy_that_is_wrong_is_named(controlled: Kubernetes, releases: Relea
     text = "spec.windows[0].timeZone: 'Europe/Nowhere' is no known time zone"
     eventually("it is named", lambda: check_status(controlled, "error", name="wrong", reason=text))
     controlled.delete(f"{KIND.lower()}.{GROUP}/wrong", "--namespace", NAMESPACE)
+
+
+def test_the_page_is_behind_the_proxy_of_the_api_server(controlled: Kubernetes) -> None:
+    def find_address() -> str:
+        argv = ("--namespace", NAMESPACE, "logs", f"deployment/{PROGRAM}", "--container", "page")
+        log = controlled.kubectl(*argv).stdout
+        found = re.search(r"http://127\.0\.0\.1:8001(/api/\S+/)", log)
+        assert found, log
+        return found[1]
+
+    address = eventually("the page has an address", find_address, pause=1)
+    # The proxy writes the markup anew.
+    assert '<script src="page.js"' in controlled.kubectl("get", "--raw", address).stdout
+    assert "EventSource" in controlled.kubectl("get", "--raw", f"{address}page.js").stdout
+    stranger = controlled.kubectl("get", "--raw", f"{address}../page.js", check=False)
+    assert stranger.returncode != 0
+    assert "EventSource" not in stranger.stdout
+
+    def check_nodes() -> None:
+        # Events have no end but this one.
+        argv = ("get", "--raw", f"{address}events", "--request-timeout=2s")
+        shown = controlled.kubectl(*argv, check=False).stdout
+        for node in controlled.cluster.nodes:
+            assert re.search(rf'"name":"{node.name}"[^{{}}]*"ready":true', shown), shown
+
+    eventually("it shows every node", check_nodes)
 
 
 def test_workers_follow_a_policy(controlled: Kubernetes, releases: Releases) -> None:

@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ from talos.upgrade.state import Phase
 MAX_CONCURRENT = 16
 """Nodes that are looked at at the same time."""
 MIN_INTERVAL, MAX_INTERVAL = 3.0, 30.0
-"""Seconds between two looks at a node; more nodes are looked at less often."""
+"""Seconds between two looks at a node: longer with many nodes, the longest while no page is open."""
 INTERVAL_PER_NODE = 0.06
 POINT_PERIOD = 30.0
 """Seconds that a point of a plot stands for."""
@@ -53,6 +54,8 @@ class FleetWatch:
     )
     _serial: int = 0
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _readers: int = 0
+    _opened: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
         """Look at all nodes again and again, and at those that join."""
@@ -73,8 +76,28 @@ class FleetWatch:
                 now = await self.look(node, None if is_first else before)
             self.take(now, None if is_first else before)
             is_first = False
+            await self._pause()
+
+    async def _pause(self) -> None:
+        if self._readers:
             interval = len(self._entries) * INTERVAL_PER_NODE
             await asyncio.sleep(min(max(interval, MIN_INTERVAL), MAX_INTERVAL))
+        else:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(MAX_INTERVAL):
+                    await self._opened.wait()
+
+    @contextmanager
+    def reading(self) -> Generator[None]:
+        """While a page is open."""
+        self._readers += 1
+        self._opened.set()
+        try:
+            yield
+        finally:
+            self._readers -= 1
+            if not self._readers:
+                self._opened.clear()
 
     def take(self, now: View, before: View | None) -> None:
         """Keep a look, and what is another than before."""

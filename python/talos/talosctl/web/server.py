@@ -1,7 +1,8 @@
-"""The fleet page's server: on the loopback interface, behind a secret path, for one host name.
+"""The fleet page's server: behind a secret path, on the loopback interface also for one host name.
 
-Another user of the machine does not know the path. A page of a stranger in the same browser may have its own
-name lead here, but sends that name.
+Another user of the machine, and another pod of the cluster, does not know the path. A page of a stranger in
+the same browser may have its own name lead here: it does not know the path either, and sends that name. In a
+pod the name is not compared, as proxies pass on whatever name their own client used.
 """
 
 import asyncio
@@ -57,17 +58,18 @@ def check_loopback(host: str, flag: str) -> str:
 
 
 class PageServer:
-    """Serves one fleet. ``token`` is the first part of every path."""
+    """Serves one fleet, if ``is_local`` on the loopback interface. ``token`` begins every path."""
 
-    def __init__(self, fleet: FleetWatch, follow_node: FollowNode) -> None:
+    def __init__(self, fleet: FleetWatch, follow_node: FollowNode, *, is_local: bool = True) -> None:
         self.token = secrets.token_urlsafe(24)
         self._fleet = fleet
         self._follow_node = follow_node
+        self._is_local = is_local
         self._hosts: Collection[str] = ()
         self._files = {name: (kind, (_FOLDER / file).read_bytes()) for name, (file, kind) in _FILES.items()}
 
     async def start(self, host: str, port: int) -> tuple[asyncio.Server, str]:
-        """The server, and the page's address; UserError."""
+        """The server, and the page's address; an empty host is every address. UserError."""
         try:
             server = await start_server(self._answer, host, port, connections=MAX_READERS)
         except OSError as error:
@@ -78,11 +80,12 @@ class PageServer:
         return server, f"http://{shown}:{port}/{self.token}/"
 
     async def _answer(self, request: Request) -> Reply:
-        if request.headers.get("host", "").lower() not in self._hosts:
+        if self._is_local and request.headers.get("host", "").lower() not in self._hosts:
             return _refuse(HTTPStatus.MISDIRECTED_REQUEST, "this server has another name")
-        token, _, name = request.path.removeprefix("/").partition("/")
+        # A client may add a query, as kubectl does.
+        token, _, name = request.path.partition("?")[0].removeprefix("/").partition("/")
         if not secrets.compare_digest(token.encode(), self.token.encode()):
-            return _refuse(HTTPStatus.NOT_FOUND, "the address that talosctl printed is another one")
+            return _refuse(HTTPStatus.NOT_FOUND, "the address that was printed at the start is another one")
         if name == "events":
             return Reply(type="text/event-stream", headers=HEADERS, stream=self._follow())
         folder, _, node = name.partition("/")
@@ -97,17 +100,18 @@ class PageServer:
     async def _follow(self) -> AsyncGenerator[bytes]:
         """Server-sent events: everything first, then what has changed."""
         seen = 0
-        while True:
-            seen, document = self._fleet.since(seen)
-            yield _format(document)
-            await asyncio.sleep(MIN_DELAY)
+        with self._fleet.reading():
             while True:
-                try:
-                    async with asyncio.timeout(KEEP_ALIVE):
-                        await self._fleet.wait(seen)
-                    break
-                except TimeoutError:
-                    yield b":\n\n"
+                seen, document = self._fleet.since(seen)
+                yield _format(document)
+                await asyncio.sleep(MIN_DELAY)
+                while True:
+                    try:
+                        async with asyncio.timeout(KEEP_ALIVE):
+                            await self._fleet.wait(seen)
+                        break
+                    except TimeoutError:
+                        yield b":\n\n"
 
 
 async def _send_events(events: AsyncGenerator[dict[str, Any]]) -> AsyncGenerator[bytes]:

@@ -21,6 +21,7 @@ class Nodes:
 
     def __init__(self, count: int) -> None:
         self.followed: list[str] = []
+        self.looked = 0
         self.left = asyncio.Event()
         self.views = {f"10.0.{at // 250}.{at % 250 + 1}": self.make(at) for at in range(count)}
 
@@ -58,14 +59,15 @@ class Nodes:
 
     async def look(self, node: str, before: View | None) -> View:
         del before
+        self.looked += 1
         return self.views[node]
 
 
 @asynccontextmanager
-async def serving(nodes: Nodes) -> AsyncGenerator[str]:
+async def serving(nodes: Nodes, *, is_local: bool = True) -> AsyncGenerator[str]:
     """The page's address, until the end of the context; connections to it end then, too."""
     watch = FleetWatch(nodes.look, nodes.find, cluster="test")
-    listening, address = await PageServer(watch, nodes.follow).start("127.0.0.1", 0)
+    listening, address = await PageServer(watch, nodes.follow, is_local=is_local).start("127.0.0.1", 0)
     running = asyncio.create_task(watch.run())
     try:
         yield address

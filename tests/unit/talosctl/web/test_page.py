@@ -54,8 +54,8 @@ class Page:
 
 
 @asynccontextmanager
-async def following(nodes: Nodes) -> AsyncGenerator[Page]:
-    async with serving(nodes) as address:
+async def following(nodes: Nodes, *, is_local: bool = True) -> AsyncGenerator[Page]:
+    async with serving(nodes, is_local=is_local) as address:
         parts = urlsplit(address)
         assert parts.port
         page = Page(parts.port, parts.path)
@@ -85,11 +85,45 @@ def test_who_does_not_know_the_path_or_comes_by_another_name_gets_nothing() -> N
             assert (await page.get(page.path, host=f"localhost:{page.port}"))[0] == 200
             for host in ("evil.example", f"evil.example:{page.port}", "127.0.0.1", "127.0.0.1:1"):
                 assert (await page.get(page.path, host=host))[0] == 421
+            assert (await page.get(f"{page.path}page.js?timeout=2s"))[0] == 200
             for path in ("/", "/events", "/page.js", "//", f"/{'a' * 32}/", page.path + "../look.py"):
                 status, _, body = await page.get(path)
                 assert status == 404
                 assert page.path.strip("/") not in body
             assert (await page.get(page.path, method="POST"))[0] == 405
+
+    asyncio.run(main())
+
+
+def test_in_a_pod_the_path_alone_decides_as_a_proxy_passes_on_any_name() -> None:
+    async def main() -> None:
+        async with following(Nodes(1), is_local=False) as page:
+            for host in ("localhost:8080", "api.example.org:6443", "10.5.0.2:6443", "evil.example"):
+                status, head, _ = await page.get(page.path, host=host)
+                assert status == 200
+                assert "frame-ancestors 'none'" in head
+                for path in ("/", "/events", "/page.js", f"/{'a' * 32}/events"):
+                    assert (await page.get(path, host=host))[0] == 404
+
+    asyncio.run(main())
+
+
+def test_nodes_are_looked_at_seldom_while_no_page_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet, "MIN_INTERVAL", 0.0)
+    monkeypatch.setattr(fleet, "INTERVAL_PER_NODE", 0.0)
+
+    async def main() -> None:
+        nodes = Nodes(1)
+        watch = fleet.FleetWatch(nodes.look, nodes.find)
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            running = group.create_task(watch.run())
+            await watch.wait(0)
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert nodes.looked == 1
+            with watch.reading():
+                await watch.wait(5)
+            running.cancel()
 
     asyncio.run(main())
 

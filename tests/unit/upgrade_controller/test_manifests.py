@@ -1,0 +1,54 @@
+"""What Kubernetes is given to run the controller."""
+
+from typing import Any
+
+import yaml
+
+from talos.upgrade_controller.manifests import PAGE, PAGE_PORT, PROGRAM, format_manifests
+
+OBJECTS = list(yaml.safe_load_all(format_manifests("registry.example.org/upgrade-controller:v1")))
+
+
+def find(kind: str, group: str) -> dict[str, dict[str, Any]]:
+    """The objects of a kind by their names."""
+    return {
+        one["metadata"]["name"]: one
+        for one in OBJECTS
+        if one["kind"] == kind and one["apiVersion"].startswith(group)
+    }
+
+
+def test_the_page_has_neither_the_role_that_upgrades_nor_a_token_of_kubernetes() -> None:
+    pod = find("Deployment", "apps/")[PROGRAM]["spec"]["template"]["spec"]
+    mounts = {
+        container["name"]: [mount["name"] for mount in container["volumeMounts"]]
+        for container in pod["containers"]
+    }
+    assert mounts == {PROGRAM: ["talos", "token"], "page": ["page"]}
+    assert pod["automountServiceAccountToken"] is False
+    secrets = {
+        volume["name"]: volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume
+    }
+    roles = {name: one["spec"]["roles"] for name, one in find("ServiceAccount", "talos.dev/").items()}
+    assert {name: roles[secret] for name, secret in secrets.items()} == {
+        "talos": ["os:upgrade"],
+        "page": ["os:reader"],
+    }
+    assert [volume["secret"] for volume in pod["volumes"] if volume["name"] == "page"] == [
+        {"secretName": PAGE, "optional": True}
+    ]
+
+
+def test_containers_have_no_privileges_and_the_service_leads_to_the_page() -> None:
+    deployment = find("Deployment", "apps/")[PROGRAM]["spec"]
+    for container in deployment["template"]["spec"]["containers"]:
+        context = container["securityContext"]
+        assert context["readOnlyRootFilesystem"] is True
+        assert context["allowPrivilegeEscalation"] is False
+        assert context["capabilities"] == {"drop": ["ALL"]}
+    service = find("Service", "v1")[PROGRAM]["spec"]
+    assert service["selector"] == deployment["selector"]["matchLabels"]
+    assert "type" not in service
+    (port,) = service["ports"]
+    ports = deployment["template"]["spec"]["containers"][1]["ports"]
+    assert ports == [{"name": port["targetPort"], "containerPort": PAGE_PORT}]
