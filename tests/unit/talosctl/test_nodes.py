@@ -264,15 +264,21 @@ def test_groups_and_names_of_nodes(
 
 
 @pytest.mark.parametrize(
-    ("nodes", "text"),
+    ("nodes", "code", "text"),
     [
-        ("@label=zone=b", "@label=zone=b: has no node"),
-        ("@masters", "@masters: is no group of nodes (use @all, @controlplane, @workers, @label=KEY"),
+        ("@label=zone=b", Exit.FAILED, "@label=zone=b: has no node"),
+        (
+            "@masters",
+            Exit.USAGE,
+            "@masters: is no group of nodes (use @all, @controlplane, @workers, @label=",
+        ),
+        ("@label=", Exit.USAGE, "@label=: is no group of nodes"),
+        ("10.0.0.2,@", Exit.USAGE, "@: is no group of nodes"),
     ],
 )
-def test_groups_without_nodes(talosctl: Client, members: FakeNode, nodes: str, text: str) -> None:
+def test_groups_without_nodes(talosctl: Client, members: FakeNode, nodes: str, code: Exit, text: str) -> None:
     result = talosctl("memory", "-n", nodes)
-    assert (result.code, text in result.err) == (1, True), result.err
+    assert (result.code, text in result.err) == (code, True), result.err
 
 
 def test_a_group_needs_an_endpoint_that_answers(talosctl: Client, node: FakeNode) -> None:

@@ -17,16 +17,19 @@ from talos.client.target import Target
 from talos.health.conditions import find_address
 from talos.resource import kinds
 from talos.system.errors import UserError
-from talos.talosctl.cli.exit import CommandError
+from talos.talosctl.cli.exit import CommandError, Exit
 from talos.talosctl.client.failure import find_exit
 from talos.talosctl.client.flags import GROUPS
 from talos.talosctl.client.health import SessionCalls
 
 _LABEL = "@label="
+_ROLES = ("@controlplane", "@workers")
 
 
 async def resolve_nodes(target: Target) -> Target:
     """The target with addresses in place of groups and members' names; UserError when a group is empty."""
+    for node in target.nodes:
+        _check_group(node)
     has_group = any(node.startswith("@") for node in target.nodes)
     try:
         async with open_session(target) as session:
@@ -37,6 +40,14 @@ async def resolve_nodes(target: Target) -> Target:
             return target  # the command itself reports what is wrong
         raise CommandError(describe(error, target), code=find_exit(error)) from error
     return replace(target, nodes=tuple(dict.fromkeys(node for nodes in found for node in nodes)))
+
+
+def _check_group(node: str) -> None:
+    """CommandError for what begins as a group and is none: no node need be asked."""
+    is_label = node.startswith(_LABEL) and node != _LABEL
+    if node.startswith("@") and not is_label and node not in ("@all", *_ROLES):
+        text = f"{node}: is no group of nodes (use {', '.join(GROUPS)}KEY or …KEY=VALUE)"
+        raise CommandError(text, code=Exit.USAGE)
 
 
 async def _find(session: Session, members: Sequence[MemberSpec], node: str) -> Sequence[str]:
@@ -60,12 +71,10 @@ async def _find(session: Session, members: Sequence[MemberSpec], node: str) -> S
 def _choose(members: Sequence[MemberSpec], group: str) -> Sequence[MemberSpec]:
     """The members of a group by role, ordered by name; for a label all of them."""
     ordered = sorted(members, key=lambda member: member.hostname)
-    if group == "@all" or (group.startswith(_LABEL) and group != _LABEL):
+    if group not in _ROLES:
         return ordered
-    if group in {"@controlplane", "@workers"}:
-        is_wanted = group == "@controlplane"
-        return [member for member in ordered if is_control_plane(member.machine_type) is is_wanted]
-    raise UserError("is no group of nodes", where=group, hint=f"use {', '.join(GROUPS)}KEY or …KEY=VALUE")
+    is_wanted = group == "@controlplane"
+    return [member for member in ordered if is_control_plane(member.machine_type) is is_wanted]
 
 
 async def _read_labels(session: Session, node: str) -> Mapping[str, str]:
