@@ -287,6 +287,7 @@ soak-vm: vm-inputs
 
 bench: build api devenv peers ## Benchmarks; they print tables and never fail on time
 	$(PYTEST) -s tests/bench
+	$(DEV) -B -m tests.bench.plots
 
 extended: fetch
 	nix build .\#extended --print-build-logs --out-link build/extended.squashfs
