@@ -9,7 +9,13 @@ from talos.config.arguments import PROXY
 from talos.config.check.arguments import check_arguments
 from talos.config.check.forms import check_endpoint, is_dns_name
 from talos.config.check.note import Note
-from talos.config.check.subnets import NODE_MASKS, check_subnet, check_subnet_list, check_subnets
+from talos.config.check.subnets import (
+    NODE_MASKS,
+    UNKNOWN_MASKS,
+    check_subnet,
+    check_subnet_list,
+    check_subnets,
+)
 from talos.config.documents.v1alpha1.cluster import ClusterConfig
 from talos.config.documents.v1alpha1.cluster_network import ClusterNetworkConfig
 from talos.config.documents.v1alpha1.control_plane import APIServerConfig, ProxyConfig
@@ -21,6 +27,12 @@ from talos.config.static_pods import API_SERVER, CONTROLLER_MANAGER, SCHEDULER
 
 _RESOURCES = ("cpu", "memory")
 _AUTHORIZERS = ("Node", "RBAC", "Webhook")
+_MASK_ARGUMENTS = {
+    "node-cidr-mask-size": (0, 1),
+    "node-cidr-mask-size-ipv4": (0,),
+    "node-cidr-mask-size-ipv6": (1,),
+}
+"""Arguments of kube-controller-manager, with the families of IP that they are for."""
 
 
 def check_cluster(config: Config, main: V1Alpha1Config) -> Iterator[Note]:
@@ -88,7 +100,8 @@ def _check_network(cluster: ClusterConfig, at: Note, *, is_control_plane: bool) 
         return
     if network.dns_domain and not is_dns_name(network.dns_domain):
         yield at.below("dnsDomain").find(f'"{network.dns_domain}" is no DNS name')
-    yield from _check_subnets(network, at)
+    masks = _find_masks(cluster) if is_control_plane else UNKNOWN_MASKS
+    yield from _check_subnets(network, at, masks)
     cni, place = network.cni, at.below("cni")
     if cni is None or not is_control_plane:
         return
@@ -104,13 +117,26 @@ def _check_network(cluster: ClusterConfig, at: Note, *, is_control_plane: bool) 
         yield from check_endpoint(url, place.below(f"urls[{index}]"))
 
 
-def _check_subnets(network: ClusterNetworkConfig, at: Note) -> Iterator[Note]:
+def _find_masks(cluster: ClusterConfig) -> tuple[int, int]:
+    """Prefix lengths of a node's share, which are arguments of kube-controller-manager in this document."""
+    manager = cluster.controller_manager
+    arguments = (manager and manager.extra_args) or {}
+    masks: list[int] = list(NODE_MASKS)
+    for name, families in _MASK_ARGUMENTS.items():
+        value = arguments.get(name)
+        text = value if isinstance(value, str) else (list(value or ()) or [""])[-1]
+        for family in families if text.isdecimal() and len(text) <= 3 else ():
+            masks[family] = int(text)
+    return masks[0], masks[1]
+
+
+def _check_subnets(network: ClusterNetworkConfig, at: Note, masks: tuple[int, int]) -> Iterator[Note]:
     """Those that are named."""
     pods, services = (
         [_drop_host(text) for text in subnets] for subnets in (network.pod_subnets, network.service_subnets)
     )
     if pods:
-        yield from check_subnets(pods, at.below("podSubnets"), masks=NODE_MASKS)
+        yield from check_subnets(pods, at.below("podSubnets"), masks=masks)
     if services:
         yield from check_subnets(services, at.below("serviceSubnets"))
 

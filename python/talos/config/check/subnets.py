@@ -9,6 +9,8 @@ from talos.config.subnet_list import parse_entry
 
 NODE_MASKS = (24, 64)
 """Prefix lengths of a node's share of the pods' networks, IPv4 and IPv6, unless others are given."""
+UNKNOWN_MASKS = (0, 0)
+"""Of a worker's main document: arguments of the control plane may give others."""
 _WIDEST_NODE_BITS = 16  # between a pod subnet and a node's share of it
 _WIDEST_SERVICE_BITS = 20  # host bits of a service subnet, kube-apiserver's limit
 
@@ -67,6 +69,8 @@ def _check_services(subnet: IPv4Interface | IPv6Interface, at: Note) -> Iterator
 
 def _check_node_share(subnet: IPv4Interface | IPv6Interface, mask: int, at: Note) -> Iterator[Note]:
     length = subnet.network.prefixlen
+    if not mask:
+        return
     if length > mask:
         yield at.find(f'"{subnet}" is smaller than a node\'s share, /{mask}')
     elif mask - length > _WIDEST_NODE_BITS:

@@ -16,6 +16,8 @@ from talos.config.values import Text, Url
 
 _TRUE = frozenset({"true", "True", "TRUE", "y", "Y", "yes", "Yes", "YES", "on", "On", "ON"})
 _FALSE = frozenset({"false", "False", "FALSE", "n", "N", "no", "No", "NO", "off", "Off", "OFF"})
+_WORDS = (_TRUE | _FALSE) - {"true", "True", "TRUE", "false", "False", "FALSE"}
+"""Go's decoder takes these for a boolean, also in quotes; YAML 1.2 and a merged patch have them as texts."""
 _SHOWN = 60  # characters of a value that a message repeats
 _MAX_NAME = 64  # characters of a key that is compared with the known ones
 
@@ -215,7 +217,7 @@ class SectionReader:
         if not isinstance(node, ScalarNode):
             return refuse(f"expected {_expected(wanted)}, got {shown}")
         if wanted is bool:
-            if node.plain and node.value in _TRUE | _FALSE:
+            if node.value in (_TRUE | _FALSE if node.plain else _WORDS):
                 return node.value in _TRUE
             return refuse(f"expected true or false, got {shown}")
         if issubclass(wanted, int):

@@ -58,6 +58,11 @@ def test_lists_with_a_key_merge_by_it() -> None:
     assert second == {"interface": "eth9"}
 
 
+def test_words_for_a_boolean_are_one() -> None:
+    main, *_ = patched("debug: off\nmachine: {features: {rbac: on}}")
+    assert (main["debug"], main["machine"]["features"]["rbac"]) == (False, True)
+
+
 def test_documents_are_found_by_kind_and_name_or_added() -> None:
     _, link, new, host = patched(
         "apiVersion: v1alpha1\nkind: LinkConfig\nname: eth1\nup: true\n---\napiVersion: v1alpha1\nkind: LinkConfig\nname: eth2\n",

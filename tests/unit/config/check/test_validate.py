@@ -122,6 +122,11 @@ def test_documents_are_checked(worker: str, kind: str, body: str, expected: str)
             "machine.kubelet.image: is also set by KubeletConfig (keep only KubeletConfig)",
         ),
         (
+            "    features:",
+            "    kubelet: {extraMounts: [{destination: /a, source: /a}]}\n    features:",
+            "machine.kubelet.extraMounts: does not go with KubeletConfig (leave KubeletConfig out and keep machine.kubelet)",
+        ),
+        (
             "type: worker",
             "type: controlplane",
             "machine.ca.key: is missing (control plane nodes issue certificates)",

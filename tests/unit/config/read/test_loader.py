@@ -164,7 +164,7 @@ def test_a_secret_is_never_repeated() -> None:
 def test_legacy_spellings_are_accepted() -> None:
     config = load(
         MAIN
-        + "debug: yes\nmachine:\n  type: init\n  kubelet:\n  files: [{permissions: 0644, path: /a, op: create, content: 5}]\n"
+        + "debug: 'on'\nmachine:\n  type: init\n  kubelet:\n  files: [{permissions: 0644, path: /a, op: create, content: 5}]\n"
     )
     assert config.main is not None
     assert config.machine is not None
