@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from talos.config.check.legacy import find_replaced
+from talos.config.check.modules import find_modules
 from talos.config.check.note import Note
 from talos.config.documents.block.volume import VolumeConfig
 from talos.config.model import Config
@@ -29,7 +30,6 @@ UNREAD_SETTINGS: Mapping[str, Mapping[str, Any]] = {
         "cluster.discovery.registries.kubernetes.disabled": True,
         "cluster.network.cni.flannel.kubeNetworkPoliciesEnabled": False,
         "machine.install.bootloader": True,
-        "machine.install.grubUseUKICmdline": False,
         "machine.kubelet.disableManifestsDirectory": True,
         f"{_INTERFACES}.vip.equinixMetal": None,
         f"{_INTERFACES}.vlans.vip.equinixMetal": None,
@@ -60,13 +60,7 @@ REASONS: Mapping[str, tuple[str, str]] = {
     ),
 }
 """By the end of a path above: why it will have no effect, and the remedy. Each is a finding of its own."""
-KIND_REASONS: Mapping[str, tuple[str, str]] = {
-    "KernelModuleConfig": (
-        "no effect: the kernel has no modules, as its drivers are built in",
-        "leave it out; kernelOptions of lib.image builds others in",
-    ),
-}
-"""The same of kinds, and of what they replace."""
+_MODULES = "KernelModuleConfig"  # each module has a finding of its own
 _VOLUMES = {
     "EPHEMERAL": frozenset[str](),
     "IMAGECACHE": frozenset[str](),
@@ -82,6 +76,7 @@ type Found = tuple[str, Note, Reason | None]
 
 def find_unread(config: Config) -> Iterator[Note]:
     """One finding for all of them, as a generated config has two dozen, after those that have a reason."""
+    yield from find_modules(config)
     names: set[str] = set()
     for name, place, reason in itertools.chain(_find_kinds(config), _find_settings(config)):
         if reason:
@@ -96,11 +91,11 @@ def find_unread(config: Config) -> Iterator[Note]:
 def _find_kinds(config: Config) -> Iterator[Found]:
     """Documents that have no reader, and what they replace."""
     for path, newer in find_replaced(config):
-        if UNREAD_KINDS.issuperset(newer):
-            yield path, Note.at(config.main, path), KIND_REASONS.get(newer[0])
+        if UNREAD_KINDS.issuperset(newer) and newer != (_MODULES,):
+            yield path, Note.at(config.main, path), None
     for document in config.documents:
-        if document.kind in UNREAD_KINDS:
-            yield document.kind, Note.at(document), KIND_REASONS.get(document.kind)
+        if document.kind in UNREAD_KINDS and document.kind != _MODULES:
+            yield document.kind, Note.at(document), None
 
 
 def _find_settings(config: Config) -> Iterator[Found]:

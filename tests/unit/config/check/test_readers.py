@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from talos.config.check.readers import KIND_REASONS, REASONS, UNREAD_KINDS, UNREAD_SETTINGS, find_unread
+from talos.config.check.readers import REASONS, UNREAD_KINDS, UNREAD_SETTINGS, find_unread
 from talos.config.documents.registry import MODULES, document_type
 from talos.config.read.loader import load
 from talos.config.schema import Field, Form, Section, fields_of
@@ -127,6 +127,7 @@ NO_READER = {
     "machine.network.interfaces.bond.adActorSystem": "validation refuses it",
     "machine.network.interfaces.bond.arpIPTarget": "validation refuses it",
     "machine.features.apidCheckExtKeyUsage": "always on, as upstream",
+    "machine.install.grubUseUKICmdline": "true: the image's arguments; validation refuses others",
     "cluster.apiServer.disablePodSecurityPolicy": "without effect, as upstream",
     "machine.systemDiskEncryption": "luks2 alone; keys of a TPM are refused",
     "RawVolumeConfig.encryption": "luks2 alone; keys of a TPM are refused",
@@ -190,29 +191,14 @@ def test_a_setting_listed_as_unread_has_no_reader(kind: str) -> None:
             assert fields[path].name not in attributes_of_nodes(), path
 
 
-def test_drivers_have_a_place_and_the_remedy() -> None:
-    config = load(
-        "machine: {kernel: {modules: [{name: a}]}}\n"
-        "---\napiVersion: v1alpha1\nkind: KernelModuleConfig\nname: b\n"
-    )
-    notes = list(find_unread(config))
-    assert {str(note.problem(config)).partition("no effect")[0] for note in notes} == {
-        "1:19: machine.kernel: ",
-        "3:1: KernelModuleConfig/b: ",
-    }
-    assert all("kernelOptions" in note.hint for note in notes)
-
-
 def test_what_has_no_effect_is_named_in_one_line() -> None:
     config = load(
-        "machine: {install: {grubUseUKICmdline: true}}\n"
+        "---\napiVersion: v1alpha1\nkind: SideroLinkConfig\napiUrl: https://a:1\n"
         "---\napiVersion: v1alpha1\nkind: SecurityProfileConfig\nworkloadIsolation: true\n"
         "---\napiVersion: v1alpha1\nkind: HostnameConfig\nhostname: a\n"
     )
     (note,) = find_unread(config)
-    assert note.message == (
-        "no effect yet on nodes of this version: machine.install.grubUseUKICmdline, SecurityProfileConfig"
-    )
+    assert note.message == ("no effect yet on nodes of this version: SecurityProfileConfig, SideroLinkConfig")
 
 
 def test_what_is_read_is_silent() -> None:
@@ -256,7 +242,6 @@ def test_nodes_do_not_call_equinix_and_enforce_no_policy() -> None:
 def test_every_reason_is_one_of_a_setting_without_effect() -> None:
     paths = [path for settings in UNREAD_SETTINGS.values() for path in settings]
     assert all(any(path.endswith(key) for path in paths) for key in REASONS)
-    assert KIND_REASONS.keys() <= UNREAD_KINDS
 
 
 def test_volumes_of_the_system_that_are_no_partitions_are_named() -> None:
@@ -275,11 +260,10 @@ def test_volumes_of_the_system_that_are_no_partitions_are_named() -> None:
 
 
 def test_a_value_that_is_what_nodes_do_is_silent() -> None:
-    settings = "machine: {kubelet: {disableManifestsDirectory: %s}, install: {grubUseUKICmdline: %s}}\n"
-    assert not list(find_unread(load(settings % ("true", "false"))))
-    reasoned, note = find_unread(load(settings % ("false", "true")))
-    assert (reasoned.path, reasoned.hint) == (
+    settings = "machine: {kubelet: {disableManifestsDirectory: %s}, install: {grubUseUKICmdline: true}}\n"
+    assert not list(find_unread(load(settings % "true")))
+    (note,) = find_unread(load(settings % "false"))
+    assert (note.path, note.hint) == (
         "machine.kubelet.disableManifestsDirectory",
         "leave it out; machine.pods has static pods",
     )
-    assert note.message.endswith("version: machine.install.grubUseUKICmdline")
