@@ -45,7 +45,7 @@ _ASSIGNMENTS = {
 }
 _NO_PROGRAMS = "there are no programs on a node that a rule could start"
 _REFUSED = {
-    "RUN": _NO_PROGRAMS,
+    "RUN": f"{_NO_PROGRAMS}: write to sysfs by ATTR{{name}}=",
     "PROGRAM": _NO_PROGRAMS,
     "RESULT": _NO_PROGRAMS,
     "IMPORT": f"{_NO_PROGRAMS}; what it usually imports is in ENV already",
