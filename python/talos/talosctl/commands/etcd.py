@@ -1,35 +1,26 @@
 """``talosctl etcd``."""
 
-import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from pathlib import Path
 
 from google.protobuf.empty_pb2 import Empty
 
-from talos.api.common.common_pb2 import Data
 from talos.api.machine import machine_pb2 as machine
-from talos.client.session import Session, open_session
+from talos.client.session import Session
 from talos.system.errors import UserError
 from talos.system.sizes import format_pretty_size
 from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag
 from talos.talosctl.client.command import (
     Row,
     ignore,
-    need_one_node,
     parts,
-    raise_error,
-    run_async,
     run_each,
     run_table,
 )
-from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, OUTPUT
-from talos.talosctl.client.select import find_target
-from talos.talosctl.output import console
+from talos.talosctl.commands.etcd_snapshots import run_decrypt_snapshot, run_snapshot
 
 _SERVICE = "/machine.MachineService/"
-HASH = 32
-"""Bytes of the hash at the end of a snapshot."""
 ALARM_HEADER = ("NODE", "MEMBER", "ALARM")
 MEMBER_HEADER = ("NODE", "ID", "HOSTNAME", "PEER URLS", "CLIENT URLS", "LEARNER")
 STATUS_HEADER = (
@@ -146,48 +137,6 @@ def run_remove_member(invocation: Invocation) -> int:
     return run_each(invocation, ask, ignore)
 
 
-def run_snapshot(invocation: Invocation) -> int:
-    """Write a snapshot into a file; an unfinished one does not take its name."""
-    path = Path(invocation.args[0])
-    partial = path.with_name(path.name + ".part")
-
-    async def ask(session: Session, node: str) -> None:
-        request = machine.EtcdSnapshotRequest()
-        async with session.stream(node, _SERVICE + "EtcdSnapshot", request, Data) as chunks:
-            with partial.open("wb") as file:
-                async for chunk in chunks:
-                    raise_error(chunk)
-                    file.write(chunk.bytes)
-                size = file.tell()
-        check_snapshot(partial)
-        partial.rename(path)
-        console.note(f'{node}: etcd snapshot saved to "{path}" ({size} bytes)')
-
-    async def main() -> int:
-        target = await find_target(invocation.flags)
-        async with open_session(target) as session:
-            outcomes = await ask_nodes(session, [need_one_node(target, "etcd snapshot")], ask)
-            return report_failures(session, outcomes)
-
-    try:
-        return run_async(main())
-    except OSError as error:
-        raise UserError(error.strerror or str(error), where=str(path)) from error
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def check_snapshot(path: Path) -> None:
-    """Refuse a snapshot that is not whole: the last 32 bytes are the SHA-256 of all before."""
-    left, digest = path.stat().st_size - HASH, hashlib.sha256()
-    with path.open("rb") as file:
-        while left > 0 and (piece := file.read(min(left, 1 << 20))):
-            digest.update(piece)
-            left -= len(piece)
-        if left < 0 or file.read() != digest.digest():
-            raise UserError("the snapshot is not whole", where=str(path), hint="try again")
-
-
 type Downgraded = list[str]
 
 
@@ -250,6 +199,24 @@ COMMAND = Command(
                     run=lambda invocation: run_table(invocation, ALARM_HEADER, _disarm, _alarm_rows),
                 ),
             ),
+        ),
+        Command(
+            name="decrypt-snapshot",
+            usage="<path> <target path>",
+            summary="Decrypt a snapshot that was encrypted with age",
+            details="Those of the upgrade controller are. The target is written only when it is whole.",
+            example="talosctl etcd decrypt-snapshot --identity backup.key db.snapshot.age db.snapshot",
+            least=2,
+            most=2,
+            flags=(
+                Flag(
+                    name="identity",
+                    short="i",
+                    required=True,
+                    help="the file with the private key: of age-keygen, or an SSH key without a passphrase",
+                ),
+            ),
+            run=run_decrypt_snapshot,
         ),
         Command(
             name="defrag",

@@ -1,12 +1,12 @@
 """``talosctl support``."""
 
-import importlib
 import os
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO
 
 from talos.api.rpc import RpcError
 from talos.client.failure import describe
@@ -21,10 +21,11 @@ from talos.talosctl.client.flags import CLIENT_FLAGS, INSECURE_FLAGS
 from talos.talosctl.client.select import find_target
 from talos.talosctl.commands.support_items import collect, find_items
 from talos.talosctl.commands.support_kubernetes import read_objects
-from talos.talosctl.output import console
+from talos.talosctl.output import age, console
 
 PLAIN, ENCRYPTED = "support.zip", "support.zip.age"
 ERRORS = "errors.txt"
+RECIPIENTS = "--encryption-recipients"
 
 
 def run_support(invocation: Invocation) -> int:
@@ -32,16 +33,16 @@ def run_support(invocation: Invocation) -> int:
     flags = invocation.flags
     recipients = flags.texts("encryption-recipients")
     if recipients and flags.is_set("no-encryption"):
-        raise UserError("nothing is encrypted with --no-encryption", where="--encryption-recipients")
-    encryption = Encryption(recipients) if recipients else None
-    path = Path(flags.text("output") or (ENCRYPTED if encryption else PLAIN))
+        raise UserError("nothing is encrypted with --no-encryption", where=RECIPIENTS)
+    age.check_recipients(recipients, where=RECIPIENTS)
+    path = Path(flags.text("output") or (ENCRYPTED if recipients else PLAIN))
     check_path(path)
     is_verbose, workers = flags.is_set("verbose"), flags.number("num-workers")
 
     async def main() -> int:
         target = await find_target(flags)
         return await write_bundle(
-            target, need_nodes(target), path, encryption=encryption, workers=workers, is_verbose=is_verbose
+            target, need_nodes(target), path, recipients=recipients, workers=workers, is_verbose=is_verbose
         )
 
     return run_async(main())
@@ -60,7 +61,7 @@ async def write_bundle(
     nodes: Sequence[str],
     path: Path,
     *,
-    encryption: "Encryption | None" = None,
+    recipients: Sequence[str] = (),
     workers: int = 1,
     is_verbose: bool = False,
 ) -> int:
@@ -100,41 +101,19 @@ async def write_bundle(
         if all(outcome.error for outcome in outcomes):
             return code
         archive.seek(0)
-        _write(path, archive, encryption)
+        _write(path, archive, recipients)
     console.note(f"support bundle is written to {path}")
     return code
 
 
-class Encryption:
-    """age for some recipients."""
-
-    def __init__(self, recipients: Sequence[str]) -> None:
-        # Rust without type stubs.
-        self._age: Any = importlib.import_module("pyrage")
-        self._recipients = [self._parse(text) for text in recipients]
-
-    def _parse(self, text: str) -> object:
-        kind = self._age.ssh if text.startswith("ssh-") else self._age.x25519
-        try:
-            return kind.Recipient.from_str(text)
-        except self._age.RecipientError as error:
-            hint = "use age1… or an SSH public key"
-            where = "--encryption-recipients"
-            raise UserError(f'"{text}" is no recipient', where=where, hint=hint) from error
-
-    def encrypt(self, content: bytes) -> bytes:
-        """The content for the recipients' keys only."""
-        return cast("bytes", self._age.encrypt(content, self._recipients))
-
-
-def _write(path: Path, archive: IO[bytes], encryption: Encryption | None) -> None:
-    content = archive.read()
-    if encryption:
-        content = encryption.encrypt(content)
+def _write(path: Path, archive: IO[bytes], recipients: Sequence[str]) -> None:
     try:
         # Logs may hold what is not for everyone's eyes. A file that appeared meanwhile stays.
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
+            if recipients:
+                age.encrypt(archive, file, recipients, where=RECIPIENTS)
+            else:
+                shutil.copyfileobj(archive, file)
     except OSError as error:
         raise UserError(f"can't be written: {error.strerror}", where=str(path)) from error
 
