@@ -18,7 +18,7 @@ let
   roots = builtins.mapAttrs buildRoot.unpack inputs.debs;
   python = import ./python { inherit inputs buildRoot roots version rev; };
   go = import ./go { inherit inputs buildRoot roots; };
-  images = import ./images { inherit inputs buildRoot roots go upgrade-controller version; inherit (python) talosctl; inherit (modules) base; };
+  images = import ./images { inherit inputs buildRoot roots go upgrade-controller version; inherit (python) talosctl wheels; inherit (modules) base; };
   kernel = import ../kernel { inherit buildRoot roots; };
   modules = import ../modules { inherit inputs buildRoot roots python kernel go version rev time keys signatures; };
   pxe = python.program "pxe" "talos.provision.pxe.main" [ "TALOS_PXE_ROOT=${roots.vm}" ] [ ];

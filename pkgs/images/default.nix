@@ -1,6 +1,6 @@
 # Container images as OCI archives under their public names, of one layer each. A mirror serves them to the nodes
 # of local clusters (talos.provision.mirror); nothing in a node knows where an image comes from.
-{ inputs, buildRoot, roots, go, base, upgrade-controller, talosctl, version }:
+{ inputs, buildRoot, roots, go, wheels, base, upgrade-controller, talosctl, version }:
 let
   build = buildRoot.runIn roots.build;
 
@@ -151,6 +151,7 @@ rec {
       "/usr/lib/python3.13" = { tree = "${base}/usr/lib/python3.13"; };
       "/usr/lib/python3" = { tree = "${base}/usr/lib/python3"; };
       "/usr/lib/talos" = { tree = "${program}/lib"; };
+      "/usr/lib/talos/pyrage" = { tree = "${wheels.client}/site/pyrage"; };
       "/usr/bin/start.py" = ./start.py;
       "/usr/share/zoneinfo" = { tree = "${roots.image}/usr/share/zoneinfo"; };
       "/etc/ssl/certs/ca-certificates.crt" = "${base}/etc/ssl/certs/ca-certificates.crt";

@@ -1,7 +1,7 @@
 """What the controller is to do: a policy, of one YAML file or of a resource of Kubernetes, read strictly."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -15,6 +15,12 @@ from talos.fleet.plan import parse_unavailable
 from talos.system.errors import UserError
 from talos.upgrade.release.signature import load_public
 from talos.upgrade_controller.credentials import ANONYMOUS, Credentials, parse_credentials
+from talos.upgrade_controller.snapshots.config import (
+    Snapshots,
+    SnapshotsSection,
+    check_snapshots,
+    load_key,
+)
 from talos.upgrade_controller.window import DAYS, Window, make_window
 
 ROLES = ("controlplane", "worker")
@@ -86,6 +92,7 @@ class Policy(Section):
     max_unavailable: str = setting("workers that may be down at once, or a share of them", default="")
     interval: Duration = setting("between two looks at the channel", default=Duration("5m0s"))
     timeout: Duration = setting("for a node to install, and to be well again", default=Duration("30m0s"))
+    snapshots: SnapshotsSection | None = setting("encrypted snapshots of etcd (default: none)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +100,8 @@ class ControllerConfig(Policy):
     """The file. Paths are relative to it."""
 
     talosconfig: str = setting(
-        "the client's config, with a certificate of the role os:upgrade", default=REQUIRED
+        "the client's config, with a certificate of the role os:upgrade, for snapshots os:etcd:backup, too",
+        default=REQUIRED,
     )
     context: str = setting("its context (default: the current one)", default="")
     status: str = setting("the file that shows how far it is", default=REQUIRED)
@@ -116,6 +124,7 @@ class Settings:
     keys: tuple[Ed25519PublicKey, ...]
     access: ClientAccess
     credentials: Credentials = ANONYMOUS
+    snapshots: Snapshots | None = None
 
 
 def load_settings(path: Path) -> tuple[Settings, Path]:
@@ -135,6 +144,7 @@ def make_settings(text: bytes, path: Path) -> tuple[Settings, Path]:
         credentials=_load_credentials(folder / config.channel.credentials)
         if config.channel.credentials
         else ANONYMOUS,
+        snapshots=_load_snapshots(config.snapshots, path),
     )
     return settings, folder / config.status
 
@@ -167,6 +177,13 @@ def check_policy(policy: Policy, where: str) -> tuple[Window, ...]:
         make_window(one.days, one.start, one.end, one.time_zone, where=f"{where}windows[{index}]")
         for index, one in enumerate(policy.windows)
     )
+
+
+def _load_snapshots(section: SnapshotsSection | None, path: Path) -> Snapshots | None:
+    found, folder = check_snapshots(section, f"{path}: snapshots"), path.parent
+    if found is None:
+        return None
+    return load_key(replace(found, folder=folder / found.folder), lambda name: _read(folder / name))
 
 
 def _load_credentials(path: Path) -> Credentials:

@@ -21,6 +21,9 @@ from talos.upgrade_controller import status as states
 from talos.upgrade_controller.channel import ChannelRelease, read_channel
 from talos.upgrade_controller.config import ClientAccess, Settings, load_settings
 from talos.upgrade_controller.selection import select_nodes
+from talos.upgrade_controller.snapshots.config import Snapshots, open_destination
+from talos.upgrade_controller.snapshots.destination import Destination
+from talos.upgrade_controller.snapshots.schedule import SnapshotSchedule
 from talos.upgrade_controller.status import Status, read_status, read_texts, write_status
 
 WRITE_INTERVAL = 1.0
@@ -122,13 +125,48 @@ class UpgradeController:
     connect: Connect
     log: Log
     find_release: ReadChannel = find_release
+    open_destination: Callable[[Snapshots], Destination] = open_destination
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     status: Status = field(default_factory=lambda: Status(state=states.WAITING))
+    snapshots: SnapshotSchedule = field(init=False)
     _written: float = 0.0
 
+    def __post_init__(self) -> None:
+        self.snapshots = SnapshotSchedule(
+            open=self.open_destination, now=self.now, log=self.log, show=self._write_snapshots
+        )
+
     async def run(self) -> None:
-        """NodeStatus at the channel again and again, until cancelled or without a policy."""
+        """Look at the channel again and again until cancelled or without a policy; snapshots meanwhile."""
+        async with asyncio.TaskGroup() as group:
+            snapshots = group.create_task(self._run_snapshots())
+            await self._run_upgrades()
+            snapshots.cancel()
+
+    async def run_all_once(self) -> bool:
+        """A snapshot when one is due, then one look at the channel; whether nothing is wrong."""
+        return all([await self.snapshot_once(), await self.run_once()])
+
+    async def _run_snapshots(self) -> None:
+        while True:
+            await self.snapshot_once()
+            await asyncio.sleep(CHECK_INTERVAL)
+
+    async def snapshot_once(self) -> bool:
+        """A snapshot when one is due; whether nothing is wrong."""
+        try:
+            settings = self.place.load()
+        except UserError:  # which the status shows already
+            return False
+        self._read()
+        return await self.snapshots.follow(settings.snapshots, lambda: self.connect(settings.access))
+
+    def _write_snapshots(self) -> None:
+        # The rest is as it was: a release that is held back may not have been read yet.
+        self.place.write({**self._read(), "snapshot": self.snapshots.status})
+
+    async def _run_upgrades(self) -> None:
         while True:
             async with self.turn:
                 await self.run_once()
@@ -184,10 +222,13 @@ class UpgradeController:
 
     def _read(self) -> dict[str, Any]:
         try:
-            return self.place.read()
+            document = self.place.read()
         except UserError as error:
             self.log.once(str(error), key="status")
             return {}
+        if not self.snapshots.status:
+            self.snapshots.status = read_texts(document, "snapshot")
+        return document
 
     def _find_closed(self) -> str:
         """As the policy is now: what begins next obeys it at once."""
@@ -306,4 +347,4 @@ class UpgradeController:
 
     def _write(self) -> None:
         self._written = time.monotonic()
-        self.place.write(self.status.document())
+        self.place.write({**self.status.document(), "snapshot": self.snapshots.status})

@@ -30,8 +30,8 @@ from talos.upgrade_controller.policies import Policies, find_namespace
 from talos.upgrade_controller.status import HELD, as_object, read_status, write_status
 
 _EPILOG = """\
-The certificate needs the role os:upgrade and no other:
-  talosctl config new --roles os:upgrade --crt-ttl 8760h upgrade.talosconfig
+The certificate needs the role os:upgrade, for snapshots os:etcd:backup, too, and no other:
+  talosctl config new --roles os:upgrade,os:etcd:backup --crt-ttl 8760h upgrade.talosconfig
 
 A config:
   channel:
@@ -43,6 +43,9 @@ A config:
   parallel: 2
   maxUnavailable: 25%
   status: status.json
+  snapshots:
+    recipients: [age1…]
+    folder: /mnt/backups
 
 In a cluster, policies are resources of Kubernetes:
   upgrade-controller manifests --image IMAGE | kubectl apply -f -
@@ -79,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     load_settings(options.config)
     place, log = FilePlace(options.config), Log({"service": PROGRAM})
     controller = UpgradeController(place=place, connect=connect, log=log)
-    return asyncio.run(_run(controller.run_once() if options.once else controller.run()))
+    return asyncio.run(_run(controller.run_all_once() if options.once else controller.run()))
 
 
 def run_policies(options: argparse.Namespace) -> int:
@@ -129,7 +132,7 @@ def check(options: argparse.Namespace) -> int:
 
 def show_manifests(options: argparse.Namespace) -> int:
     """Print what Kubernetes is given to run this."""
-    sys.stdout.write(format_manifests(options.image))
+    sys.stdout.write(format_manifests(options.image, snapshots=options.snapshots))
     return 0
 
 
@@ -156,7 +159,12 @@ def format_status(document: dict[str, Any]) -> str:
     nodes = map(as_object, cast("list[object]", document.get("nodes") or []))
     keys = ("node", "hostname", "version", "step")
     rows = [tuple(map(str.upper, keys)), *(tuple(str(node.get(key, "")) for key in keys) for node in nodes)]
-    return f"{format_table(head)}\n{format_table(rows)}"
+    tables = [format_table(head), format_table(rows)]
+    if snapshot := as_object(document.get("snapshot")):
+        keys = ("state", "time", "name", "node", "size", "next", "reason")
+        titles = ("SNAPSHOT", *map(str.upper, keys[1:]))
+        tables.append(format_table([titles, tuple(str(snapshot.get(key, "")) for key in keys)]))
+    return "\n".join(tables)
 
 
 def retry(options: argparse.Namespace) -> int:
@@ -172,7 +180,8 @@ def retry(options: argparse.Namespace) -> int:
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
-        description="Keep the nodes of a cluster at the release of a channel, within maintenance windows.",
+        description="Keep the nodes of a cluster at the release of a channel, within maintenance windows, "
+        "and take encrypted snapshots of its etcd.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -186,7 +195,11 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         command = _add(commands, name, action, text)
         command.add_argument("--config", type=Path, required=True, help="the controller's config, YAML")
         if name == "run":
-            command.add_argument("--once", action="store_true", help="look once, upgrade if need be, and end")
+            command.add_argument(
+                "--once",
+                action="store_true",
+                help="look once, take a snapshot and upgrade if need be, and end",
+            )
         if name == "status":
             command.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table")
     for name, action, text in (
@@ -197,6 +210,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         command.add_argument("--talosconfig", type=Path, required=True, help="how nodes are reached")
     command = _add(commands, "manifests", show_manifests, "print what Kubernetes is given to run this")
     command.add_argument("--image", required=True, help="this program's image, where the cluster pulls it")
+    command.add_argument("--snapshots", action="store_true", help="with the right to take snapshots of etcd")
     return parser.parse_args(argv)
 
 

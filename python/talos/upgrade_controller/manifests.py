@@ -3,10 +3,10 @@
 The schema is made of the declaration of the policy's settings: the API refuses what the controller would.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from talos.api.metadata import READER, UPGRADE
+from talos.api.metadata import ETCD_BACKUP, READER, UPGRADE
 from talos.config.schema import Field, Form, Section, Shape, fields_of
 from talos.kubernetes.client import POD_FOLDER
 from talos.talosctl.output.yaml_text import dump_yaml
@@ -15,7 +15,7 @@ from talos.upgrade_controller.config import Policy
 PROGRAM = "upgrade-controller"
 GROUP, VERSION, KIND, PLURAL = "talos.dev", "v1alpha1", "UpgradePolicy", "upgradepolicies"
 NAMESPACE = "talos-upgrade"
-ROLE = UPGRADE
+ROLE, SNAPSHOT_ROLE = UPGRADE, ETCD_BACKUP
 TALOSCONFIG = "/var/run/secrets/talos.dev/config"
 """Where a container finds the talosconfig of its account."""
 PAGE, PAGE_PORT = f"{PROGRAM}-page", 8080
@@ -34,13 +34,14 @@ TOKEN = (
 type Manifest = dict[str, Any]
 
 
-def format_manifests(image: str) -> str:
+def format_manifests(image: str, *, snapshots: bool = False) -> str:
     """All of them as YAML, in the order in which they are applied."""
+    roles = (ROLE, SNAPSHOT_ROLE) if snapshots else (ROLE,)
     found = (
         make_namespace(),
         make_kind(),
-        make_talos_account(PROGRAM, ROLE),
-        make_talos_account(PAGE, READER),
+        make_talos_account(PROGRAM, roles),
+        make_talos_account(PAGE, (READER,)),
         *make_account(),
         make_service(),
         make_deployment(image),
@@ -62,6 +63,7 @@ def make_kind() -> Manifest:
             ("Channel", ".spec.channel.image"),
             ("State", ".status.state"),
             ("Release", ".status.release.version"),
+            ("Snapshot", ".status.snapshot.time"),
             ("Reason", ".status.reason"),
         )
     ]
@@ -125,7 +127,7 @@ def _make_status() -> Manifest:
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     properties: Mapping[str, Manifest] = {
         **dict.fromkeys(("state", "reason", "time", "channel"), TEXT),
-        **dict.fromkeys(("release", "held", "begun"), texts),
+        **dict.fromkeys(("release", "held", "begun", "snapshot"), texts),
         "nodes": {"type": "array", "items": texts},
         "upgrade": anything,
         "observedGeneration": {"type": "integer"},
@@ -133,9 +135,9 @@ def _make_status() -> Manifest:
     return {"type": "object", "properties": properties}
 
 
-def make_talos_account(name: str, role: str) -> Manifest:
+def make_talos_account(name: str, roles: Sequence[str]) -> Manifest:
     """An account for the nodes' API; a Secret of its name gets the talosconfig."""
-    return {**_make_head(f"{GROUP}/{VERSION}", "ServiceAccount", name), "spec": {"roles": [role]}}
+    return {**_make_head(f"{GROUP}/{VERSION}", "ServiceAccount", name), "spec": {"roles": list(roles)}}
 
 
 def make_account() -> list[Manifest]:

@@ -31,13 +31,21 @@ from talos.upgrade_controller.controller import (
 )
 from talos.upgrade_controller.credentials import ANONYMOUS, Credentials, parse_credentials
 from talos.upgrade_controller.manifests import GROUP, PLURAL, PROGRAM, VERSION
+from talos.upgrade_controller.snapshots.config import (
+    Snapshots,
+    check_snapshots,
+    load_key,
+    open_destination,
+)
+from talos.upgrade_controller.snapshots.destination import Destination
 from talos.upgrade_controller.status import as_object, read_texts
 
 RETRY_INTERVAL = 5.0
 """Seconds between two tries while the API of Kubernetes can't be reached."""
 MAX_POLICIES = 64
 RETRY = f"{GROUP}/retry"
-DOCKER_CONFIG = ".dockerconfigjson"
+DOCKER_CONFIG, ACCESS_KEY = ".dockerconfigjson", "credentials"
+"""Keys within Secrets."""
 
 
 def find_namespace(folder: Path = POD_FOLDER) -> str:
@@ -105,6 +113,7 @@ def make_settings(spec: Mapping[str, Any], access: ClientAccess) -> Settings:
             for index, text in enumerate(policy.channel.keys)
         ),
         access=access,
+        snapshots=check_snapshots(policy.snapshots, "spec.snapshots"),
     )
 
 
@@ -192,6 +201,7 @@ class Policies:
                 connect=self.connect,
                 log=self.log.bind(policy=name),
                 find_release=self._find_release,
+                open_destination=self._open_destination,
                 turn=self._turn,
             )
             group.create_task(controller.run())
@@ -203,18 +213,33 @@ class Policies:
         credentials = self._read_credentials(name) if name else ANONYMOUS
         return self.find_release(replace(settings, credentials=credentials))
 
+    def _open_destination(self, snapshots: Snapshots) -> Destination:
+        """With the key of the Secret, read each time as well."""
+        where, hint = (
+            f"{snapshots.where}.s3.credentials",
+            "make it with kubectl create secret generic --from-file",
+        )
+
+        def read(name: str) -> bytes:
+            return self._read_secret(name, ACCESS_KEY, where=where, hint=hint)
+
+        return open_destination(load_key(snapshots, read))
+
     def _read_credentials(self, name: str) -> Credentials:
-        where = f"spec.channel.credentials: Secret {name}"
+        where, hint = "spec.channel.credentials", "make it with kubectl create secret docker-registry"
+        data = self._read_secret(name, DOCKER_CONFIG, where=where, hint=hint)
+        return parse_credentials(data, where=f"{where}: Secret {name}")
+
+    def _read_secret(self, name: str, key: str, *, where: str, hint: str) -> bytes:
+        where = f"{where}: Secret {name}"
         path = f"/api/v1/namespaces/{quote(self.namespace)}/secrets/{quote(name, safe='')}"
         try:
             secret = self.client.call_now("GET", path)
-            data = b64decode(as_object(secret.get("data"))[DOCKER_CONFIG])
+            return b64decode(as_object(secret.get("data"))[key])
         except KubernetesError as error:
             raise UserError(str(error), where=where) from None
         except (KeyError, TypeError, ValueError):
-            hint = "make it with kubectl create secret docker-registry"
-            raise UserError(f"has no {DOCKER_CONFIG}", where=where, hint=hint) from None
-        return parse_credentials(data, where=where)
+            raise UserError(f"has no {key}", where=where, hint=hint) from None
 
     async def _write(self, name: str, place: ResourcePlace) -> None:
         """Write the status whenever it is another, the newest alone."""

@@ -1,6 +1,7 @@
 """Nodes in memory that are upgraded as real ones are: installed, rebooted, on trial, kept or reverted."""
 
 import asyncio
+import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from typing import Any, cast
 
 from google.protobuf.message import Message
 
+from talos.api.common.common_pb2 import Data
 from talos.api.cosi.resource_pb2 import Resource
 from talos.api.definitions.enums_pb2 import MachineType, RuntimeMachineStage
 from talos.api.machine import image_pb2, lifecycle_pb2, machine_pb2
@@ -21,6 +23,7 @@ from talos.upgrade.state import BUSY, IDLE, Upgrade, bless, format_state, revert
 
 OLD, NEW = "v1.15.0", "v1.15.1"
 IMAGE = f"registry.test/installer:{NEW}"
+SNAPSHOT = b"keys" * 1000 + hashlib.sha256(b"keys" * 1000).digest()
 TICK = 0.002
 """Seconds of each thing that takes a node some time."""
 
@@ -109,6 +112,11 @@ class Cluster:
                 members = [machine_pb2.EtcdMember(id=number) for number in range(1, self.members + 1)]
                 answer = machine_pb2.EtcdMemberListResponse(
                     messages=[machine_pb2.EtcdMembers(members=members)]
+                )
+            case "EtcdStatus":
+                status = machine_pb2.EtcdMemberStatus(member_id=int(node[-1]), leader=1)
+                answer = machine_pb2.EtcdStatusResponse(
+                    messages=[machine_pb2.EtcdStatus(member_status=status)]
                 )
             case "Reboot":
                 self._reboot(found)
@@ -200,6 +208,10 @@ class Cluster:
     ) -> AsyncGenerator[AsyncIterator[R]]:
         found = self._node(node)
         self._lose(node, method.rpartition("/")[2], heard=False)
+        if method.endswith("EtcdSnapshot"):
+            self.log.append(("snapshot", node))
+            yield cast("AsyncIterator[R]", _iterate(Data(bytes=SNAPSHOT)))
+            return
         if method.endswith("Pull"):
             self.log.append(("pull", node))
             yield cast(

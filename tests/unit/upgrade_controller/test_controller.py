@@ -1,14 +1,15 @@
 """The controller on a cluster in memory: window, switch, selection, failures that are not repeated."""
 
 import asyncio
-from datetime import UTC, datetime
+import importlib
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.unit.fleet.cluster import NEW, OLD, TICK, Cluster, make_cluster
+from tests.unit.fleet.cluster import NEW, OLD, SNAPSHOT, TICK, Cluster, make_cluster
 
 from talos.fleet import calls, plan
 from talos.system.errors import UserError
@@ -275,3 +276,51 @@ def test_the_status_is_shown(world: World, capsys: pytest.CaptureFixture[str], f
     (world.path.parent / "status.json").write_text("garbage")
     assert main(["status", "--config", str(world.path)]) == 1
     assert "is no status of this program" in capsys.readouterr().err
+
+
+def test_snapshots_are_taken_beside_upgrades(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    age: Any = importlib.import_module("pyrage")
+    key = age.x25519.Identity.generate()
+    folder = world.path.parent / "backups"
+    world.cluster.nodes["10.0.0.1"].fails = "trial"
+    assert world.once()[1]["state"] == "held"
+    world.set(snapshots={"recipients": [str(key.to_public())], "folder": "backups"})
+    assert asyncio.run(world.make().snapshot_once()) is False
+    status = read_status(world.path.parent / "status.json")
+    assert (status["state"], status["held"]["version"], status["snapshot"]["state"]) == ("held", NEW, "error")
+    assert f"{folder}: No such file or directory" in status["snapshot"]["reason"]
+    folder.mkdir()
+    world.cluster.log.clear()
+    assert asyncio.run(world.make().run_all_once()) is False, "the release is held back"
+    assert world.cluster.log == [("snapshot", "10.0.0.2")]
+    status = read_status(world.path.parent / "status.json")
+    assert (status["state"], status["snapshot"]["state"]) == ("held", "current")
+    (path,) = folder.iterdir()
+    assert age.decrypt(path.read_bytes(), [key]) == SNAPSHOT
+    assert asyncio.run(world.make().snapshot_once()) is True
+    assert world.cluster.log == [("snapshot", "10.0.0.2")], "the next one is not due"
+    assert main(["status", "--config", str(world.path)]) == 0
+    assert path.name in capsys.readouterr().out
+
+
+def test_snapshots_go_on_while_the_channel_is_down(world: World) -> None:
+    age: Any = importlib.import_module("pyrage")
+    recipient = str(age.x25519.Identity.generate().to_public())
+    world.error = "the registry answers 503"
+    (world.path.parent / "backups").mkdir()
+    world.set(snapshots={"recipients": [recipient], "folder": "backups", "interval": "1m0s"})
+
+    async def run() -> None:
+        running = asyncio.create_task(world.make().run())
+        for number in range(1, 4):
+            async with asyncio.timeout(10):
+                while len(world.cluster.done("snapshot")) < number:  # noqa: ASYNC110 - it writes a log
+                    await asyncio.sleep(TICK)
+            world.now += timedelta(minutes=1)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(run())
+    status = read_status(world.path.parent / "status.json")
+    assert (status["state"], "503" in status["reason"]) == ("error", True)
