@@ -1,14 +1,19 @@
 """etcd on three control plane nodes: it forms, loses and replaces members; a snapshot brings it back."""
 
+import importlib
+import json
 import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.harness.cluster import Cluster, check_services, eventually, running_cluster
 from tests.harness.etcd import (
     check_upgrade,
@@ -20,10 +25,13 @@ from tests.harness.etcd import (
 )
 
 from talos.provision.cluster import NodeInfo
+from talos.system.process import run_command
 from talos.talosctl.cli.exit import Exit
+from talos.upgrade.release.signature import format_public
 
 WRITES_AGAIN = 20.0
 """Seconds until a cluster whose leader was killed takes writes; an election takes one or two."""
+AGE: Any = importlib.import_module("pyrage")
 JOINS = 90.0
 """Seconds for a node to pull the image, join and be promoted."""
 
@@ -229,7 +237,39 @@ def snapshot(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path
     return path
 
 
-def test_a_cluster_is_recovered_from_a_snapshot(snapshot: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def scheduled(cluster: Cluster, snapshot: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the upgrade controller has saved after that, decrypted with the owner's key."""
+    folder, key = tmp_path_factory.mktemp("scheduled"), AGE.x25519.Identity.generate()
+    roles = ("--roles", "os:upgrade,os:etcd:backup", "--crt-ttl", "1h")
+    cluster.talosctl(
+        *("-n", cluster.addresses[0], "config", "new", *roles, str(folder / "backup.talosconfig"))
+    )
+    (folder / "backup.key").write_text(str(key))
+    (folder / "backups").mkdir()
+    (folder / "release.pub").write_bytes(format_public(Ed25519PrivateKey.generate().public_key()))
+    config = {
+        "channel": {"image": "127.0.0.1:1/installer:stable", "keys": ["release.pub"]},  # which is down
+        "talosconfig": "backup.talosconfig",
+        "status": "status.json",
+        "snapshots": {"recipients": [str(key.to_public())], "folder": "backups"},
+    }
+    (folder / "config.yaml").write_text(json.dumps(config))
+    command = [sys.executable, "-B", "-m", "talos.upgrade_controller.main", "run", "--once"]
+    command += ["--config", str(folder / "config.yaml")]
+    run_command(command, env=cluster.environment, check=False, timeout=JOINS)
+    status = json.loads((folder / "status.json").read_text())
+    assert (status["state"], status["snapshot"]["state"]) == ("error", "current"), status
+    assert status["snapshot"]["node"] != leader(cluster, cluster.nodes[0]).name, "a follower is asked"
+    (encrypted,) = (folder / "backups").iterdir()
+    path = folder / "etcd.snapshot"
+    cluster.talosctl(
+        "etcd", "decrypt-snapshot", "--identity", str(folder / "backup.key"), str(encrypted), str(path)
+    )
+    return path
+
+
+def test_a_cluster_is_recovered_from_a_snapshot(snapshot: Path, scheduled: Path, tmp_path: Path) -> None:
     data = snapshot.read_bytes()
     for name, content in (
         ("truncated", data[:-1000]),
@@ -237,7 +277,7 @@ def test_a_cluster_is_recovered_from_a_snapshot(snapshot: Path, tmp_path: Path) 
         ("damaged", data[:9000] + b"x" + data[9001:]),
     ):
         (tmp_path / name).write_bytes(content)
-    (tmp_path / "copy").write_bytes(data[:-32])
+    (tmp_path / "copy").write_bytes(scheduled.read_bytes()[:-32])
     with running_cluster(tmp_path, bootstrap=False) as cluster:
         (node,) = cluster.nodes
 
