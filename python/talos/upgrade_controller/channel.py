@@ -13,6 +13,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import Any, cast
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -181,8 +182,8 @@ class _Registry:
         except urllib.error.HTTPError as error:
             with error:
                 raise AnsweredError(error, self.where) from None
-        except (OSError, urllib.error.URLError, ValueError) as error:
-            reason = getattr(error, "reason", "") or error
+        except (OSError, HTTPException, ValueError) as error:  # the first of which urllib's are
+            reason = getattr(error, "reason", "") or repr(error)
             raise UserError(f"the registry does not answer: {reason}", where=self.where) from None
         if len(data) > most:
             raise UserError(f"the registry sends more than {most} bytes", where=self.where)

@@ -3,8 +3,10 @@
 import base64
 import json
 import re
+import socket
 import ssl
 import tarfile
+import threading
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, override
@@ -106,6 +108,20 @@ def test_signatures(channel: Channel) -> None:
     channel.publish(key="theirs")
     assert "is of none of the 1 keys" in channel.refusal()
     assert channel.read(key="theirs").manifest.version == "v1.15.1"
+
+
+@pytest.mark.parametrize("reply", [b"SSH-2.0-OpenSSH\r\n", b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 200])
+def test_what_is_no_registry(channel: Channel, reply: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with server.accept()[0] as connection:
+                connection.recv(65536)
+                connection.sendall(reply)
+
+        threading.Thread(target=serve, daemon=True).start()
+        channel.port = server.getsockname()[1]
+        assert "the registry does not answer: " in channel.refusal()
 
 
 def test_registries_that_have_something_else(channel: Channel) -> None:
