@@ -15,6 +15,7 @@ PYTHON = f"{WORKSTATION}/bin/python3.13"
 UNIT = "tests/unit"
 MIRRORS = {
     "python/talos": UNIT,
+    "pkgs/checks": f"{UNIT}/checks",
     "pkgs/cves": f"{UNIT}/cves",
     "pkgs/dist": f"{UNIT}/dist",
     "pkgs/fetch": f"{UNIT}/fetch",

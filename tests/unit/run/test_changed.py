@@ -20,6 +20,7 @@ from tests.run.process import REPOSITORY
         ("tests/unit/conftest.py", "tests/unit"),
         ("tests/data/wire/fields.tsv", "tests/unit"),
         ("pkgs/fetch/store.py", "tests/unit/fetch"),
+        ("pkgs/checks/import_daemons.py", "tests/unit/checks"),
         ("nixos-tests/driver/console.py", "tests/unit/vm_driver"),
         ("docs/network.md", "tests/unit/networkd/test_docs.py"),
         ("Makefile", "tests/unit/fetch/test_makefile.py"),
