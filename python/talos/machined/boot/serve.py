@@ -17,7 +17,7 @@ from talos.machined.boot.config_loading import ConfigLoader
 from talos.machined.boot.filesystems import make_missing_directory
 from talos.machined.boot.machine import STATE_DIR, Machine
 from talos.machined.boot.make_machine import make_node
-from talos.machined.controllers.block.volume_manager import VolumeContext
+from talos.machined.controllers.block.volume_settler import VolumeContext
 from talos.machined.controllers.registry import ControllerContext, make_controllers
 from talos.machined.node.etc_files import write_pod_resolvers
 from talos.machined.node.etc_layer import ETC_LAYER

@@ -13,7 +13,8 @@ from talos.machined.controllers.block.swap_status import SwapStatusController
 from talos.machined.controllers.block.system_disk import SystemDiskController
 from talos.machined.controllers.block.trim import VolumeTrimController
 from talos.machined.controllers.block.volume_config import VolumeConfigController
-from talos.machined.controllers.block.volume_manager import VolumeContext, VolumeManagerController
+from talos.machined.controllers.block.volume_manager import VolumeManagerController
+from talos.machined.controllers.block.volume_settler import VolumeContext
 from talos.machined.controllers.block.zswap_status import ZswapStatusController
 from talos.machined.controllers.cluster.identity import NodeIdentityController
 from talos.machined.controllers.config.machine_type import MachineTypeController

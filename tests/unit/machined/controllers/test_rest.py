@@ -17,7 +17,7 @@ from talos.api.definitions.time_pb2 import StatusSpec
 from talos.api.resource.config_pb2 import MachineConfigSpec
 from talos.disks.volumes.requests import create_lifecycle, request_mount
 from talos.disks.volumes.scrubber import Scrubber
-from talos.machined.controllers.block.volume_manager import VolumeContext
+from talos.machined.controllers.block.volume_settler import VolumeContext
 from talos.machined.controllers.registry import ControllerContext, make_controllers
 from talos.machined.node.etc_files import EtcFiles
 from talos.machined.node.etc_layer import EtcLayer

@@ -15,7 +15,8 @@ from talos.disks.volumes.scrubber import Scrubber
 from talos.machined.controllers.block.diagnostics import VolumeDiagnosticsController
 from talos.machined.controllers.block.system_disk import SystemDiskController
 from talos.machined.controllers.block.volume_config import VolumeConfigController
-from talos.machined.controllers.block.volume_manager import VolumeContext, VolumeManagerController
+from talos.machined.controllers.block.volume_manager import VolumeManagerController
+from talos.machined.controllers.block.volume_settler import VolumeContext
 from talos.machined.node.key_requests import KeyRequests
 from talos.machined.node.meta_store import MetaStore
 from talos.resource import ids, kinds
