@@ -6,6 +6,7 @@ from talos.api.rpc import Code, RpcError
 from talos.rpc.protocol import (
     MAX_TIMEOUT,
     OK,
+    Headers,
     Status,
     make_headers,
     make_timeout,
@@ -66,6 +67,21 @@ def test_a_status_is_parsed_as_it_was_made() -> None:
     status = Status(code=Code.NOT_FOUND, message="100 % größer\n", trailers=(("k-bin", b"\0\xff"),))
     assert parse_trailers(make_trailers(status)) == status
     assert parse_trailers(make_trailers(OK)) == OK
+
+
+@pytest.mark.parametrize(
+    ("headers", "code", "message"),
+    [
+        (((":status", "503"),), Code.UNAVAILABLE, "it answers with HTTP status 503"),
+        (((":status", "302"),), Code.UNKNOWN, "it answers with HTTP status 302"),
+        (((":status", "200"), ("content-type", "text/html")), Code.UNKNOWN, 'it answers with "text/html"'),
+        ((("x", "y"),), Code.INTERNAL, "without a status"),
+    ],
+)
+def test_a_reply_that_is_not_grpcs(headers: Headers, code: Code, message: str) -> None:
+    status = parse_trailers(headers)
+    assert status.code == code
+    assert message in status.message
 
 
 def test_a_message_is_cut_before_it_is_escaped() -> None:

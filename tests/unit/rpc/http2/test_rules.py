@@ -207,8 +207,13 @@ REPLIES = {
         PROTOCOL,
     ),
     "8.1.1 another length": (
+        make_frame(Kind.HEADERS, END_HEADERS, 1, REPLY + encode_headers((("content-length", "3"),)))
+        + data(1),
+        PROTOCOL,
+    ),
+    "8.1.1 another length, of a page": (
         make_frame(
-            Kind.HEADERS, END_HEADERS, 1, encode_headers(((":status", "200"), ("content-length", "3")))
+            Kind.HEADERS, END_HEADERS, 1, encode_headers(((":status", "404"), ("content-length", "3")))
         )
         + data(1),
         PROTOCOL,
