@@ -99,7 +99,7 @@ SUITES = (
         sources=("tests/kubernetes", "docs/first-cluster.md"),
     ),
     Suite(
-        job=Job(name="netboot", command=make("netboot-tests"), processors=1.1, minutes=8, memory=5000,
+        job=Job(name="netboot", command=make("netboot-tests"), processors=1.0, minutes=8, memory=5000,
             environment=PYTEST, needs=("machine-inputs", "build", "images", "api", "devenv", "peers")),
         packages=("squashfs", "kernel", "root-vm", "images", "workstation", "api", "root-peers"),
         sources=("tests/netboot", "tests/cluster", "tests/kubernetes", "tests/unit/upgrade", "kernel"),
