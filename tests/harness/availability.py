@@ -23,12 +23,13 @@ from talos.provision.cluster import NodeInfo
 KUBE_PRISM = "https://127.0.0.1:7445"
 POLL_INTERVAL = 0.2
 """Seconds between the end of a question and the next one."""
-LOOK_INTERVAL = 0.05
-"""Seconds between two looks at the APIs of all nodes."""
+LOOK_INTERVAL = 0.2
+"""Seconds between two looks at the APIs of all nodes, which take longer to restart."""
 LOOK_TIMEOUT = 1.0
 """Seconds for an API to take a connection."""
-WRITE_INTERVAL, WRITE_TIMEOUT = 0.05, 2.0
-"""Seconds between two writes to a member of etcd, and for one."""
+WRITE_INTERVAL, WRITE_TIMEOUT = 0.2, 2.0
+"""Seconds between two writes to a member of etcd, and for one. Every write is work for all members: 60 of
+them a second took more processor time than everything else in a test of an upgrade."""
 ETCD_GAP = 10.0
 """Seconds without a write that succeeds: an election, and a client's way to another member."""
 

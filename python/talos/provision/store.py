@@ -23,6 +23,9 @@ import yaml
 from talos.provision.cluster import ClusterRequest, Disk, NodeRequest, Provider, Role
 from talos.system.errors import UserError
 
+_YAML: Any = yaml  # its annotations are partial
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterFolder:
@@ -140,7 +143,7 @@ def write_request(folder: ClusterFolder, request: ClusterRequest) -> None:
 def read_request(folder: ClusterFolder) -> ClusterRequest:
     """The request as it was written, machine configs included."""
     try:
-        data = yaml.safe_load(folder.state.read_text(encoding="utf-8"))
+        data = _YAML.load(folder.state.read_text(encoding="utf-8"), Loader=_LOADER)
         return _from_data(folder, data)
     except (KeyError, TypeError, ValueError, yaml.YAMLError) as error:
         raise UserError(
@@ -160,7 +163,7 @@ def write_record(folder: ClusterFolder, record: Mapping[str, Any]) -> None:
 def read_record(folder: ClusterFolder) -> dict[str, Any]:
     """The record of what runs; empty when there is none or it can't be read."""
     try:
-        data = yaml.safe_load(folder.record.read_text(encoding="utf-8"))
+        data = _YAML.load(folder.record.read_text(encoding="utf-8"), Loader=_LOADER)
     except (FileNotFoundError, yaml.YAMLError):
         return {}
     return cast("dict[str, Any]", data) if isinstance(data, dict) else {}

@@ -13,7 +13,7 @@ from talos.provision.cluster import NodeInfo
 CLIENTS_PER_MEMBER = 2
 TIMEOUT = 3.0
 """Seconds of one call; what takes longer has an unknown outcome."""
-CALL_INTERVALS = (0.01, 0.08)
+CALL_INTERVALS = (0.02, 0.2)
 """Seconds between two calls of a client, at least and at most: the machine has other work, too."""
 
 
