@@ -27,6 +27,7 @@ let
   sign-disk = python.program "sign-disk" "talos.secureboot.sign_disk" [ "TALOS_UKI_ROOT=${roots.uki}" "TALOS_MEDIA_ROOT=${roots.media}" ] [ ];
   discovery = python.program "discovery" "talos.discovery.main" [ ] [ ];
   kms = python.program "kms" "talos.kms.main" [ ] [ ];
+  siderolink = python.program "siderolink" "talos.siderolink.main" [ ] [ ];
   airgap = python.program "airgap" "talos.provision.airgap" [ "TALOS_AIRGAP_FILES=${builtins.concatStringsSep ":" [
     "README.md=${./airgap/README.md}"
     "talos.iso=${(modules.image { imageCache = makeImageCache images.all; }).iso}"
@@ -66,7 +67,7 @@ let
       inherit (modules.media) disk-image iso netboot release uki;
       release-tool = release "release";
       images = images.cluster;
-      inherit discovery kms sign-disk sign-efi;
+      inherit discovery kms siderolink sign-disk sign-efi;
       iso-images = (modules.makeImage { stamps = [ ]; imageCache = makeImageCache images.cluster; }).iso;
       inherit (kernel) kernel;
       boot-loader = modules.grub.disk;
@@ -122,6 +123,7 @@ rec {
     airgap = "${airgap}/bin/airgap";
     discovery = "${discovery}/bin/discovery";
     kms = "${kms}/bin/kms";
+    siderolink = "${siderolink}/bin/siderolink";
     upgrade-controller = "${upgrade-controller}/bin/upgrade-controller";
     pxe = "${pxe}/bin/pxe";
     keygen = "${release "keygen"}/bin/keygen";

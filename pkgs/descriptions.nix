@@ -54,6 +54,7 @@ let
     runc = "runc, compiled from locked modules with a C compiler";
     sbom = "the system's bill of materials, SPDX";
     sbom-images = "the bill of materials of Kubernetes' images, with licences";
+    siderolink = "a management service for SideroLink, to try it with";
     sign = "signs a release";
     sign-disk = "makes a disk image start under Secure Boot, with the owner's key";
     sign-efi = "signs an EFI program for Secure Boot";

@@ -6,12 +6,11 @@ from ipaddress import ip_address
 
 from talos.api.metadata import ADMIN, CALLER, IMPERSONATOR, NODE, NODES, PROXY_FROM, REACHED, READER, ROLE
 from talos.apid.routes import values_of
+from talos.config.contract import SIDEROLINK_LINK
 from talos.rpc.port.addresses import is_siderolink, network_of
 from talos.rpc.protocol import Metadata, Peer
 from talos.system.net.reach import is_on_link
 
-MANAGER_LINK = "siderolink"
-"""The point-to-point link to a manager."""
 AUTHORIZATION = "authorization"
 """A password of the client's for what lies between it and the nodes, none of which has a use for it."""
 _ROLE_NAME = re.compile(r"os:[a-z:]{1,64}")
@@ -26,26 +25,25 @@ def roles_of(peer: Peer, metadata: Metadata, *, anonymous: bool) -> tuple[str, .
     end of the machine's SideroLink is the administrator.
     """
     if anonymous:
-        return (ADMIN,) if _is_manager(peer) else (READER,)
+        return (ADMIN,) if is_manager(peer.host, peer.reached) else (READER,)
     given = values_of(metadata, ROLE)
     if IMPERSONATOR in peer.organizations and given:
         return _only_roles(given)
     return _only_roles(peer.organizations)
 
 
-def _is_manager(peer: Peer) -> bool:
+def is_manager(there: str, here: str) -> bool:
     """Whether the connection is one of SideroLink's: by its addresses, and by the link, which makes it so.
 
     A neighbour can announce such a network on any other link.
     """
     try:
-        there, here = ip_address(peer.host), ip_address(peer.reached)
+        is_both = is_siderolink(ip_address(there)) and is_siderolink(ip_address(here))
     except ValueError:
         return False
-    is_one_network = network_of(peer.host) == network_of(peer.reached)
-    if not (is_siderolink(there) and is_siderolink(here) and is_one_network):
+    if not is_both or network_of(there) != network_of(here):
         return False
-    return is_on_link(MANAGER_LINK, here=peer.reached, there=peer.host)
+    return is_on_link(SIDEROLINK_LINK, here=here, there=there)
 
 
 def _only_roles(names: Iterable[str]) -> tuple[str, ...]:

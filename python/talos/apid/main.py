@@ -19,6 +19,7 @@ async def serve(daemon: Daemon) -> None:
     async with remote_state(daemon) as state, trio.open_nursery() as nursery:
         nursery.start_soon(server.certificates.watch, state)
         nursery.start_soon(server.own.watch, state, daemon.log)
+        nursery.start_soon(server.admission.watch, state, daemon.log)
         nursery.start_soon(_listen, daemon, server)
         await daemon.stopping.wait()
         nursery.cancel_scope.cancel()
@@ -30,8 +31,9 @@ async def _make(daemon: Daemon) -> ApiServer:
 
 
 async def _listen(daemon: Daemon, server: ApiServer) -> None:
-    """Listen as soon as there are certificates to listen with."""
+    """Listen as soon as there are certificates to listen with, and it is known whom a machine serves."""
     await server.certificates.usable.wait()
+    await server.admission.known.wait()
 
     async def start() -> int:
         return server.start()

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from talos.apid.admission import Admission
 from talos.apid.audit import Audit
 from talos.apid.certificates import Certificates
 from talos.apid.own import OwnNames
@@ -22,7 +23,7 @@ STOP_TIMEOUT = 10.0
 
 
 class ApiServer:
-    """Made, started and stopped on asyncio; ``own`` and ``certificates`` are fed from trio."""
+    """Made, started and stopped on asyncio; ``own``, ``admission`` and ``certificates`` are fed from trio."""
 
     def __init__(
         self,
@@ -34,6 +35,7 @@ class ApiServer:
         reply_memory: int = REPLY_MEMORY,
     ) -> None:
         self.own = OwnNames()
+        self.admission = Admission()
         self._channel = open_local(str(router))
         self._proxy = Proxy(
             router=self._channel,
@@ -47,9 +49,13 @@ class ApiServer:
             self._proxy.handle,
             context=self.certificates.context,
             wait_for=self.certificates.wait_for,
+            admits=self._admits,
             log=log,
             limits=limits,
         )
+
+    def _admits(self, there: str, here: str) -> bool:
+        return not self._proxy.maintenance or self.admission.admits(there, here)
 
     def _apply(self, peers: Peers | None, maintenance: bool) -> None:
         if self._proxy.maintenance and not maintenance:

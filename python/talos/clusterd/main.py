@@ -1,5 +1,7 @@
 """clusterd: the node's part in its cluster: identity, discovery, membership, etcd."""
 
+from functools import partial
+
 from talos.api.machine import machine_pb2
 from talos.api.rpc import Service
 from talos.clusterd.controllers.config import ClusterInfoController, DiscoveryConfigController
@@ -15,6 +17,7 @@ from talos.clusterd.controllers.kubespan import (
 from talos.clusterd.controllers.local_affiliate import LocalAffiliateController
 from talos.clusterd.controllers.members import AffiliateMergeController, EndpointController, MemberController
 from talos.clusterd.controllers.nodename import NodenameController
+from talos.clusterd.controllers.siderolink import SiderolinkManagerController
 from talos.clusterd.controllers.virtual_address import VirtualAddressController
 from talos.clusterd.etcd.membership import Membership
 from talos.clusterd.etcd.service import EtcdService
@@ -24,6 +27,7 @@ from talos.process.run import Daemon, run
 from talos.process.state import remote_state
 from talos.resource.controller.controller import Controller
 from talos.rpc.bridge import Bridge
+from talos.rpc.channel import open_remote
 from talos.system.logging import Log
 
 
@@ -48,6 +52,7 @@ def make_controllers(
         EtcdCertificatesController(),
         EtcdMemberController(access, log),
         virtual,
+        SiderolinkManagerController(partial(open_remote, bridge), log),
     ]
 
 

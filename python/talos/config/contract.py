@@ -58,6 +58,8 @@ FLANNEL_IMAGE = "ghcr.io/siderolabs/flannel:v0.28.9"
 FLANNEL_BACKEND = "vxlan"
 FLANNEL_PORT = 4789
 KUBE_SPAN_PORT = 51820
+SIDEROLINK_LINK = "siderolink"
+"""The point-to-point link to a management service."""
 
 INSTALLER_IMAGE = (
     "factory.talos.dev/metal-installer/376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba"

@@ -7,8 +7,8 @@ import trio
 
 from talos.api.internal import keys_pb2 as pb
 from talos.api.kms import kms_pb2 as kms
-from talos.api.kms_endpoint import parse_endpoint
 from talos.api.rpc import RpcError, Transport
+from talos.api.service_endpoint import parse_endpoint
 from talos.rpc.port.remote import ClientTls, RemoteServer, make_client_context
 from talos.system.logging import Log
 

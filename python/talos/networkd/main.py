@@ -29,6 +29,7 @@ from talos.networkd.controllers.platform_config import PlatformConfigApplyContro
 from talos.networkd.controllers.probes import ProbeConfigController, ProbeController
 from talos.networkd.controllers.route_spec import RouteSpecController
 from talos.networkd.controllers.rule_spec import RoutingRuleConfigController, RoutingRuleSpecController
+from talos.networkd.controllers.siderolink import SiderolinkStatusController
 from talos.networkd.controllers.simple_status import make_simple_status_controllers
 from talos.networkd.controllers.static_host import StaticHostController
 from talos.networkd.dhcp.wire import OpenWire, open_packets
@@ -76,6 +77,7 @@ def make_controllers(
         NfTablesChainConfigController(),
         NfTablesChainController(links, log),
         KubeSpanManagerController(links),
+        SiderolinkStatusController(links),
         LinkStatusController(links, log),
         *make_kernel_status_controllers(links, log),
         EthernetConfigController(),

@@ -18,6 +18,8 @@ from talos.networkd.addresses import parse_interface
 from talos.system.net.links import Address, Network
 from talos.system.net.wireguard import WireguardChange, WireguardPeer, WireguardState
 
+PEER_DOWN_INTERVAL = 180 + 5 + 90
+"""Seconds without a handshake, as upstream: REJECT_AFTER_TIME, REKEY_TIMEOUT and REKEY_ATTEMPT_TIME."""
 _KEY_BYTES = 32
 
 

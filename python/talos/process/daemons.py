@@ -147,6 +147,7 @@ APID = DaemonSpec(
     waits_for=(API_CERTIFICATE,),
     reads=(
         API_CERTIFICATE,
+        Input(*ids.API_SERVICE_CONFIG),
         Input(*ids.NODE_ADDRESS_CURRENT),
         Input(*ids.HOSTNAME_STATUS),
     ),

@@ -37,6 +37,9 @@ SENSITIVE = {
         kinds.ETCD_SECRET.type,
         kinds.KUBE_SPAN_CONFIG.type,
         kinds.KUBE_SPAN_IDENTITY.type,
+        kinds.LINK_SPEC.type,
+        kinds.SIDEROLINK_CONFIG.type,
+        kinds.UNIQUE_MACHINE_TOKEN.type,
     },
     "kubed": {
         kinds.API_SERVER_CONFIG.type,
@@ -70,6 +73,7 @@ SENSITIVE = {
         kinds.LINK_SPEC.type,
         kinds.MACHINE_CONFIG.type,
         kinds.OPERATOR_SPEC.type,
+        kinds.SIDEROLINK_CONFIG.type,
     },
     "timed": {kinds.MACHINE_CONFIG.type},
     "udevd": {kinds.MACHINE_CONFIG.type},

@@ -1,7 +1,6 @@
 """DiscoveryServiceController: publishes this node through the discovery services, and reads the others."""
 
 import ipaddress
-import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -11,7 +10,7 @@ from talos.api.addresses import make_host_prefix
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.cluster_pb2 import AffiliateSpec, ConfigSpec, ServiceEndpoint
 from talos.api.definitions.network_pb2 import AddressStatusSpec
-from talos.api.rpc import Code, RpcError, Transport
+from talos.api.rpc import RpcError, Transport
 from talos.clusterd.controllers.members import RAW_NAMESPACE
 from talos.clusterd.discovery.cipher import PayloadCipher
 from talos.clusterd.discovery.client import (
@@ -22,20 +21,18 @@ from talos.clusterd.discovery.client import (
     is_endpoint,
 )
 from talos.clusterd.discovery.payload import merge_affiliate
+from talos.clusterd.roots import TrustedRoots
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 from talos.rpc.bridge import Bridge
 from talos.rpc.channel import open_remote
-from talos.rpc.port.remote import ClientTls, RemoteServer, make_client_context
+from talos.rpc.port.remote import RemoteServer
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.version import get_version
 
 ROUND_INTERVAL = 0.25
 """Seconds between rounds: what a server sends in quick succession is written at once."""
-
-ROOTS = trio.Path("/etc/ssl/certs/ca-certificates.crt")
-"""The CAs that the node trusts; the user can add some while it runs."""
 
 SOURCE = "service/"
 """Before the ids of what is written."""
@@ -70,7 +67,7 @@ class DiscoveryServiceController(Controller):
     def __init__(self, bridge: Bridge, log: Log) -> None:
         self._bridge = bridge
         self._log = log
-        self._trusted: tuple[tuple[int, int], ssl.SSLContext] | None = None
+        self._roots = TrustedRoots()
 
     async def run(self, runtime: ControllerRuntime) -> None:
         """Run a client for every configured service, until cancelled."""
@@ -133,10 +130,7 @@ class DiscoveryServiceController(Controller):
             host, _, port = endpoint.rpartition(":")
             context = None
             if not settings.is_plain:
-                try:
-                    context = await self._trust()
-                except OSError as error:  # ssl.SSLError is one
-                    raise RpcError(Code.UNAVAILABLE, f"{ROOTS}: {error}") from None
+                context = await self._roots.read_context()
             server = RemoteServer(
                 host=host.strip("[]"),
                 port=int(port),
@@ -148,14 +142,6 @@ class DiscoveryServiceController(Controller):
                 yield transport
 
         return DiscoveryClient(settings, connect, self._log, runtime.queue_reconcile, before)
-
-    async def _trust(self) -> ssl.SSLContext:
-        """A TLS context with the node's CAs; a hundred of them are not parsed anew for every attempt."""
-        file = await ROOTS.stat()
-        version = file.st_mtime_ns, file.st_size
-        if self._trusted is None or self._trusted[0] != version:
-            self._trusted = version, make_client_context(ClientTls(authorities=(await ROOTS.read_bytes(),)))
-        return self._trusted[1]
 
     async def _publish(self, runtime: ControllerRuntime, clients: list[DiscoveryClient]) -> None:
         """Give the clients this node as it is now; a node that is being reset leaves its cluster."""

@@ -21,7 +21,7 @@ UNREAD_KINDS = frozenset({
     "LVMLogicalVolumeConfig",
     "LVMVolumeGroupConfig",
     "RAIDArrayConfig",
-    "SecurityProfileConfig", "SideroLinkConfig",
+    "SecurityProfileConfig",
 })  # fmt: skip
 
 _INTERFACES = "machine.network.interfaces"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from talos.api.siderolink_endpoint import TUNNEL, parse_siderolink
 from talos.config.check.expressions import check_expression
 from talos.config.check.forms import check_present
 from talos.config.check.note import Check, Note
@@ -72,8 +73,19 @@ def _kmsg_log(document: KmsgLogConfig) -> Iterator[Note]:
 def _sidero_link(document: SideroLinkConfig) -> Iterator[Note]:
     at, url = Note.at(document, "apiUrl"), document.api_url
     yield from check_present(url, at)
-    if url and url.path not in {"", "/"}:
+    if not url:
+        return
+    if url.path not in {"", "/"}:
         yield at.find("has a path", hint="leave it out")
+        return
+    try:
+        endpoint = parse_siderolink(url)
+    except ValueError as error:
+        yield at.find(str(error), hint="such as https://siderolink.example.org?jointoken=…")
+        return
+    if endpoint.has_tunnel:
+        hint = f"leave {TUNNEL} out, and let the node reach the server's UDP port"
+        yield at.find(f"{TUNNEL}: nodes have no WireGuard over gRPC", hint=hint)
 
 
 def _params(document: SysctlConfig | SysfsConfig) -> Iterator[Note]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from talos.api.kms_endpoint import parse_endpoint
+from talos.api.service_endpoint import parse_endpoint
 from talos.config.check.expressions import check_expression
 from talos.config.check.forms import check_name, check_present
 from talos.config.check.note import Check, Note

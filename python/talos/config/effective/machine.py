@@ -51,6 +51,7 @@ from talos.config.documents.runtime.sysfs import SysfsConfig
 from talos.config.documents.runtime.udev_rules import UdevRulesConfig
 from talos.config.documents.runtime.watchdog_timer import WatchdogTimerConfig
 from talos.config.documents.security.trusted_roots import TrustedRootsConfig
+from talos.config.documents.siderolink.sidero_link import SideroLinkConfig
 from talos.config.documents.v1alpha1 import features
 from talos.config.documents.v1alpha1.cluster import ClusterConfig
 from talos.config.documents.v1alpha1.device import DeviceVIPConfig
@@ -210,6 +211,18 @@ def event_sink(config: Config) -> str:
     """Where events are sent, empty for nowhere."""
     document = config.find(EventSinkConfig)
     return (document and document.endpoint) or ""
+
+
+def siderolink_url(config: Config) -> str:
+    """SideroLink's API with what lets the node join, empty for none."""
+    document = config.find(SideroLinkConfig)
+    return (document and document.api_url) or ""
+
+
+def unique_machine_token(config: Config) -> str:
+    """The token of this machine alone, as SideroLink's server gave it; empty for none."""
+    document = config.find(SideroLinkConfig)
+    return (document and document.unique_token) or ""
 
 
 def etc_files(config: Config) -> tuple[EtcFileConfig, ...]:

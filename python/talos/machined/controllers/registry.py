@@ -86,6 +86,7 @@ from talos.machined.controllers.runtime.self_check import (
     open_watchdog,
     read_nothing,
 )
+from talos.machined.controllers.runtime.unique_token import UniqueMachineTokenController
 from talos.machined.controllers.runtime.upgrade_lock import UpgradeLockController
 from talos.machined.controllers.runtime.watchdog import (
     WatchdogTimerConfigController,
@@ -93,6 +94,10 @@ from talos.machined.controllers.runtime.watchdog import (
 )
 from talos.machined.controllers.secrets.all import make_controllers as make_secrets_controllers
 from talos.machined.controllers.security.image_verification import ImageVerificationConfigController
+from talos.machined.controllers.siderolink.config import (
+    SiderolinkConfigController,
+    read_siderolink_argument,
+)
 from talos.machined.node.etc_files import EtcFiles
 from talos.machined.node.etc_layer import EtcLayer
 from talos.machined.node.identity import Identity
@@ -162,6 +167,8 @@ def make_controllers(context: ControllerContext) -> list[Controller]:
         MaintenanceConfigController(context.stage, context.log),
         *make_secrets_controllers(context.bridge),
         EtcdPKIController(),
+        UniqueMachineTokenController(),
+        SiderolinkConfigController(read_siderolink_argument(context.node.platform), context.log),
     ]
 
 

@@ -14,13 +14,11 @@ from talos.api.common.common_pb2 import NetIPPort
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.kubespan_pb2 import PeerSpecSpec, PeerStatusSpec
 from talos.api.timestamps import make_timestamp
+from talos.networkd.wireguard import PEER_DOWN_INTERVAL
 from talos.system.net.wireguard import WireguardPeer, WireguardTraffic
 
-# As upstream.
-PEER_DOWN_INTERVAL = 180 + 5 + 90
-"""Seconds without a handshake: WireGuard's REJECT_AFTER_TIME, REKEY_TIMEOUT and REKEY_ATTEMPT_TIME."""
 ENDPOINT_TIMEOUT = 15
-"""Seconds for the first handshake at another endpoint."""
+"""Seconds for the first handshake at another endpoint, as upstream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

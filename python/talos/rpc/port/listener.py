@@ -39,13 +39,15 @@ RECENTLY_USED = 1.0
 """Seconds for which a connection without a call is not ended in favour of a new one."""
 
 NO_CERTIFICATE = "no certificate yet"
+NOT_ADMITTED = "this machine serves its manager alone"
 
 
 class TlsListener:
     """Serves calls on a TCP port with TLS.
 
     ``context`` gives the TLS context of the next connection, None while there is none. ``wait_for`` is
-    awaited before, with the address that the client has connected to.
+    awaited before, with the address that the client has connected to. ``admits`` decides by the client's
+    address and that one whether a connection is served at all.
     """
 
     def __init__(
@@ -54,12 +56,14 @@ class TlsListener:
         *,
         context: Callable[[], ssl.SSLContext | None],
         wait_for: Callable[[str], Awaitable[None]] | None = None,
+        admits: Callable[[str, str], bool] | None = None,
         log: Log,
         limits: Limits | None = None,
     ) -> None:
         self._handler = handler
         self._context = context
         self._wait_for = wait_for
+        self._admits = admits
         self._log = log
         self._limits = limits or Limits()
         self._refusals = Refusals(log)
@@ -152,6 +156,10 @@ class TlsListener:
         if self._context() is None:
             connected.close()
             self._refusals.record(peer, NO_CERTIFICATE)
+            return
+        if self._admits is not None and not self._admits(host_of(address), host_of(connected.getsockname())):
+            connected.close()
+            self._refusals.record(peer, NOT_ADMITTED)
             return
         has_begun = False
         try:

@@ -4,23 +4,33 @@ import ipaddress
 from collections.abc import Sequence
 
 from talos.api.definitions import runtime_pb2 as runtime_specs
+from talos.api.definitions.network_pb2 import NodeAddressSpec
 from talos.machined.controllers.secrets.maintenance import is_wanted
 from talos.machined.node.stage import MachineStage
 from talos.pki.certificate import parse_certificate, spki_fingerprint
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.rpc.port.addresses import is_siderolink
 from talos.system.logging import Log
 
 LISTEN = ":50000"
+_PORT = 50000
+
+type Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class ApiServiceConfigController(Reconciler):
-    """MaintenanceServiceRequest, MachineConfig → APIServiceConfig: how apid and routerd serve."""
+    """MaintenanceServiceRequest, MachineConfig, SiderolinkConfig → APIServiceConfig, for apid and routerd.
+
+    In maintenance a machine with SideroLink serves its manager alone, and no client before there is a link.
+    """
 
     name = "runtime.APIServiceConfigController"
     inputs = (
         Input(*ids.MAINTENANCE_SERVICE_REQUEST),
         Input(*ids.MACHINE_CONFIG),
+        Input(*ids.SIDEROLINK_CONFIG),
+        Input(*ids.NODE_ADDRESS_CURRENT),
     )
     outputs = (Output(kinds.API_SERVICE_CONFIG),)
 
@@ -30,8 +40,12 @@ class ApiServiceConfigController(Reconciler):
         if not is_open and await runtime.get_or_none(*ids.MACHINE_CONFIG) is None:
             await runtime.remove(*ids.API_SERVICE_CONFIG)
             return
+        listen = LISTEN
+        if is_open and await runtime.get_or_none(*ids.SIDEROLINK_CONFIG) is not None:
+            addresses = await runtime.get_or_none(*ids.NODE_ADDRESS_CURRENT)
+            listen = find_manager_address(_ips_of(addresses.spec) if addresses else ())
         config = runtime_specs.APIServiceConfigSpec(
-            listen_address=LISTEN,
+            listen_address=listen,
             node_routing_disabled=is_open,
             readonly_role_mode=is_open,
             skip_verifying_client_cert=is_open,
@@ -40,11 +54,12 @@ class ApiServiceConfigController(Reconciler):
 
 
 class MaintenanceConfigController(Reconciler):
-    """ApiCertificate, NodeAddress → MaintenanceServiceConfig, and the command that configures the machine."""
+    """ApiCertificate, APIServiceConfig, NodeAddress → MaintenanceServiceConfig, a command on the console."""
 
     name = "runtime.MaintenanceConfigController"
     inputs = (
         Input(*ids.API_CERTIFICATE),
+        Input(*ids.API_SERVICE_CONFIG),
         Input(*ids.NODE_ADDRESS_CURRENT),
     )
     outputs = (Output(kinds.MAINTENANCE_SERVICE_CONFIG),)
@@ -61,8 +76,12 @@ class MaintenanceConfigController(Reconciler):
             await runtime.remove(*ids.MAINTENANCE_SERVICE_CONFIG)
             return
         addresses = await runtime.get_or_none(*ids.NODE_ADDRESS_CURRENT)
-        reachable = find_reachable([prefix.ip for prefix in addresses.spec.addresses] if addresses else [])
-        config = runtime_specs.MaintenanceServiceConfigSpec(listen_address=LISTEN)
+        service = await runtime.get_or_none(*ids.API_SERVICE_CONFIG)
+        listen = service.spec.listen_address if service else LISTEN
+        reachable = find_reachable(_ips_of(addresses.spec) if addresses else ())
+        if listen != LISTEN:
+            reachable = [one for one in reachable if make_listen_address(one) == listen]
+        config = runtime_specs.MaintenanceServiceConfigSpec(listen_address=listen)
         for address in reachable:
             config.reachable_addresses.add(ip=address.packed)
         await runtime.put(*ids.MAINTENANCE_SERVICE_CONFIG, config)
@@ -82,9 +101,22 @@ def make_notice(node: str, fingerprint: str) -> str:
     )
 
 
-def find_reachable(
-    addresses: Sequence[bytes],
-) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+def make_listen_address(address: Address) -> str:
+    """An address with the API's port."""
+    return f"[{address}]:{_PORT}" if address.version == 6 else f"{address}:{_PORT}"
+
+
+def find_manager_address(addresses: Sequence[bytes]) -> str:
+    """Where SideroLink's manager reaches the API; empty without such an address."""
+    found = (ipaddress.ip_address(address[:16]) for address in addresses if address)
+    return next((make_listen_address(one) for one in found if is_siderolink(one)), "")
+
+
+def _ips_of(spec: NodeAddressSpec) -> tuple[bytes, ...]:
+    return tuple(prefix.ip for prefix in spec.addresses)
+
+
+def find_reachable(addresses: Sequence[bytes]) -> list[Address]:
     """Addresses reachable from other machines, IPv4 first."""
     found = {ipaddress.ip_address(address[:16]) for address in addresses if address}
     usable = [address for address in found if not (address.is_loopback or address.is_link_local)]

@@ -12,6 +12,7 @@ from tests.unit.machined.controllers.secrets.test_certificates import config
 from talos.api.definitions import network_pb2 as network
 from talos.api.definitions import runtime_pb2 as runtime
 from talos.api.definitions import secrets_pb2 as secrets
+from talos.api.definitions.siderolink_pb2 import ConfigSpec
 from talos.api.resource import config_pb2
 from talos.machined.controllers.runtime.maintenance import (
     ApiServiceConfigController,
@@ -26,7 +27,7 @@ from talos.machined.controllers.secrets.maintenance import COMMON_NAME
 from talos.machined.node.stage import MachineStage
 from talos.pki.certificate import parse_certificate, spki_fingerprint
 from talos.resource import ids, kinds
-from talos.resource.changes import modify, wait_for
+from talos.resource.changes import modify, put, wait_for
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
 from talos.resource.resource import Resource
@@ -130,6 +131,29 @@ async def test_the_key_stays_when_an_address_comes() -> None:
         assert f"--nodes 10.5.0.2 --cert-fingerprint {fingerprint} --file" in line
         assert "fe80" not in line
         assert machine.stage.fingerprint == fingerprint
+
+
+async def test_with_siderolink_no_client_is_served_before_the_link_has_its_address() -> None:
+    machine, address = Machine(), "fdae:41e4:649b:9303::2"
+    async with machine.running():
+        await put(machine.state, *ids.SIDEROLINK_CONFIG, ConfigSpec(host="192.0.2.1:1"), owner="test")
+        await machine.add_addresses("10.5.0.2")
+        await machine.maintain()
+        await machine.certificate()
+        await wait_for(machine.state, *ids.API_SERVICE_CONFIG, lambda one: not one.spec.listen_address)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not [line for line in machine.lines if "10.5.0.2" in line]
+        await machine.add_addresses(address)
+        place = f"[{address}]:50000"
+        await wait_for(machine.state, *ids.API_SERVICE_CONFIG, lambda one: one.spec.listen_address == place)
+        shown = await wait_for(
+            machine.state, *ids.MAINTENANCE_SERVICE_CONFIG, lambda one: one.spec.listen_address == place
+        )
+        assert [one.ip for one in shown.spec.reachable_addresses] == [ipaddress.ip_address(address).packed]
+        await machine.configure(config(worker=True))
+        await wait_for(
+            machine.state, *ids.API_SERVICE_CONFIG, lambda one: one.spec.listen_address == ":50000"
+        )
 
 
 async def test_a_config_ends_it() -> None:

@@ -1,8 +1,8 @@
-"""Endpoints of key management services."""
+"""Endpoints of services outside: key management, SideroLink."""
 
 import pytest
 
-from talos.api.kms_endpoint import Endpoint, parse_endpoint
+from talos.api.service_endpoint import Endpoint, parse_endpoint
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Endpoints of key management services: ``https://HOST``, ``grpc://HOST:PORT``, ``HOST:PORT``."""
+"""Endpoints of services outside: ``https://HOST``, ``grpc://HOST:PORT``, ``HOST:PORT``."""
 
 import re
 from dataclasses import dataclass

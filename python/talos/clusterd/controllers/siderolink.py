@@ -1,0 +1,241 @@
+"""SiderolinkManagerController: the link to a management service."""
+
+import math
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import override
+
+import trio
+
+from talos.api.definitions.siderolink_pb2 import ConfigSpec
+from talos.api.rpc import RpcError, Transport
+from talos.api.service_endpoint import Endpoint, parse_endpoint
+from talos.clusterd.roots import TrustedRoots
+from talos.clusterd.siderolink.provision import (
+    MAX_REPLY,
+    Address,
+    Enrollment,
+    Provisioned,
+    check_endpoint,
+    provision,
+)
+from talos.clusterd.siderolink.specs import LINK_ID, make_address, make_address_id, make_link
+from talos.config.contract import SIDEROLINK_LINK
+from talos.pki.wireguard import is_key, make_private_key, make_public_key
+from talos.resource import ids, kinds
+from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
+from talos.rpc.port.remote import RemoteServer
+from talos.system.logging import Log
+from talos.system.version import get_version
+
+TURN_INTERVAL = 30.0
+"""Seconds that an endpoint has for the first handshake, as upstream."""
+FIRST_RETRY_DELAY, MAX_RETRY_DELAY = 1.0, 60.0
+"""Seconds after a call that failed; doubled each time."""
+RESOLVE_TIMEOUT = 10.0
+"""Seconds."""
+UUID_KEY = "0x0f"
+"""META's, which overrides the firmware's UUID."""
+_SHOWN = 200
+"""Characters of an error, which may be the server's."""
+
+type Connect = Callable[[RemoteServer], AbstractAsyncContextManager[Transport]]
+type Resolve = Callable[[Endpoint], Awaitable[Address]]
+
+
+async def resolve_endpoint(endpoint: Endpoint) -> Address:
+    """The first address of a name. OSError."""
+    with trio.move_on_after(RESOLVE_TIMEOUT):
+        found = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_DGRAM)
+        return ip_address(str(found[0][4][0]).partition("%")[0])
+    raise TimeoutError(f"{endpoint.host} is not resolved within {RESOLVE_TIMEOUT:.0f} s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Link:
+    """What is in force: a reply, and which of its endpoints is tried, None when that one has no address."""
+
+    reply: Provisioned
+    turn: int
+    endpoint: tuple[Address, int] | None
+
+
+class SiderolinkManagerController(Controller):
+    """SiderolinkConfig, the machine's UUID and token → LinkSpec, AddressSpec, as the service replies.
+
+    It calls the service once; when no handshake comes for 30 s, the next endpoint of the reply is tried, and
+    after the last one the service is called again.
+    """
+
+    name = "siderolink.ManagerController"
+    inputs = (
+        Input(*ids.SIDEROLINK_CONFIG),
+        Input(*ids.SIDEROLINK_STATUS),
+        Input(*ids.SYSTEM_INFORMATION),
+        Input(*ids.UNIQUE_MACHINE_TOKEN),
+        Input(*ids.NETWORK_STATUS),
+        Input(kinds.META_KEY, id=UUID_KEY),
+        Input(kinds.LINK_STATUS, id=SIDEROLINK_LINK),
+    )
+    outputs = (
+        Output(kinds.LINK_SPEC, shared=True, namespace=ids.NETWORK_CONFIG),
+        Output(kinds.ADDRESS_SPEC, shared=True, namespace=ids.NETWORK_CONFIG),
+    )
+
+    def __init__(self, connect: Connect, log: Log, resolve: Resolve = resolve_endpoint) -> None:
+        self._connect, self._log, self._resolve = connect, log, resolve
+        self._roots = TrustedRoots()
+        self._private_key = ""
+        self._enrollment: Enrollment | None = None
+        self._link: _Link | None = None
+        self._delay = FIRST_RETRY_DELAY
+        self._next = -math.inf
+        """When the next endpoint or call is due, on trio's clock."""
+
+    @override
+    async def run(self, runtime: ControllerRuntime) -> None:
+        """Reconcile after every change, and when an endpoint or a call is due, until cancelled."""
+        due = math.inf
+        while True:
+            with trio.move_on_at(due):
+                await runtime.wait_for_round()
+            due = await self._reconcile(runtime)
+            runtime.reset_backoff()
+
+    async def _reconcile(self, runtime: ControllerRuntime) -> float:
+        """Do what is due; when that is the next time without a change of the inputs, on trio's clock."""
+        enrollment = await self._find_enrollment(runtime)
+        if enrollment != self._enrollment:
+            has_link, self._link = self._link is not None, None
+            self._enrollment, self._delay, self._next = enrollment, FIRST_RETRY_DELAY, -math.inf
+            if has_link:
+                # What the config names no more has no link for the length of a call.
+                await self._write(runtime)
+        if enrollment is None:
+            await self._write(runtime)
+            return math.inf
+        if not await self._is_waiting(runtime):
+            return math.inf
+        if trio.current_time() >= self._next:
+            await self._step(runtime, enrollment)
+        return self._next
+
+    async def _find_enrollment(self, runtime: ControllerRuntime) -> Enrollment | None:
+        config = await runtime.get_or_none(*ids.SIDEROLINK_CONFIG)
+        token = await runtime.get_or_none(*ids.UNIQUE_MACHINE_TOKEN)
+        if config is None or token is None:
+            return None
+        override_uuid = await runtime.get_or_none(kinds.META_KEY, UUID_KEY)
+        information = await runtime.get_or_none(*ids.SYSTEM_INFORMATION)
+        uuid = (override_uuid and override_uuid.spec.value) or (information and information.spec.uuid) or ""
+        if not uuid:
+            self._log.once(
+                f"SideroLink needs the machine's UUID, which the firmware lacks: write META's {UUID_KEY}"
+            )
+            return None
+        return _make_enrollment(config.spec, uuid, token.spec.token)
+
+    async def _is_waiting(self, runtime: ControllerRuntime) -> bool:
+        """Whether a call or a handshake is missing, for which the node has what it needs."""
+        if self._link is None:
+            network = await runtime.get_or_none(*ids.NETWORK_STATUS)
+            return network is not None and network.spec.address_ready
+        status = await runtime.get_or_none(*ids.SIDEROLINK_STATUS)
+        is_made = await runtime.get_or_none(kinds.LINK_STATUS, SIDEROLINK_LINK) is not None
+        is_connected = status is not None and status.spec.connected
+        if is_connected or not (is_made or self._link.endpoint is None):
+            self._next = trio.current_time() + TURN_INTERVAL
+            return False
+        return True
+
+    async def _step(self, runtime: ControllerRuntime, enrollment: Enrollment) -> None:
+        """Try the next endpoint, or call the service."""
+        link = self._link
+        if link is not None and link.turn + 1 < len(link.reply.endpoints):
+            await self._try_endpoint(link.reply, link.turn + 1)
+        else:
+            await self._provision(runtime, enrollment)
+        if self._link is not None:
+            await self._write(runtime)
+
+    async def _provision(self, runtime: ControllerRuntime, enrollment: Enrollment) -> None:
+        """Call the service; what there is stays until it has replied."""
+        server = f"{enrollment.server.host}:{enrollment.server.port}"
+        self._log.info("configuring siderolink connection", server=server)
+        key = await self._read_key(runtime)
+        try:
+            context = None if enrollment.server.is_plain else await self._roots.read_context()
+            remote = RemoteServer(
+                host=enrollment.server.host,
+                port=enrollment.server.port,
+                context=context,
+                max_message=MAX_REPLY,
+            )
+            async with self._connect(remote) as transport:
+                reply = await provision(
+                    transport, enrollment, public_key=make_public_key(key), version=get_version().tag
+                )
+        except (RpcError, ValueError) as error:
+            reason = error.message if isinstance(error, RpcError) else str(error)
+            self._log.once(f"SideroLink: {server}: {_shorten(reason)}", key="provision")
+            self._next = trio.current_time() + self._delay
+            self._delay = min(2 * self._delay, MAX_RETRY_DELAY)
+            return
+        self._delay = FIRST_RETRY_DELAY
+        self._log.forget("provision")
+        await self._try_endpoint(reply, 0)
+        self._log.info(
+            "siderolink connection configured", node=str(reply.node_address), peer=str(reply.server_address)
+        )
+
+    async def _try_endpoint(self, reply: Provisioned, turn: int) -> None:
+        chosen = reply.endpoints[turn]
+        endpoint: tuple[Address, int] | None = None
+        try:
+            address = await self._resolve(chosen)
+            check_endpoint(address)
+            endpoint = address, chosen.port
+        except (OSError, ValueError) as error:
+            self._log.once(f"SideroLink: {_shorten(f'{chosen.host}: {error}')}", key="endpoint")
+        self._link = _Link(reply=reply, turn=turn, endpoint=endpoint)
+        self._next = trio.current_time() + TURN_INTERVAL
+
+    async def _read_key(self, runtime: ControllerRuntime) -> str:
+        """The link's own key: new at each boot, the same when this daemon is replaced."""
+        if not self._private_key:
+            old = await runtime.get_or_none(kinds.LINK_SPEC, LINK_ID, namespace=ids.NETWORK_CONFIG)
+            kept = old.spec.wireguard.private_key if old else ""
+            self._private_key = kept if is_key(kept) else make_private_key()
+        return self._private_key
+
+    async def _write(self, runtime: ControllerRuntime) -> None:
+        async with runtime.track_outputs():
+            link = self._link
+            if link is None or link.endpoint is None:
+                return
+            spec = make_link(self._private_key, link.reply, link.endpoint)
+            await runtime.put(kinds.LINK_SPEC, LINK_ID, spec, namespace=ids.NETWORK_CONFIG)
+            await runtime.put(
+                kinds.ADDRESS_SPEC,
+                make_address_id(link.reply),
+                make_address(link.reply),
+                namespace=ids.NETWORK_CONFIG,
+            )
+
+
+def _make_enrollment(config: ConfigSpec, uuid: str, token: str) -> Enrollment:
+    endpoint = parse_endpoint(config.host)
+    return Enrollment(
+        server=Endpoint(host=endpoint.host, port=endpoint.port, is_plain=config.insecure),
+        node_uuid=uuid,
+        join_token=config.join_token,
+        unique_token=token,
+    )
+
+
+def _shorten(text: str) -> str:
+    """On one line."""
+    return " ".join(text.split())[:_SHOWN]

@@ -1,0 +1,134 @@
+"""``nix run .#siderolink``: a management service that machines connect to, to try SideroLink with."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from ipaddress import IPv6Address, IPv6Network
+from pathlib import Path
+
+from talos.pki.wireguard import is_key
+from talos.serving.address import parse_address
+from talos.serving.endpoint import Endpoint, read_pair
+from talos.serving.grpcio import wait_for_signal
+from talos.siderolink.registry import SERVER, Admit, Registry
+from talos.siderolink.server import PORT, LinkServer, Settings
+from talos.system.errors import UserError
+from talos.system.logging import Log
+from talos.system.net.wireguard import (
+    WireguardChange,
+    WireguardPeer,
+    change_wireguard,
+    read_wireguard,
+)
+
+FAILED = 1
+_EXAMPLE = "192.0.2.1:51820"
+_EPILOG = f"""\
+The server's own end is a WireGuard link of this machine, whose peers the server sets, as root:
+
+  ip link add siderolink type wireguard
+  wg genkey | wg set siderolink listen-port 51820 private-key /dev/stdin
+  ip address add {SERVER} dev siderolink && ip link set siderolink mtu 1280 up
+  nix run .#siderolink -- --link siderolink --endpoint {_EXAMPLE} --join-token TOKEN
+
+A machine connects with this document, or with the kernel argument siderolink.api=URL:
+
+  apiVersion: v1alpha1
+  kind: SideroLinkConfig
+  apiUrl: grpc://192.0.2.1:{PORT}?jointoken=TOKEN
+
+With --public-key instead of --link WireGuard is elsewhere, and the peers are lines of the log. Without --cert
+it serves plain HTTP/2 (grpc://), in which the token can be read; Ed25519 certificates don't work here: take
+ECDSA or RSA. It also is a sink of events (EventSinkConfig), which it logs.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; the exit code."""
+    log = Log({"service": "siderolink"})
+    try:
+        options = _parse(argv)
+        settings = make_settings(options)
+        admit = make_admit(options.link) if options.link else admit_elsewhere
+        asyncio.run(_run(settings, Registry(options.join_token, admit), log))
+    except UserError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return FAILED
+    return 0
+
+
+def make_settings(options: argparse.Namespace) -> Settings:
+    """The settings of the flags, with the files and the link's key read. UserError."""
+    host, port = parse_address(options.addr, "--addr", f":{PORT} or 192.0.2.1:{PORT}")
+    for text in options.endpoint:
+        if not parse_address(text, "--endpoint", _EXAMPLE)[0]:
+            raise UserError(f'"{text}" has no host', where="--endpoint", hint=f"write it like {_EXAMPLE}")
+    if bool(options.link) == bool(options.public_key):
+        raise UserError("exclude each other", where="--link, --public-key", hint="give one of them")
+    key = _read_key(options.link) if options.link else options.public_key
+    if not is_key(key):
+        where = options.link or "--public-key"
+        raise UserError("is no key of WireGuard", where=where, hint="`wg genkey | wg pubkey` makes one")
+    tls = read_pair(options.cert, options.cert_key, ("--cert", "--cert-key"))
+    return Settings(
+        endpoint=Endpoint(host=host, port=port, tls=tls), public_key=key, wireguard=options.endpoint
+    )
+
+
+def make_admit(link: str) -> Admit:
+    """Machines become peers of the link."""
+
+    def admit(key: str, address: IPv6Address, old: str) -> None:
+        peer = WireguardPeer(public_key=key, networks=frozenset({IPv6Network(address)}))
+        change_wireguard(link, WireguardChange(peers=[peer], removed=[old] if old else []))
+
+    return admit
+
+
+def admit_elsewhere(key: str, address: IPv6Address, old: str) -> None:
+    """The log has what an administrator of that WireGuard needs."""
+    del key, address, old
+
+
+def _read_key(link: str) -> str:
+    try:
+        return read_wireguard(link).public_key
+    except OSError as error:
+        reason = error.strerror or str(error)
+        hint = "it is a WireGuard link of this machine, and root is needed"
+        raise UserError(reason, where=f"link {link}", hint=hint) from None
+
+
+async def _run(settings: Settings, registry: Registry, log: Log) -> None:
+    server = LinkServer(settings, registry, log)
+    await server.start()
+    log.info("listening", port=server.port, tls=settings.endpoint.tls is not None)
+    await wait_for_signal()
+    await server.stop()
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="siderolink",
+        description="Give machines their end of a WireGuard link, through which they are managed.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--addr", default=f":{PORT}", help="where to listen (default: %(default)s)")
+    parser.add_argument("--link", default="", help="the WireGuard link of this machine that has the peers")
+    parser.add_argument("--public-key", default="", help="the public key of a WireGuard elsewhere")
+    parser.add_argument(
+        "--endpoint",
+        action="append",
+        required=True,
+        help="host and port where machines reach WireGuard; several are tried in turn",
+    )
+    parser.add_argument("--join-token", default="", help="what machines must show (default: all may join)")
+    parser.add_argument("--cert", type=Path, help="the API's certificate with its chain, PEM")
+    parser.add_argument("--cert-key", type=Path, help="its key, PEM")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

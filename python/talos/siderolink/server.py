@@ -1,0 +1,109 @@
+"""The services ``sidero.link.ProvisionService`` and ``events.EventSinkService``."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from talos.api.siderolink.events_pb2 import EventRequest, EventResponse
+from talos.api.siderolink.provision_pb2 import ProvisionRequest, ProvisionResponse
+from talos.serving.endpoint import Endpoint
+from talos.serving.grpcio import listen
+from talos.siderolink.registry import SERVER, RefusedError, Registry, WrongTokenError
+from talos.system.logging import Log
+
+PORT = 4000
+_MAX_REQUEST = 64 * 1024
+"""Bytes."""
+_NOT_SHOWN = re.compile(r"[^\w.:/+-]")
+_SHOWN = 128
+"""Characters of what a machine sends."""
+
+type Context = grpc.aio.ServicerContext[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Where the API listens; for machines, the key of its WireGuard and where that is reached."""
+
+    endpoint: Endpoint
+    public_key: str
+    wireguard: Sequence[str]
+
+
+class LinkServer:
+    """Made, started and stopped on asyncio."""
+
+    def __init__(self, settings: Settings, registry: Registry, log: Log) -> None:
+        self._settings, self._registry, self._log = settings, registry, log
+        self.port = 0
+
+    async def start(self) -> None:
+        """Listen; UserError when that is not possible."""
+        self._server = grpc.aio.server(
+            options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", _MAX_REQUEST)]
+        )
+        services: tuple[tuple[str, str, Any, Any, Any], ...] = (
+            (
+                "sidero.link.ProvisionService",
+                "Provision",
+                self.provision,
+                ProvisionRequest,
+                ProvisionResponse,
+            ),
+            ("events.EventSinkService", "Publish", self.publish, EventRequest, EventResponse),
+        )
+        for service, name, method, request, reply in services:
+            handler: grpc.RpcMethodHandler[Any, Any] = grpc.unary_unary_rpc_method_handler(
+                method, request.FromString, reply.SerializeToString
+            )
+            self._server.add_generic_rpc_handlers(
+                (grpc.method_handlers_generic_handler(service, {name: handler}),)
+            )
+        self.port = listen(self._server, self._settings.endpoint)
+        await self._server.start()
+
+    async def stop(self) -> None:
+        """Take no new calls, and end the open ones."""
+        await self._server.stop(0)
+
+    async def provision(self, request: ProvisionRequest, context: Context) -> ProvisionResponse:
+        """The machine's end of the link, and this one."""
+        if request.wireguard_over_grpc:
+            text = "this server has no WireGuard over gRPC"
+            return await context.abort(grpc.StatusCode.UNIMPLEMENTED, text)
+        try:
+            address = self._registry.join(request.node_uuid, request.node_public_key, request.join_token)
+        except WrongTokenError as error:
+            return await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error))
+        except RefusedError as error:
+            return await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        self._log.info(
+            "provisioned",
+            uuid=_show(request.node_uuid),
+            address=str(address.ip),
+            key=request.node_public_key,
+            version=_show(request.talos_version),
+        )
+        endpoints = list(self._settings.wireguard)
+        # The order on the wire, as upstream's: the first and the last are exchanged.
+        endpoints[0], endpoints[-1] = endpoints[-1], endpoints[0]
+        return ProvisionResponse(
+            server_endpoint=endpoints,
+            server_public_key=self._settings.public_key,
+            node_address_prefix=str(address),
+            server_address=str(SERVER.ip),
+        )
+
+    async def publish(self, request: EventRequest, context: Context) -> EventResponse:
+        """An event of a machine that has this server as its sink."""
+        kind = request.data.type_url.rpartition("/")[2]
+        self._log.info("event", peer=_show(context.peer()), kind=_show(kind), id=_show(request.id))
+        return EventResponse()
+
+
+def _show(text: str) -> str:
+    return _NOT_SHOWN.sub("?", text[:_SHOWN])
