@@ -50,7 +50,9 @@ let
     arguments = [ "test-webserver" ];
   });
 
-  busybox = { files = system; entrypoint = [ ]; arguments = [ "sh" ]; };
+  # By its path the shell is busybox's, as a spec compares what it writes, and by its name bash, as others look for
+  # variables such as `data-1`: upstream's busybox has both, Debian's loses the variables.
+  busybox = { files = system // { "/bin" = { tree = applets; }; }; entrypoint = [ ]; arguments = [ "sh" ]; };
 
   nginx = {
     files = system // {

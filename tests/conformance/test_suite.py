@@ -1,7 +1,8 @@
 """The conformance specs of Kubernetes, all or those that FOCUS matches, on a cluster with two workers.
 
 What does not pass is a table of docs/conformance.md: a spec that is not in it has to pass, and one that is in
-it must not. build/conformance has the results, the suite's log and its report.
+it must not. build/conformance has the results, the suite's log and its report, also of a pass that an
+interrupt or its limit, MINUTES, has cut.
 """
 
 import os
@@ -17,7 +18,8 @@ OUTPUT = REPOSITORY / "build/conformance"
 ALONE = "(Serial || Disruptive)"
 FOCUS = [expression for expression in (os.environ.get("FOCUS"),) if expression]
 PROCESSES = int(os.environ.get("PROCESSES", "4"))
-MINUTES = 180
+MINUTES = int(os.environ.get("MINUTES", "180"))
+"""The limit of each pass."""
 
 
 def read_known() -> set[str]:

@@ -51,8 +51,8 @@ def run_specs(
 ) -> list[Spec]:
     """Run the specs whose labels match a filter of ginkgo's and whose names match an expression in ``focus``.
 
-    Without an expression, every name does. Log and report are in ``folder``. AssertionError when ginkgo wrote
-    no report.
+    Without an expression, every name does. Log and report are in ``folder``. An interrupt ends the specs that
+    run, and what has ended until then is returned. AssertionError when ginkgo wrote no report.
     """
     assert SUITE.exists(), f"there is no suite at {SUITE}: make conformance-inputs"
     folder.mkdir(parents=True, exist_ok=True)
@@ -65,6 +65,7 @@ def run_specs(
         *(f"--focus={expression}" for expression in focus),
         "--no-color",
         "--silence-skips",
+        "-v",  # the log names what has passed, too, for a run that was killed
         f"--output-dir={folder}",
         f"--json-report={REPORT}",
         str(SUITE),
@@ -74,9 +75,16 @@ def run_specs(
         "--provider=skeleton",
     ]
     log = folder / LOG
-    with log.open("w", encoding="utf-8") as output:
-        subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, cwd=folder, check=False)
     report = folder / REPORT
+    report.unlink(missing_ok=True)
+    with (
+        log.open("w", encoding="utf-8") as output,
+        subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=folder) as ginkgo,
+    ):
+        try:
+            ginkgo.wait()
+        except KeyboardInterrupt:  # of the terminal's whole process group: ginkgo writes its report
+            ginkgo.wait()
     assert report.exists(), f"ginkgo wrote no {report}:\n{log.read_text(encoding='utf-8')[-4000:]}"
     return read_report(json.loads(report.read_text(encoding="utf-8")))
 
