@@ -82,6 +82,8 @@ MOUNTS = (
     Mount(target="/etc/machine-id", source="/etc/machine-id"),
     Mount(target="/etc/os-release", source="/etc/os-release"),
     Mount(target="/etc/hosts", source="/etc/hosts"),
+    # Options of all NFS volumes, which a config may replace.
+    Mount(target="/etc/nfsmount.conf", source="/etc/nfsmount.conf"),
     Mount(target="/etc/ssl/certs", source="/etc/ssl/certs"),
     Mount(target="/etc/kubernetes", source="/etc/kubernetes", options=_READ_WRITE),
     Mount(target="/etc/cni", source="/etc/cni"),
