@@ -168,7 +168,9 @@ def make_controllers(context: ControllerContext) -> list[Controller]:
         *make_secrets_controllers(context.bridge),
         EtcdPKIController(),
         UniqueMachineTokenController(),
-        SiderolinkConfigController(read_siderolink_argument(context.node.platform), context.log),
+        SiderolinkConfigController(
+            read_siderolink_argument(context.node.platform), context.node.services, context.log
+        ),
     ]
 
 

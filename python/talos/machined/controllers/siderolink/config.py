@@ -6,7 +6,8 @@ from talos.api.definitions.siderolink_pb2 import ConfigSpec
 from talos.api.siderolink_endpoint import TUNNEL, parse_siderolink
 from talos.config.active import PARTIAL_CONFIG_INPUTS, read_partial_config
 from talos.config.effective import machine as effective
-from talos.machined.node.ports import Platform
+from talos.machined.node.ports import Platform, Services
+from talos.process.daemons import CLUSTERD
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Output, Reconciler
 from talos.system.logging import Log
@@ -21,15 +22,20 @@ def read_siderolink_argument(platform: Platform) -> str:
 
 
 class SiderolinkConfigController(Reconciler):
-    """MachineConfig, else the kernel's ``argument`` → SiderolinkConfig, if either names a service."""
+    """MachineConfig, else the kernel's ``argument`` → SiderolinkConfig, if either names a service.
+
+    clusterd, which calls it, is started: in maintenance no daemon of the cluster runs yet.
+    """
 
     name = "siderolink.ConfigController"
     inputs = PARTIAL_CONFIG_INPUTS
     outputs = (Output(kinds.SIDEROLINK_CONFIG),)
 
-    def __init__(self, argument: str, log: Log) -> None:
+    def __init__(self, argument: str, services: Services, log: Log) -> None:
         self._argument = argument
+        self._services = services
         self._log = log
+        self._is_started = False
 
     @override
     async def reconcile(self, runtime: ControllerRuntime) -> None:
@@ -40,6 +46,9 @@ class SiderolinkConfigController(Reconciler):
             spec = self._make(url or self._argument, place)
             if spec is not None:
                 await runtime.put(*ids.SIDEROLINK_CONFIG, spec)
+        if spec is not None and not self._is_started:
+            self._services.start_soon([CLUSTERD.name])
+            self._is_started = True
 
     def _make(self, url: str, place: str) -> ConfigSpec | None:
         """None for what can't be used: an argument is checked nowhere else."""
