@@ -20,6 +20,7 @@ from driver.node import Node
 from driver.programs import Programs
 from driver.releases import Releases
 from driver.retry import Patience
+from driver.siderolink import LinkService
 from driver.web import WebServer
 
 
@@ -74,6 +75,7 @@ class World(Mapping[str, Machine]):
         self._web: WebServer | None = None
         self._discovery: Discovery | None = None
         self._kms: KeyService | None = None
+        self._siderolink: LinkService | None = None
         self._machines = {
             name: Machine(
                 name,
@@ -130,6 +132,13 @@ class World(Mapping[str, Machine]):
         return self._kms
 
     @property
+    def siderolink(self) -> LinkService:
+        """A management service, which the test starts."""
+        if self._siderolink is None:
+            self._siderolink = LinkService(self.assets, self.folder, free_port())
+        return self._siderolink
+
+    @property
     def web(self) -> WebServer:
         """A web server that the machines reach, started on first use."""
         if self._web is None:
@@ -168,7 +177,8 @@ class World(Mapping[str, Machine]):
         for server in (self._hub, self._discovery):
             if server is not None:
                 server.close()
-        if self._kms is not None:
-            self._kms.stop()
+        for service in (self._kms, self._siderolink):
+            if service is not None:
+                service.stop()
         if self._web is not None:
             self._web.close()
