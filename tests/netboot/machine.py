@@ -11,7 +11,7 @@ from tests.harness.cluster import REPOSITORY
 from tests.netboot.segment import TAPS, Segment
 
 OURS = "10.78.0.1/24"
-BOOT_TIMEOUT = 150  # seconds
+BOOT_TIMEOUT = 300  # seconds
 """From power on to maintenance mode."""
 MAINTENANCE = r"apply-config --insecure --nodes (\d+\.\d+\.\d+\.\d+) "
 """What the console says then."""

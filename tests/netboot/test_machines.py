@@ -12,8 +12,8 @@ from talos.provision.progress import Silent
 from talos.provision.qemu.programs import ROOT_VARIABLE
 
 BUILD = Path(__file__).parents[2] / "build"
-CREATE_TIMEOUT, BOOT_TIMEOUT = 420.0, 150.0  # seconds
-"""On emulated processors; the first until the system is installed and runs."""
+CREATE_TIMEOUT, BOOT_TIMEOUT = 900.0, 300.0  # seconds
+"""On emulated processors that others use, too; the first until the system is installed and runs."""
 
 
 @pytest.fixture

@@ -29,11 +29,11 @@ FIRST, LAST = IPv4Address("10.77.0.50"), IPv4Address("10.77.0.90")
 MEMORY = 1536
 """MiB."""
 SERVER_TIMEOUT = 30  # seconds
-LOAD_TIMEOUT = 180  # seconds
+LOAD_TIMEOUT = 360  # seconds
 """Firmware and iPXE, on emulated processors."""
-BOOT_TIMEOUT = 150
+BOOT_TIMEOUT = 300
 """From the kernel's first line to the API."""
-API_TIMEOUT = 60
+API_TIMEOUT = 120
 """From the line with the machine's address until it can be reached."""
 MAINTENANCE = r"apply-config --insecure --nodes (\d+\.\d+\.\d+\.\d+) "
 CONFIG = "apiVersion: v1alpha1\nkind: StaticHostConfig\nname: 10.77.0.99\nhostnames: [from-the-server]\n"

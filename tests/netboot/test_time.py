@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 SERVER = OURS.partition("/")[0]
-SYNC_TIMEOUT = 60  # seconds
+SYNC_TIMEOUT = 120  # seconds
 CHRONY = """\
 local stratum 1
 allow all
