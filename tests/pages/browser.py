@@ -11,6 +11,8 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Literal
 
+from tests.harness.cluster import eventually
+
 WIDE, PHONE = (1280, 900), (375, 720)
 """Widths and heights of a window, in the page's pixels."""
 CONDITION_TIMEOUT = 15_000
@@ -76,6 +78,15 @@ class Browser:
         except BrowserError as error:
             shown = self.run("document.body.innerText.slice(0, 2000)")
             raise AssertionError(f"{condition} did not come true; the page shows:\n{shown}") from error
+
+    def wait_for_page(self, end: str) -> None:
+        """Wait for another page, which ends the scripts of this one."""
+
+        def check() -> None:
+            address = self._call("GET", "/url")
+            assert address.partition("?")[0].endswith(end), address
+
+        eventually(f"the page {end}", check, seconds=CONDITION_TIMEOUT / 1000)
 
     def press(self, *keys: str) -> None:
         """Press keys one after the other."""

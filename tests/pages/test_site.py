@@ -113,7 +113,8 @@ def test_no_page_is_wider_than_a_phone(browser: Browser, address: str) -> None:
 
 def test_the_first_page_leads_to_the_index(browser: Browser, address: str) -> None:
     browser.open(f"{address}/index.html")
-    browser.wait("location.pathname.endsWith('/docs/README.html') && document.querySelector('h1')")
+    browser.wait_for_page("/docs/README.html")
+    browser.wait("document.querySelector('h1')")
     captions = "document.querySelectorAll('.sidebar-tree .caption')"
     titles = browser.run(f"[...{captions}].map((one) => one.textContent)")
     assert titles == ["I want to …", "How it works", "The project"]
@@ -123,7 +124,7 @@ def test_the_search_finds_a_word_of_a_page(browser: Browser, address: str) -> No
     browser.open(f"{address}/docs/README.html")
     browser.run("document.querySelector('.sidebar-search').focus()")
     browser.press(*"fingerprint", ENTER)
-    browser.wait("location.pathname.endsWith('/search.html')")
+    browser.wait_for_page("/search.html")
     found = browser.wait(
         "document.querySelector('.search-summary')?.innerText.includes('found')"
         " && [...document.querySelectorAll('#search-results li > a')].map((one) => one.href)"
