@@ -5,14 +5,14 @@
 
 The parser's events are composed here, without recursion, so that hostile input ends in an
 error: too large, too deep, aliases that contain themselves or multiply. The limits make the work
-linear in the text, which unauthenticated clients may send. Duplicate keys and what the resolver of
-YAML 1.1 would guess (``off`` is a text, not false) are treated as Go's yaml.v3 does, because that
-is what config files are written for.
+linear in the text, which unauthenticated clients may send. Duplicate keys, merge keys (``<<``) and what
+the resolver of YAML 1.1 would guess (``off`` is a text, not false) are treated as Go's yaml.v3 does,
+because that is what config files are written for.
 """
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -133,10 +133,14 @@ class _Open:
 
     node: SequenceNode | MappingNode
     anchor: str | None
-    key: tuple[str, Mark] | None = None
+    key: tuple[str | None, Mark] | None = None
+    """Of the next value; None and a place for a merge key."""
+    merged: Sequence[MappingNode] | None = None
+    """The mappings of its merge key."""
 
 
 YAML_VERSION = (1, 1)
+_MERGE = "<<"
 
 
 class _Composer:
@@ -162,6 +166,7 @@ class _Composer:
                 self._push(event)
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
                 opened = self._stack.pop()
+                _merge(opened)
                 self._add(opened.node, opened.anchor)
             case yaml.AliasEvent():
                 self._alias(event)
@@ -234,11 +239,11 @@ class _Composer:
         if len(self._stack) + node.depth > MAX_DEPTH:
             raise self._refuse("nested too deeply", mark, f"at most {MAX_DEPTH} levels")
 
-    def _make_key(self, node: Node, mark: Mark) -> tuple[str, Mark]:
+    def _make_key(self, node: Node, mark: Mark) -> tuple[str | None, Mark]:
         if not isinstance(node, ScalarNode):
             raise self._refuse("a key must be a text", mark)
-        if node.plain and node.value == "<<":
-            raise self._refuse("merge keys are not supported", mark, "repeat the keys instead of <<")
+        if node.plain and node.value == _MERGE:
+            return None, mark
         if len(node.value) > MAX_KEY:
             raise self._refuse("the key is too long", mark, f"at most {MAX_KEY} characters")
         return node.value, mark
@@ -248,14 +253,38 @@ class _Composer:
         assert parent.key is not None
         key, mark = parent.key
         parent.key = None
-        if key in parent.node.entries:
+        if key is None:
+            if parent.merged is None:
+                parent.merged = self._find_mappings(node, mark)
+            else:
+                parent.node.duplicates.append((_MERGE, mark))
+        elif key in parent.node.entries:
             parent.node.duplicates.append((key, mark))
         else:
             parent.node.entries[key] = (mark, node)
 
+    def _find_mappings(self, node: Node, mark: Mark) -> Sequence[MappingNode]:
+        items = node.items if isinstance(node, SequenceNode) else [node]
+        found = [item for item in items if isinstance(item, MappingNode)]
+        if len(found) != len(items):
+            raise self._refuse("<< takes a mapping or a list of mappings", mark)
+        return found
+
     @staticmethod
     def _mark(event: Any) -> Mark:
         return Mark(event.start_mark.line + 1, event.start_mark.column + 1)
+
+
+def _merge(opened: _Open) -> None:
+    """Add the entries of the merge key: the mapping's own come first, then those of earlier mappings.
+
+    Each was counted with the mapping that it is from.
+    """
+    if opened.merged is not None:
+        assert isinstance(opened.node, MappingNode)
+        for mapping in opened.merged:
+            for key, entry in mapping.entries.items():
+                opened.node.entries.setdefault(key, entry)
 
 
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})

@@ -7,7 +7,7 @@ from tests.harness.processor import at_most
 from tests.unit.config import yaml_text
 
 from talos.config.problem import ConfigError
-from talos.config.read.tree import MAX_BYTES, parse_documents, plain
+from talos.config.read.tree import MAX_BYTES, MappingNode, parse_documents, plain
 from talos.config.values import FileMode
 from talos.resource.yaml.text import to_yaml
 
@@ -43,7 +43,9 @@ ALIASED_DEPTH = f"a: &a {'[' * 60}{']' * 60}\nb: {'[' * 90}*a{']' * 90}\n"
         ("--- 1\n" * 60_000, "c:50001:5: too many documents (at most 50000 values)"),
         ("? " + "k" * 513 + "\n: v", "c:1:3: the key is too long (at most 512 characters)"),
         ("%YAML 1.2\n---\na: 1", "c:1:1: this is another version of YAML (write %YAML 1.1)"),
-        ("a: &a {k: 1}\nb: {<<: *a}", "c:2:5: merge keys are not supported (repeat the keys instead of <<)"),
+        ("b: {<<: 5}", "c:1:5: << takes a mapping or a list of mappings"),
+        ("b: {<<: [{k: 1}, [x]]}", "c:1:5: << takes a mapping or a list of mappings"),
+        ("b: &b {<<: *b}", "c:1:12: alias *b contains itself"),
     ],
 )
 def test_hostile_text_ends_in_one_line(text: str | bytes, message: str) -> None:
@@ -67,6 +69,32 @@ def test_aliases_work() -> None:
 
 def test_the_version_of_yaml_may_be_written() -> None:
     assert [plain(node) for node in parse_documents("%YAML 1.1\n---\na: yes\n")] == [{"a": "yes"}]
+
+
+def test_merge_keys_add_what_is_not_there() -> None:
+    text = "a: &a {k: 1, l: 2}\nb: &b {<<: *a, k: 3, m: 4}\nc: {m: 5, <<: [*b, {l: 6, n: 7}]}\n"
+    (node,) = parse_documents(text)
+    assert plain(node) == {
+        "a": {"k": 1, "l": 2},
+        "b": {"k": 3, "l": 2, "m": 4},
+        "c": {"k": 3, "l": 2, "m": 5, "n": 7},
+    }
+
+
+def test_a_second_merge_key_is_a_duplicate() -> None:
+    (node,) = parse_documents("{<<: {k: 1}, <<: {k: 2}, l: 3}")
+    assert plain(node) == {"l": 3, "k": 1}
+    assert isinstance(node, MappingNode)
+    assert [key for key, _ in node.duplicates] == ["<<"]
+
+
+def test_merge_keys_do_not_multiply_what_they_merge() -> None:
+    lines = [
+        "a0: &a0 {k: 1}",
+        *(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}], x{n}: 1}}" for n in range(1, 60)),
+    ]
+    with at_most(2), pytest.raises(ConfigError, match="too many values, aliases counted as often"):
+        parse_documents("\n".join(lines))
 
 
 def test_a_quoted_merge_key_is_a_text() -> None:
