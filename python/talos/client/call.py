@@ -6,7 +6,7 @@ from google.protobuf.message import DecodeError, Message
 
 from talos.api.rpc import Code, RpcError
 from talos.client.http2 import ConnectionLostError, Http2Connection
-from talos.rpc.status import parse_details
+from talos.rpc.status import check_status
 
 if TYPE_CHECKING:
     from talos.rpc.protocol import Headers
@@ -37,12 +37,14 @@ class Call[R: Message]:
             )
         )
 
-    async def send(self, message: Message, *, end: bool = False) -> None:
-        """Send a message as fast as the node takes it; a node that has answered already takes no more."""
+    async def send(self, message: Message, *, end: bool = False) -> bool:
+        """Send a message as fast as the node takes it; False when the node has ended the call already."""
         try:
             await self._call.send(message.SerializeToString(), last=end)
         except RpcError:
             self._check_lost()
+            return False
+        return True
 
     def end(self) -> None:
         """Send nothing more."""
@@ -53,7 +55,9 @@ class Call[R: Message]:
         data = await self._call.receive()
         if data is None:
             self._check_lost()
-            self._check_status()
+            status = self._call.status
+            assert status is not None, "there is one when no reply follows"
+            check_status(status)
             return None
         try:
             return self._reply.FromString(data)
@@ -65,15 +69,6 @@ class Call[R: Message]:
     def _check_lost(self) -> None:
         if self._call.is_lost:
             raise ConnectionLostError
-
-    def _check_status(self) -> None:
-        status = self._call.status
-        assert status is not None, "there is one when no reply follows"
-        if not status.code:
-            return
-        code = Code(status.code) if status.code in Code else Code.UNKNOWN
-        found = parse_details(status.trailers)
-        raise RpcError(code, status.message, () if found is None else tuple(found.details))
 
     def close(self) -> None:
         """Drop the call; one that has not ended is cancelled."""

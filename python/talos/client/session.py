@@ -5,7 +5,7 @@ import base64
 import itertools
 import os
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
 from google.protobuf.message import Message
 
@@ -110,13 +110,14 @@ class Session:
         self,
         node: str,
         method: str,
-        requests: AsyncIterator[Message],
+        requests: AsyncGenerator[Message],
         reply: type[R],
     ) -> R:
-        """Requests one after another to one node, one reply."""
-        async with self._open(node, method, reply, None) as call:
+        """Requests one after another to one node, one reply; none is read after that."""
+        async with self._open(node, method, reply, None) as call, aclosing(requests):
             async for request in requests:
-                await call.send(request)
+                if not await call.send(request):
+                    break
             call.end()
             return await _receive_one(call)
 

@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import Self
 
 import trio
-from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import DecodeError, Message
-from google.protobuf.symbol_database import Default
 
 from talos.api.rpc import Code, DuplexCall, DuplexTransport, RpcError
 from talos.rpc.bridge import TRIO, Bridge, Host
 from talos.rpc.http2.client import Channel, ClientCall, LocalChannel
 from talos.rpc.port.remote import RemoteChannel, RemoteServer
-from talos.rpc.protocol import DEADLINE_EXCEEDED, Metadata, Status
-from talos.rpc.status import parse_details
+from talos.rpc.protocol import DEADLINE_EXCEEDED, Metadata
+from talos.rpc.status import check_status
 
 
 @asynccontextmanager
@@ -67,7 +65,7 @@ class _Channel:
         call = await self._begin(method, request, metadata, timeout)
         try:
             message = await call.receive()
-            _check(await call.end())
+            check_status(await call.end())
         finally:
             call.cancel()
         if message is None:
@@ -138,13 +136,13 @@ class _Duplex[R: Message]:
         try:
             await self._call.send(request.SerializeToString())
         except RpcError:
-            _check(await self._call.end())
+            check_status(await self._call.end())
             raise
 
     async def receive(self) -> R:
         message = await self._call.receive()
         if message is None:
-            _check(await self._call.end())
+            check_status(await self._call.end())
             raise RpcError(Code.INTERNAL, "the server ended the call early")
         return _decode(self._reply, message)
 
@@ -167,7 +165,7 @@ class _Replies[R: Message]:
     async def __anext__(self) -> R:
         message = await self._call.receive()
         if message is None:
-            _check(await self._call.end())
+            check_status(await self._call.end())
             raise StopAsyncIteration
         return self._decode(message)
 
@@ -181,20 +179,3 @@ def _decode[R: Message](reply: type[R], message: bytes) -> R:
         return reply.FromString(message)
     except DecodeError:
         raise RpcError(Code.INTERNAL, f"the reply is not a {reply.DESCRIPTOR.full_name}") from None
-
-
-def _check(status: Status) -> None:
-    """Raise the error that a status stands for."""
-    if not status.code:
-        return
-    found = parse_details(status.trailers)
-    details = () if found is None else found.details
-    code = Code(status.code) if status.code in Code else Code.UNKNOWN
-    raise RpcError(code, status.message or code.name, tuple(map(_unpack, details)))
-
-
-def _unpack(detail: AnyMessage) -> Message:
-    try:
-        return Default().GetSymbol(detail.TypeName()).FromString(detail.value)
-    except (KeyError, DecodeError):
-        return detail

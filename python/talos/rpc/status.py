@@ -4,13 +4,16 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
-from google.protobuf.message import DecodeError
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.symbol_database import Default
 
 from talos.api.google.rpc import status_pb2
 from talos.api.rpc import Code, RpcError
 from talos.system.errors import UserError
 
 if TYPE_CHECKING:
+    from talos.rpc.protocol import Status
     from talos.system.logging import Log
 
 STATUS_DETAILS = "grpc-status-details-bin"
@@ -43,6 +46,23 @@ def parse_details(trailers: Iterable[tuple[str, str | bytes]]) -> status_pb2.Sta
         return status_pb2.Status.FromString(packed)
     except DecodeError:
         return None
+
+
+def check_status(status: "Status") -> None:
+    """Raise the error that a call has ended with; its details are messages where their type is known."""
+    if not status.code:
+        return
+    found = parse_details(status.trailers)
+    details = () if found is None else found.details
+    code = Code(status.code) if status.code in Code else Code.UNKNOWN
+    raise RpcError(code, status.message or code.name, tuple(map(_unpack, details)))
+
+
+def _unpack(detail: AnyMessage) -> Message:
+    try:
+        return Default().GetSymbol(detail.TypeName()).FromString(detail.value)
+    except (KeyError, DecodeError):
+        return detail
 
 
 def cut_message(message: str) -> str:

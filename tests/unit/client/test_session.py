@@ -19,11 +19,14 @@ from talos.rpc.http2.call import ServerCall
 from talos.rpc.protocol import OK, Status
 
 READ, VERSION = "/machine.MachineService/Read", "/machine.MachineService/Version"
+IMPORT = "/machine.ImageService/Import"
 PIECE, PIECES = 1 << 20, 24  # three windows of a stream
 
 
 async def answer(call: ServerCall) -> Status:
     request = await call.receive()
+    if call.method == IMPORT:
+        raise RpcError(Code.INVALID_ARGUMENT, "no image")
     if call.method == VERSION and request:
         await asyncio.Event().wait()
     for number in range(PIECES if call.method == READ else 1):
@@ -71,6 +74,28 @@ def test_a_call_that_is_left_or_late_ends_alone(tmp_path: Path) -> None:
                 await opened.unary("", VERSION, BytesValue(value=b"wait"), BytesValue, timeout=0.2)
             assert late.value.code is Code.DEADLINE_EXCEEDED
             assert not isinstance(late.value, UnreachableError)
+            assert (await opened.unary("", VERSION, Empty(), BytesValue)).value
+
+    asyncio.run(test())
+
+
+def test_an_upload_that_the_node_refuses_reads_nothing_more(tmp_path: Path) -> None:
+    closed: list[int] = []
+
+    async def pieces() -> AsyncGenerator[BytesValue]:
+        number = 0
+        try:
+            while True:
+                yield BytesValue(value=bytes(16 * 1024))
+                number += 1
+        finally:
+            closed.append(number)
+
+    async def test() -> None:
+        async with session(tmp_path) as opened, asyncio.timeout(20):
+            with pytest.raises(RpcError, match="no image"):
+                await opened.upload("", IMPORT, pieces(), BytesValue)
+            assert len(closed) == 1
             assert (await opened.unary("", VERSION, Empty(), BytesValue)).value
 
     asyncio.run(test())

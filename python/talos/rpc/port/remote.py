@@ -73,7 +73,6 @@ class RemoteConnection(ClientConnection):
                 headers=16 * 1024,
                 streams=0,
                 connection_window=256 * 1024,
-                unread=256 * 1024,
                 unsent=256 * 1024,
             ),
             max_message=server.max_message,

@@ -74,7 +74,8 @@ class _Requests:
     async def send(self, call: Call[DebugContainerRunResponse]) -> None:
         """Send until the input ends. A node's end of the call is reported by its reader."""
         while (request := await self._queue.get()) is not None:
-            await call.send(request)
+            if not await call.send(request):
+                return
             if request.HasField("stdin_data"):
                 self._room.release()
         call.end()

@@ -1,6 +1,6 @@
 """``talosctl bootstrap``."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from talos.api.common.common_pb2 import Data
@@ -50,7 +50,7 @@ def run_bootstrap(invocation: Invocation) -> int:
     return run_async(main())
 
 
-async def _chunks(path: Path) -> AsyncIterator[Data]:
+async def _chunks(path: Path) -> AsyncGenerator[Data]:
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):
             yield Data(bytes=chunk)

@@ -1,6 +1,6 @@
 """``talosctl image``: the images on a node."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from os import SEEK_END
 from pathlib import Path
 
@@ -77,7 +77,7 @@ async def pull(session: Session, node: str, containerd: ContainerdInstance, imag
 async def send_archive(session: Session, node: str, containerd: ContainerdInstance, path: Path) -> str:
     """Send an OCI archive to a node, show how far it is; the name of its image."""
 
-    async def chunks() -> AsyncIterator[ImageServiceImportRequest]:
+    async def chunks() -> AsyncGenerator[ImageServiceImportRequest]:
         yield ImageServiceImportRequest(containerd=containerd)
         with path.open("rb") as file:
             size = file.seek(0, SEEK_END)
