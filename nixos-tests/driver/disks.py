@@ -12,7 +12,9 @@ from driver.process import run
 from driver.programs import Programs
 
 NEWC = "070701"
-"""The cpio format that the kernel unpacks (Documentation/driver-api/early-userspace/buffer-format.rst)."""
+"""The cpio format that the kernel unpacks (Documentation/driver-api/early-userspace/buffer-format.rst).
+
+Digits are capitals, as the installer writes them: it compares the archive of a UKI with its own."""
 TRAILER = "TRAILER!!!"
 FILE_MODE = 0o100444
 FOLDER_MODE = 0o040755
@@ -21,6 +23,8 @@ META_START, META_COPY = 2102 << 20, 256 << 10
 FIFO_MODE = 0o010644
 ESP_SPARE = 4 << 20
 """Bytes of an EFI file system beside its files, generously."""
+ESP_TYPE, TABLE = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B", 1 << 20
+"""The type of an EFI system partition, and bytes before and behind it for the table."""
 
 
 def make_disk(programs: Programs, assets: Assets, disk: Disk, path: Path) -> None:
@@ -111,8 +115,13 @@ def make_iso(programs: Programs, folder: Path, label: str, files: dict[str, str]
     return path
 
 
-def make_esp(programs: Programs, folder: Path, path: Path, files: Mapping[str, bytes]) -> None:
-    """A disk with nothing but a file system that UEFI reads, of these files; ``folder`` is for its parts."""
+def make_esp(
+    programs: Programs, folder: Path, path: Path, files: Mapping[str, bytes], *, partitioned: bool = False
+) -> None:
+    """A disk with nothing but a file system that UEFI reads, of these files; ``folder`` is for its parts.
+
+    ``partitioned``: in an EFI system partition, as on a stick that a person has made.
+    """
     tree, volume = folder / f"{path.stem}.tree", folder / f"{path.stem}.img"
     for name, data in files.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
@@ -122,10 +131,26 @@ def make_esp(programs: Programs, folder: Path, path: Path, files: Mapping[str, b
     # Large clusters: an emulated firmware follows the chain of a file's clusters, one by one.
     run([*programs.argv("mkfs.vfat"), "-s", "16", str(volume)])
     run([*programs.argv("mcopy"), "-s", "-i", str(volume), *map(str, tree.iterdir()), "::"])
+    if partitioned:
+        _add_table(programs, volume)
     argv = [*programs.argv("qemu-img"), "convert", "-f", "raw", "-O", "qcow2", str(volume), str(path)]
     run(argv, seconds=120)
     shutil.rmtree(tree)
     volume.unlink()
+
+
+def _add_table(programs: Programs, volume: Path) -> None:
+    """Make a disk of a file system: with a partition table before it, and room for its copy behind it."""
+    size, script = volume.stat().st_size, volume.with_suffix(".table")
+    content = volume.rename(volume.with_suffix(".content"))
+    with volume.open("wb") as file, content.open("rb") as source:
+        file.seek(TABLE)
+        shutil.copyfileobj(source, file)
+        file.truncate(size + 2 * TABLE)
+    script.write_text(f"label: gpt\nstart={TABLE // 512}, size={size // 512}, type={ESP_TYPE}\n")
+    run([*programs.argv("sfdisk"), "--quiet", str(volume)], stdin=script)
+    content.unlink()
+    script.unlink()
 
 
 def pack_file(name: str, data: bytes) -> bytes:
@@ -148,7 +173,7 @@ def pack_folder(name: str, files: Mapping[str, bytes]) -> bytes:
 
 def _entry(name: str, data: bytes, mode: int, *, links: int) -> bytes:
     numbers = (0, mode, 0, 0, links, 0, len(data), 0, 0, 0, 0, len(name) + 1, 0)
-    head = NEWC.encode() + b"".join(b"%08x" % number for number in numbers) + name.encode() + b"\0"
+    head = NEWC.encode() + b"".join(b"%08X" % number for number in numbers) + name.encode() + b"\0"
     return _pad(head) + _pad(data)
 
 

@@ -1,6 +1,7 @@
 """Programs that a test starts, each of which ends with it, whatever happens."""
 
 import ctypes
+import os
 import signal
 import subprocess
 from collections.abc import Sequence
@@ -72,6 +73,7 @@ def run(
     *,
     env: dict[str, str] | None = None,
     cwd: Path | None = None,
+    stdin: Path = Path(os.devnull),
     seconds: float = 60,
     check: bool = True,
 ) -> Result:
@@ -79,16 +81,19 @@ def run(
 
     ``seconds`` are counted by the clock of the programs under test, of which the command is one.
     """
-    with subprocess.Popen(
-        list(argv),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        env=env,
-        cwd=cwd,
-    ) as process:
+    with (
+        stdin.open("rb") as file,
+        subprocess.Popen(
+            list(argv),
+            stdin=file,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=env,
+            cwd=cwd,
+        ) as process,
+    ):
         CLOCK.watch(process.pid, lambda: process.returncode is None)
         try:
             result = _follow(process, seconds)

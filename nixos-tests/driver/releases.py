@@ -3,6 +3,7 @@
 import hashlib
 import json
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 from driver.assets import Assets
@@ -76,6 +77,7 @@ class Releases:
         asset: str = "initramfs",
         altered: bool = False,
         kernel: bytes = b"",
+        change: Callable[[Path], Path] = lambda archive: archive,
     ) -> str:
         """Make a release and offer it; its name as an image.
 
@@ -83,6 +85,7 @@ class Releases:
         which is ``asset``; without a name it holds the release's own files alone.
         ``extensions`` is an archive with those, ``boot`` a folder with the boot loader, for installations.
         ``altered`` changes a byte of the kernel after the release was signed; ``kernel`` is another one.
+        ``change`` makes another archive of the one that is not signed yet.
         """
         cmdline = self._folder / "cmdline"
         cmdline.write_text(f"{self._assets.path('cmdline').read_text().strip()} {arguments}")
@@ -101,6 +104,7 @@ class Releases:
         for name, path in files.items():
             argv += ["--named", f"{name}={path}"]
         self._run(*argv, "--out", str(archive))
+        archive = change(archive)
         if signed:
             self._run("sign", "--key", str(self._key), "--out", str(signature), str(archive))
         name = f"{REPOSITORY}:{version}"

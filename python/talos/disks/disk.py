@@ -9,7 +9,7 @@ from talos.disks.installation import find_system_disk
 from talos.resource.kinds import DISCOVERED_VOLUME, DISK
 from talos.resource.state import State
 from talos.system.block.blkid import TALOS_META
-from talos.system.block.layout import INSTALLED, META, STATE, place_areas
+from talos.system.block.layout import INSTALLED, META, STATE, UKI_INSTALLED, place_areas
 from talos.system.sizes import format_size
 
 MEDIUM_FILESYSTEM = "iso9660"
@@ -62,8 +62,11 @@ class Disk:
         Its partitions are those of an installation, and META holds nothing: that is written last.
         """
         found = [(content.label, content.offset, content.size) for content in self.contents]
-        wanted = [(placed.area.label, placed.start, placed.area.size) for placed in place_areas(INSTALLED)]
-        return self.kind == "gpt" and found == wanted and not self.is_marked
+        wanted = [
+            [(placed.area.label, placed.start, placed.area.size) for placed in place_areas(areas)]
+            for areas in (INSTALLED, UKI_INSTALLED)
+        ]
+        return self.kind == "gpt" and found in wanted and not self.is_marked
 
     @property
     def is_marked(self) -> bool:

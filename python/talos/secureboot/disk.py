@@ -1,4 +1,4 @@
-"""Disk images that Secure Boot starts: signed systemd-boot and UKI in place of GRUB, and the owner's keys."""
+"""Disk images that Secure Boot starts: signed systemd-boot, a UKI as slot A, and the owner's keys."""
 
 import os
 import struct
@@ -8,25 +8,36 @@ from pathlib import Path
 
 from cryptography import x509
 
+from talos.secureboot.programs import find_programs
 from talos.secureboot.signing import sign_image
-from talos.system.block.layout import EFI, place_area
+from talos.system.block.layout import (
+    EFI,
+    INSTALLED,
+    META,
+    UKI_EFI,
+    UKI_INSTALLED,
+    make_table,
+    place_area,
+    place_areas,
+)
 from talos.system.errors import UserError
-from talos.system.files import read_pieces
 from talos.system.process import make_pinned_argv, run_command
+from talos.upgrade.slots.systemd_boot.entry import FOLDER as IMAGES
+from talos.upgrade.slots.systemd_boot.entry import LOADER_PATH, name_slot
+from talos.upgrade.slots.systemd_boot.settings import INITIAL, make_settings
+from talos.upgrade.slots.systemd_boot.settings import PATH as SETTINGS
+from talos.upgrade.state import SLOTS
 
 ROOT_VARIABLE = "TALOS_MEDIA_ROOT"
 KEY, CERTIFICATE = "uki-signing-key.pem", "uki-signing-cert.pem"
 VARIABLES = ("PK.auth", "KEK.auth", "db.auth")
 """What `talosctl gen secureboot` writes."""
-LOADER, IMAGES = "EFI/BOOT/BOOTX64.EFI", "EFI/Linux"
-"""What `.#uki` has."""
-_LOADER_CONFIG = "timeout 3\n"
 _ENROLL = "secure-boot-enroll if-safe\n"
 _SECTOR, _BLOCK = 512, 1024
-_CLUSTER = 2
-"""Sectors. More would leave fewer clusters than a FAT32 has, which firmware then does not read."""
 _SPARE = 4 << 20
 """Bytes of the partition that its own file system takes, generously."""
+_SLOT = SLOTS[0]
+_OLD, _NEW = place_areas(INSTALLED), place_areas(UKI_INSTALLED)
 _GPT = b"EFI PART"
 _ENTRY = struct.Struct("<16s16sQQQ72s")
 """The first entry of a partition table (UEFI specification 2.10, section 5.3.3): type, id, first sector, last
@@ -36,7 +47,7 @@ sector, attributes, name."""
 def sign_disk(
     disk: Path, uki: Path, keys: Path, out: Path, environment: Mapping[str, str] = os.environ
 ) -> x509.Certificate:
-    """Write a copy of a disk image whose EFI partition has the signed files; the certificate.
+    """Write an image of a disk image's size, with its META, that has the signed files; the certificate.
 
     ``keys`` is the folder of the owner's. UserError, OSError; then there is no copy.
     """
@@ -44,20 +55,21 @@ def sign_disk(
     if not root:
         raise UserError("is not set", where=ROOT_VARIABLE, hint="start it as `nix run .#sign-disk`")
     _check_disk(disk)
-    programs, variables = _find_programs(uki), _find_variables(keys)
+    programs, variables = find_programs(uki), _find_variables(keys)
+    places = {LOADER_PATH: programs.loader, f"{IMAGES}/{name_slot(_SLOT)}": programs.image}
     new = out.with_name(f".{out.name}.new")
     try:
         with tempfile.TemporaryDirectory(prefix="esp-") as folder:
             tree = Path(folder)
-            for name in programs:
+            for name in places:
                 (tree / name).parent.mkdir(parents=True)
             key, certificate = keys / KEY, keys / CERTIFICATE
             signers = [
                 sign_image(file, tree / name, key=key, certificate=certificate, environment=environment)
-                for name, file in programs.items()
+                for name, file in places.items()
             ]
             _add_settings(tree, variables)
-            _copy_sparse(disk, new)
+            _write_disk(root, disk, new)
             _write_partition(root, tree, new)
         new.replace(out)
     finally:
@@ -82,16 +94,6 @@ def _check_disk(disk: Path) -> None:
     )
 
 
-def _find_programs(uki: Path) -> Mapping[str, Path]:
-    images = sorted((uki / IMAGES).glob("*.efi"))
-    if len(images) != 1 or not (uki / LOADER).is_file():
-        raise UserError(
-            f"has not {LOADER} and one file in {IMAGES}", where=str(uki), hint="`nix build .#uki` makes both"
-        )
-    (image,) = images
-    return {LOADER: uki / LOADER, f"{IMAGES}/{image.name}": image}
-
-
 def _find_variables(keys: Path) -> Sequence[Path]:
     """All, or none: then the firmware has its keys already."""
     there = [keys / name for name in VARIABLES if (keys / name).is_file()]
@@ -109,32 +111,41 @@ def _add_settings(tree: Path, variables: Sequence[Path]) -> None:
     keys.mkdir(parents=True)
     for path in variables:
         (keys / path.name).write_bytes(path.read_bytes())
-    (tree / "loader/loader.conf").write_text(_LOADER_CONFIG + (_ENROLL if variables else ""))
+    settings = INITIAL + (_ENROLL if variables else "")
+    (tree / SETTINGS).write_text(make_settings(settings, _SLOT))
     needed = sum(path.stat().st_size for path in tree.rglob("*") if path.is_file()) + _SPARE
-    if needed > EFI.size:
+    if needed > UKI_EFI.size // len(SLOTS):
         raise UserError(
-            f"{needed >> 20} MiB are needed, the EFI partition has {EFI.size >> 20}",
+            f"{needed >> 20} MiB are needed, the EFI partition has {UKI_EFI.size >> 20} for two slots",
             where="the signed files",
             hint="compose an image with fewer extensions",
         )
 
 
-def _copy_sparse(disk: Path, copy: Path) -> None:
-    """Pieces of zeros become holes."""
-    with copy.open("wb") as file:
-        for piece in read_pieces(disk):
-            if piece.count(0) == len(piece):
-                file.seek(len(piece), os.SEEK_CUR)
-            else:
-                file.write(piece)
-        file.truncate()
+def _write_disk(root: str, disk: Path, new: Path) -> None:
+    """Partitions without content, but for META."""
+    (before, after) = (next(placed for placed in areas if placed.area is META) for areas in (_OLD, _NEW))
+    with disk.open("rb") as source, new.open("wb") as file:
+        source.seek(before.start)
+        file.seek(after.start)
+        file.write(source.read(META.size))
+        file.truncate(disk.stat().st_size)
+    table = make_table(_NEW, sector_size=_SECTOR)
+    argv = (
+        *make_pinned_argv(root, "usr/sbin/sfdisk"),
+        "--quiet",
+        "--no-reread",
+        "--no-tell-kernel",
+        str(new),
+    )
+    run_command(argv, input=table)
 
 
 def _write_partition(root: str, tree: Path, disk: Path) -> None:
-    start = place_area(EFI).start
+    start = next(placed.start for placed in _NEW if placed.area is UKI_EFI)
     argv = make_pinned_argv(root, "usr/sbin/mkfs.vfat")
-    argv = (*argv, "-F", "32", "-s", str(_CLUSTER), "-n", EFI.label, "--offset", str(start // _SECTOR))
-    run_command([*argv, str(disk), str(EFI.size // _BLOCK)])
+    argv = (*argv, "-F", "32", "-n", UKI_EFI.label, "--offset", str(start // _SECTOR))
+    run_command([*argv, str(disk), str(UKI_EFI.size // _BLOCK)])
     argv = (*make_pinned_argv(root, "usr/bin/mcopy"), "-s", "-i", f"{disk}@@{start}")
     # Not the user's own settings of mtools, which name other drives.
     run_command([*argv, *map(str, sorted(tree.iterdir())), "::"], env={"MTOOLSRC": "/dev/null"})

@@ -18,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="sign-disk",
-        description="Copy a disk image, with a signed systemd-boot and UKI in place of its GRUB for UEFI.",
+        description="Make a disk image that starts by a signed systemd-boot and UKI, not by GRUB.",
     )
     parser.add_argument("--keys", type=Path, required=True, help="folder of `talosctl gen secureboot`")
     parser.add_argument("--uki", type=Path, required=True, help="what `nix build .#uki` has made")

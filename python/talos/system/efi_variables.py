@@ -5,6 +5,7 @@ changed, and a new one is read back.
 """
 
 import errno
+import fcntl
 import os
 import struct
 from collections.abc import Sequence
@@ -15,19 +16,27 @@ from pathlib import Path
 FOLDER = "/sys/firmware/efi/efivars"
 GLOBAL = "8be4df61-93ca-11d2-aa0d-00e098032b8c"
 """The vendor of the variables that the UEFI specification defines."""
+IMAGE_SECURITY = "d719b2cb-3d3a-4596-a3bc-dad00e67656f"
+"""The vendor of the databases of Secure Boot."""
+LOADER = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
+"""The vendor of the variables of boot loaders (systemd.io/BOOT_LOADER_INTERFACE)."""
 ATTRIBUTES = struct.Struct("<I")
 """Before a variable's value."""
 _KEPT = 0x7
 """NON_VOLATILE, BOOTSERVICE_ACCESS, RUNTIME_ACCESS."""
+# linux/fs.h: FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_IMMUTABLE_FL. The kernel takes an int.
+_GET_FLAGS, _SET_FLAGS, _IMMUTABLE = 0x80086601, 0x40086602, 0x10
+_FLAGS = struct.Struct("<i")
 _MAX_VALUE = 64 << 10
 """Bytes that are read of one: firmware takes 32 KiB at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class EfiVariables:
-    """Those that the UEFI specification defines. OSError: firmware without room, or that refuses writes."""
+    """Those of one vendor. OSError: firmware without room, or that refuses writes."""
 
     folder: Path = Path(FOLDER)
+    vendor: str = GLOBAL
 
     def list(self) -> Sequence[str]:
         """Their names; none where the machine was started without UEFI."""
@@ -35,7 +44,8 @@ class EfiVariables:
             names = sorted(path.name for path in self.folder.iterdir())
         except FileNotFoundError:
             return ()
-        return [name.removesuffix(f"-{GLOBAL}") for name in names if name.endswith(f"-{GLOBAL}")]
+        end = f"-{self.vendor}"
+        return [name.removesuffix(end) for name in names if name.endswith(end)]
 
     def read(self, name: str) -> bytes | None:
         """A value; None where there is no such variable."""
@@ -67,7 +77,24 @@ class EfiVariables:
 
     def delete(self, name: str) -> None:
         """Delete a variable, if it is there."""
-        self._path(name).unlink(missing_ok=True)
+        path = self._path(name)
+        if path.exists():
+            _unlock(path)
+            path.unlink(missing_ok=True)
 
     def _path(self, name: str) -> Path:
-        return self.folder / f"{name}-{GLOBAL}"
+        return self.folder / f"{name}-{self.vendor}"
+
+
+def _unlock(path: Path) -> None:
+    """Have the kernel delete a variable that the UEFI specification does not define: it guards those."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        (flags,) = _FLAGS.unpack(fcntl.ioctl(descriptor, _GET_FLAGS, bytes(_FLAGS.size)))
+        if flags & _IMMUTABLE:
+            fcntl.ioctl(descriptor, _SET_FLAGS, _FLAGS.pack(flags & ~_IMMUTABLE))
+    except OSError as error:
+        if error.errno not in (errno.ENOTTY, errno.EOPNOTSUPP):  # a filesystem without such flags
+            raise
+    finally:
+        os.close(descriptor)

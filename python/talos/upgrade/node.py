@@ -34,7 +34,6 @@ from talos.upgrade.state import (
     Upgrade,
     bless,
     find_default,
-    find_slot,
     format_state,
     give_up,
     parse_state,
@@ -109,6 +108,8 @@ class NodeUpgrade:
     publish: Callable[[Message], object]
     log: Log
     cmdline: str
+    running: str
+    """The slot that runs; empty where no slot was booted."""
     keep_logs: Callable[[str], Awaitable[None]]
     """Keeps those of this boot, which is given up for the reason."""
     current: Upgrade = IDLE
@@ -137,13 +138,8 @@ class NodeUpgrade:
         return parse_cmdline(self.cmdline).is_on(TRIAL_ARGUMENT)
 
     @property
-    def running(self) -> str:
-        """The slot that runs; empty where no slot was booted."""
-        return find_slot(self.cmdline)
-
-    @property
     def fallback(self) -> str:
-        """That GRUB could not start the default, or a person chose another; empty when it was started."""
+        """That the default could not be started, or a person chose another; empty when it was started."""
         default = find_default(self.current)
         if not (self.running and default) or self.running == default:
             return ""

@@ -129,6 +129,7 @@ class Upgrades(NodeUpgrade):
         if problems:
             raise UserError("; ".join(problems), where=f"image {release.name}")
         self.check_start()
+        await self.slots.check(release)
 
     async def _find_features(self) -> Sequence[str]:
         extensions = [layer.spec.metadata.name for layer in await self.state.list(kinds.EXTENSION_STATUS)]
@@ -140,7 +141,7 @@ class Upgrades(NodeUpgrade):
             raise UserError(
                 "this system was not started from a slot",
                 where="upgrade",
-                hint="install it first; a UKI is replaced on its EFI partition",
+                hint="install it first",
             )
         if self.current.phase is Phase.TRIAL:
             raise UserError(

@@ -92,7 +92,7 @@ IDLE = Upgrade()
 
 
 def find_default(state: Upgrade) -> str:
-    """The slot that GRUB starts by default; empty on trial, and while there was no upgrade."""
+    """The slot that is started by default; empty on trial, and while there was no upgrade."""
     return {Phase.BLESSED: state.slot, Phase.REVERTED: state.previous}.get(state.phase, "")
 
 

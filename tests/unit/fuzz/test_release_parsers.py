@@ -1,17 +1,22 @@
 """Releases, and what upgrades keep on a disk, are accepted, or refused in the one way they may be."""
 
+import io
 import json
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.x509 import load_pem_x509_certificate
 from tests.unit.upgrade.release.releases import CONTENT, Tar, make_document
 
+from talos.pki.authenticode import check_signature
 from talos.system.block.meta import COPY, make_meta, parse_meta
 from talos.system.block.verity import HashTree
 from talos.system.errors import UserError
+from talos.system.pe import Program
 from talos.system.version import parse_os_release
 from talos.upgrade.release.archive import MANIFEST, read_annotations
 from talos.upgrade.release.initramfs import RELEASE, read_folder, read_initramfs
@@ -22,6 +27,7 @@ from talos.upgrade.release.unpack import read_members
 from talos.upgrade.slots.grub.boot_entry import BootEntry, Partition, format_entry, parse_entry
 from talos.upgrade.slots.grub.config import Entry, make_config, parse_config
 from talos.upgrade.slots.grub.environment import Environment, make_environment, parse_environment
+from talos.upgrade.slots.systemd_boot.settings import find_default
 from talos.upgrade.state import IDLE, find_slot, format_state, parse_state, stage
 
 from .trial import Parser, check_parser
@@ -35,6 +41,10 @@ BOOT_ENTRY = BootEntry(
     path="/EFI/TALOS/GRUBX64.EFI",
 )
 ENTRIES = [Entry(slot=slot, version="v1.15.0", arguments=("pti=on",)) for slot in "AB"]
+
+SIGNED_UKI, SIGNATURE = Path("tests/data/authenticode/signed.efi").read_bytes(), 2304
+"""A program, and the bytes at its end that are its signature."""
+OWNER = load_pem_x509_certificate(Path("tests/data/authenticode/certificate.pem").read_bytes())
 
 
 def _text(data: bytes) -> str:
@@ -53,6 +63,12 @@ def _verify(data: bytes) -> None:
 def _parse_halves(data: bytes) -> None:
     """META's copies are large: what changes is its beginning, the rest is as it was written."""
     parse_meta((data + bytes(COPY))[:COPY] * 2)
+
+
+def _check_program(data: bytes) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # cryptography's, of certificates that it will refuse one day
+        check_signature(Program(io.BytesIO(data), len(data)), [OWNER])
 
 
 PARSERS: Mapping[str, Parser] = {
@@ -82,6 +98,17 @@ PARSERS: Mapping[str, Parser] = {
     ),
     "boot entry": Parser(parse=parse_entry, seeds=[format_entry(BOOT_ENTRY)], refusals=(ValueError,)),
     "booted slot": Parser(parse=lambda data: find_slot(_text(data)), seeds=[b"BOOT_IMAGE=/B/vmlinuz a b"]),
+    "UKI": Parser(parse=_check_program, seeds=[SIGNED_UKI], refusals=(ValueError,)),
+    "signature of a UKI": Parser(
+        parse=lambda data: _check_program(SIGNED_UKI[:-SIGNATURE] + data.ljust(SIGNATURE, b"\0")[:SIGNATURE]),
+        seeds=[SIGNED_UKI[-SIGNATURE:]],
+        refusals=(ValueError,),
+    ),
+    "loader.conf": Parser(
+        parse=lambda data: find_default(_text(data)),
+        seeds=[b"timeout 3\ndefault talos-a.efi\n", b"default talos-b+1.efi@trial\n"],
+        refusals=(ValueError,),
+    ),
     "os-release": Parser(
         parse=lambda data: parse_os_release(_text(data)), seeds=[b'ID=talos\nVERSION_ID="1"']
     ),

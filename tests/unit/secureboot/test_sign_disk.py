@@ -1,4 +1,4 @@
-"""``sign-disk``, with a program in place of sbsign, mkfs.vfat and mcopy."""
+"""``sign-disk``, with a program in place of sbsign, sfdisk, mkfs.vfat and mcopy."""
 
 import struct
 import sys
@@ -11,7 +11,18 @@ from talos.pki.keys import key_fingerprint
 from talos.secureboot.disk import ROOT_VARIABLE, VARIABLES
 from talos.secureboot.sign_disk import main
 from talos.secureboot.signing import ROOT_VARIABLE as SIGNING_ROOT
-from talos.system.block.layout import EFI, MIB
+from talos.system.block.layout import (
+    EFI,
+    META,
+    MIB,
+    UKI_EFI,
+    UKI_INSTALLED,
+    make_table,
+    place_area,
+    place_areas,
+)
+
+META_START = place_area(META).start
 
 LOADER = """#!{python}
 import os, pathlib, sys
@@ -19,6 +30,9 @@ program, argv = pathlib.Path(sys.argv[3]).name, sys.argv[4:]
 if program == "sbsign":
     signed = pathlib.Path(argv[-1]).read_bytes() + b"signature"
     pathlib.Path(argv[argv.index("--output") + 1]).write_bytes(signed)
+elif program == "sfdisk":
+    with open(argv[-1], "r+b") as disk:
+        disk.write(sys.stdin.read().encode())
 elif program == "mkfs.vfat":
     place = 512 * int(argv[argv.index("--offset") + 1])
     with open(argv[-2], "r+b") as disk:
@@ -39,7 +53,16 @@ def make_image(label: str = EFI.label) -> bytes:
     """A disk image with a partition table."""
     first, sectors = MIB // 512, EFI.size // 512
     entry = struct.pack("<16s16sQQQ72s", b"", b"", first, first + sectors - 1, 0, label.encode("utf-16-le"))
-    return b"".join((bytes(512), b"EFI PART".ljust(512, b"\0"), entry)).ljust(2 * MIB, b"\0") + b"the rest"
+    return b"".join((b"boot code".ljust(512, b"\0"), b"EFI PART".ljust(512, b"\0"), entry))
+
+
+def write_image(path: Path) -> None:
+    """One that has META, and a slot."""
+    with path.open("wb") as disk:
+        disk.write(make_image())
+        disk.seek(META_START)
+        disk.write(b"meta")
+        disk.truncate(META_START + 3 * MIB)
 
 
 @pytest.fixture
@@ -54,7 +77,7 @@ def keys(made: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyP
         path = tmp_path / "uki" / name
         path.parent.mkdir(parents=True)
         path.write_bytes(b"MZ" + path.stem.encode())
-    (tmp_path / "disk.raw").write_bytes(make_image())
+    write_image(tmp_path / "disk.raw")
     folder = tmp_path / "keys"
     folder.mkdir()
     (folder / "uki-signing-key.pem").write_bytes(made.pem.key)
@@ -72,29 +95,37 @@ def sign(folder: Path) -> int:
 def test_the_efi_partition_has_the_signed_files_and_the_keys(
     tmp_path: Path, keys: Path, made: CertificateAuthority, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = (tmp_path / "disk.raw").read_bytes()
     assert sign(tmp_path) == 0
     key = key_fingerprint(made.certificate.public_key())
     assert capsys.readouterr().out == f"{tmp_path}/signed.raw: CN=Ours, key {key}\n"
-    signed = (tmp_path / "signed.raw").read_bytes()
-    assert signed[:MIB] == before[:MIB]
-    assert signed[2 * MIB :] == b"the rest"
-    assert signed[MIB:].startswith(b"empty, of 102400 KiB")
-    assert signed[MIB + 512 : 2 * MIB].rstrip(b"\0") == (
-        b"EFI/BOOT/BOOTX64.EFI=MZBOOTX64signature;EFI/Linux/Talos-v1.efi=MZTalos-v1signature;"
+    start, after = read_ends(tmp_path / "signed.raw")
+    table = make_table(place_areas(UKI_INSTALLED), sector_size=512).encode()
+    assert start[:MIB].rstrip(b"\0") == table, "it has no boot loader for old firmware"
+    assert after.rstrip(b"\0") == b"meta"
+    assert (tmp_path / "signed.raw").stat().st_size == (tmp_path / "disk.raw").stat().st_size
+    assert start[MIB:].startswith(b"empty, of 2151424 KiB")
+    assert start[MIB + 512 :].rstrip(b"\0") == (
+        b"EFI/BOOT/BOOTX64.EFI=MZBOOTX64signature;EFI/Linux/talos-a.efi=MZTalos-v1signature;"
         b"loader/keys/auto/KEK.auth=KEK.auth;loader/keys/auto/PK.auth=PK.auth;loader/keys/auto/db.auth=db.auth;"
-        b"loader/loader.conf=timeout 3\nsecure-boot-enroll if-safe\n;"
+        b"loader/loader.conf=timeout 3\nsecure-boot-enroll if-safe\ndefault talos-a.efi\n;"
     )
-    assert (tmp_path / "disk.raw").read_bytes() == before
+
+
+def read_ends(path: Path) -> tuple[bytes, bytes]:
+    """What is before META, as far as anything is there, and META with what follows."""
+    with path.open("rb") as disk:
+        start = disk.read(2 * MIB)
+        disk.seek(META_START)
+        return start, disk.read()
 
 
 def test_firmware_that_has_the_keys_already(tmp_path: Path, keys: Path) -> None:
     for name in VARIABLES:
         (keys / name).unlink()
     assert sign(tmp_path) == 0
-    signed = (tmp_path / "signed.raw").read_bytes()
+    signed, _ = read_ends(tmp_path / "signed.raw")
     assert b".auth" not in signed
-    assert b"loader/loader.conf=timeout 3\n;" in signed
+    assert b"loader/loader.conf=timeout 3\ndefault talos-a.efi\n;" in signed
 
 
 @pytest.mark.parametrize(
@@ -130,9 +161,9 @@ def test_what_is_not_signed(
 
 def test_an_image_that_does_not_fit(tmp_path: Path, keys: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with (tmp_path / "uki/EFI/Linux/Talos-v1.efi").open("r+b") as file:
-        file.truncate(EFI.size)
+        file.truncate(UKI_EFI.size // 2)
     assert sign(tmp_path) == 1
-    assert "104 MiB are needed, the EFI partition has 100" in capsys.readouterr().err
+    assert "1054 MiB are needed, the EFI partition has 2101 for two slots" in capsys.readouterr().err
 
 
 def test_it_needs_the_tools_for_disks(

@@ -20,7 +20,7 @@ from talos.upgrade.slots.grub.disk import GrubDisk, GrubState, Write
 from talos.upgrade.slots.grub.environment import ATTEMPTS, MAX_COUNT
 from talos.upgrade.slots.grub.slots import GrubSlots
 from talos.upgrade.slots.port import Report, drop
-from talos.upgrade.state import other_slot
+from talos.upgrade.state import find_slot, other_slot
 
 VERSIONS = {"A": "v1.15.0", "B": "v1.15.1"}
 BROKEN = b"does not start"
@@ -153,14 +153,15 @@ class Machine:
         self.state = MemoryState()
         store = self.make_store()
         await store.load(str(self.meta))
-        log = Log(write=self.lines.append)
+        log, cmdline = Log(write=self.lines.append), self.slots.boot()
         upgrader = Upgrades(
             state=self.state,
             meta=store,
             slots=GrubSlots(self.slots, log),
             publish=self.published.append,
             log=log,
-            cmdline=self.slots.boot(),
+            cmdline=cmdline,
+            running=find_slot(cmdline),
             list_checks=list_checks,
             keep_logs=keep_logs,
         )

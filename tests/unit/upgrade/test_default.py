@@ -82,7 +82,7 @@ async def test_after_both_slots_the_default_is_started_and_kept(machine: Machine
 
 async def test_a_slot_that_a_person_chose_is_no_reason_to_give_up_the_default(machine: Machine) -> None:
     upgrader = await machine.boot()
-    upgrader.cmdline = upgrader.cmdline.replace("/A/", "/B/")
+    upgrader.running = "B"
     await upgrader.confirm()
     assert (machine.slots.default, machine.slots.count, upgrader.current) == ("A", 0, IDLE)
 

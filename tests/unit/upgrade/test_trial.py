@@ -187,7 +187,7 @@ async def test_an_empty_slot_and_another_medium_are_refused(machine: Machine) ->
     with pytest.raises(UserError, match="slot B holds no system"):
         await (await machine.boot()).roll_back()
     upgrader = await machine.boot()
-    upgrader.cmdline = "console=ttyS0"
+    upgrader.running = ""
     with pytest.raises(UserError, match="was not started from a slot"):
         await upgrader.roll_back()
 

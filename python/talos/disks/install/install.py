@@ -6,49 +6,16 @@ which can be repeated. The boot loader is written after everything that it start
 """
 
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 import trio
 
-from talos.disks.install.plan import InstallPlan
-from talos.disks.install.source import Source
-from talos.system.block.layout import BIOS, BOOT, EFI, MARKS, META, SYSTEM, Placed, make_table, place_areas
+from talos.disks.install.job import SLOT, Job
+from talos.system.block.layout import MARKS, META, make_table, place_areas
 from talos.system.block.meta import make_meta
-from talos.system.block.target import Target
 from talos.system.block.wipe import wipe_edges
 from talos.system.errors import UserError
-from talos.system.files import flush_folder, hash_file, replace_durably
-from talos.upgrade.slots.grub.config import INITRAMFS, KERNEL, PATH, Entry, make_arguments, make_config
-from talos.upgrade.slots.grub.loader import EFI_PATH, check_bios, write_bios
-from talos.upgrade.state import SLOTS
-
-SLOT = SLOTS[0]
-_NO_KERNEL = "the kernel image was not handed over by the boot loader"
-_NO_KERNEL_HINT = "boot from the ISO, no UKI, or have iPXE add it: initrd --name vmlinuz <url> /vmlinuz"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """An installation: source, target and log. ``meta`` are the first values of META."""
-
-    plan: InstallPlan
-    source: Source
-    target: Target
-    log: Callable[[str], None]
-    meta: Mapping[int, bytes] = field(default_factory=dict[int, bytes])
-
-    @property
-    def places(self) -> Mapping[str, Placed]:
-        """The partitions by label, those that are made later among them."""
-        return {placed.area.label: placed for placed in place_areas(SYSTEM)}
-
-    @property
-    def config(self) -> str:
-        """GRUB's config."""
-        arguments = make_arguments(self.source.boot.cmdline, self.plan.request.arguments)
-        return make_config([Entry(slot=SLOT, version=self.source.version, arguments=arguments)], SLOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +28,13 @@ class Step:
 
 async def run_install(job: Job, steps: "Sequence[Step] | None" = None) -> None:
     """Install. UserError for what a user can correct; OSError when the disk fails."""
-    await trio.to_thread.run_sync(job.source.check)
+    await trio.to_thread.run_sync(job.system.check)
     written = job.plan.disk.is_unfinished and await trio.to_thread.run_sync(_is_written, job)
     if written:
         job.log("everything but the mark of an installation is on the disk already")
-    elif not job.source.has_kernel:
-        raise UserError(_NO_KERNEL, where="install", hint=_NO_KERNEL_HINT)
+    elif job.system.missing[0]:
+        what, hint = job.system.missing
+        raise UserError(what, where="install", hint=hint)
     chosen = steps or (LAST_STEPS if written else STEPS)
     for number, step in enumerate(chosen, 1):
         job.log(f"{step.text} ({number}/{len(chosen)})")
@@ -95,24 +63,19 @@ def _erase_disk(job: Job) -> None:
 
 
 async def _partition(job: Job) -> None:
-    await job.target.write_table(make_table(place_areas(), sector_size=job.target.sector_size))
+    await job.target.write_table(
+        make_table(place_areas(job.system.areas), sector_size=job.target.sector_size)
+    )
 
 
 async def _format(job: Job) -> None:
-    for area in (EFI, BOOT):
-        await job.target.make_filesystem(job.places[area.label])
+    for area in job.system.areas:
+        if area.filesystem:
+            await job.target.make_filesystem(job.places[area.label])
 
 
 async def _copy(job: Job) -> None:
-    await trio.to_thread.run_sync(_copy_system, job)
-
-
-def _copy_system(job: Job) -> None:
-    """The boot loader's config is written last, so that all files it names are complete."""
-    with job.target.mount(job.places[BOOT.label]) as root:
-        _write_file(root / SLOT / KERNEL, job.source.read_kernel())
-        _write_file(root / SLOT / INITRAMFS, job.source.read_initramfs())
-        _write_file(root / PATH, [job.config.encode()], mode=0o600)
+    await trio.to_thread.run_sync(job.system.copy, job)
 
 
 async def _verify(job: Job) -> None:
@@ -125,36 +88,16 @@ async def _verify(job: Job) -> None:
 
 
 def _is_written(job: Job) -> bool:
-    """Whether the slot holds this very system; a kernel without a local copy is not compared."""
-    source = job.source
+    """Whether the slot holds this very system."""
     try:
-        with job.target.mount(job.places[BOOT.label], read_only=True) as root:
-            slot = root / SLOT
-            return (
-                (root / PATH).read_text(encoding="utf-8") == job.config
-                and (slot / KERNEL).stat().st_size > 0
-                and (not source.has_kernel or hash_file(slot / KERNEL) == source.hash_kernel())
-                and hash_file(slot / INITRAMFS) == source.hash_initramfs()
-            )
+        return job.system.is_written(job)
     except OSError as error:
         job.log(f"what is on the disk can't be read: {error}")
         return False
 
 
 async def _write_boot_loader(job: Job) -> None:
-    await trio.to_thread.run_sync(_write_boot_loaders, job)
-
-
-def _write_boot_loaders(job: Job) -> None:
-    with job.target.mount(job.places[EFI.label]) as root:
-        _write_file(root / EFI_PATH, [job.source.boot.efi])
-    reason = check_bios(job.target.sector_size)
-    if reason:
-        job.log(f"no boot loader for old firmware: {reason}")
-        return
-    with job.target.open() as file:
-        write_bios(file, job.source.boot, job.places[BIOS.label], bootable=job.plan.request.legacy_bios)
-        os.fsync(file.fileno())
+    await trio.to_thread.run_sync(job.system.write_boot_loader, job)
 
 
 async def _mark(job: Job) -> None:
@@ -182,9 +125,3 @@ STEPS = (
     *LAST_STEPS,
 )
 """In this order, see above."""
-
-
-def _write_file(path: Path, pieces: Iterable[bytes], *, mode: int = 0o644) -> None:
-    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    replace_durably(path, pieces, mode=mode)
-    flush_folder(path.parent.parent)

@@ -9,7 +9,15 @@ from talos.config.model import Config
 from talos.disks.disk import Disk, describe_all, read_disks
 from talos.disks.install.request import InstallRequest, read_request
 from talos.resource.state import State
-from talos.system.block.layout import EPHEMERAL, INSTALLED, MIB, MINIMUM_SIZE, RECOMMENDED_SIZE, STATE, Area
+from talos.system.block.layout import (
+    EPHEMERAL,
+    INSTALLED,
+    MIB,
+    MINIMUM_SIZE,
+    RECOMMENDED_SIZE,
+    STATE,
+    Area,
+)
 from talos.system.errors import UserError
 from talos.system.sizes import format_size
 
@@ -23,6 +31,8 @@ class InstallPlan:
 
     disk: Disk
     request: InstallRequest
+    areas: tuple[Area, ...] = INSTALLED
+    """The partitions that are written."""
     warnings: tuple[str, ...] = ()
 
     @property
@@ -44,7 +54,7 @@ class InstallPlan:
             lines.append(f"  ALL OF THIS WILL BE ERASED, {request.wipe_option} allows it")
         rest = disk.spec.size - MINIMUM_SIZE + EPHEMERAL.size
         lines += [
-            f"  written by the installer: {', '.join(map(_describe, INSTALLED))}",
+            f"  written by the installer: {', '.join(map(_describe, self.areas))}",
             f"  made at the first boot: {_describe(STATE)}, {EPHEMERAL.label} up to {format_size(rest)} xfs",
         ]
         return "\n".join(lines + [f"  warning: {warning}" for warning in self.warnings])
@@ -54,22 +64,32 @@ def _describe(area: Area) -> str:
     return " ".join(part for part in (area.label, f"{area.size // MIB} MiB", area.filesystem) if part)
 
 
-async def plan_install(state: State, config: Config, *, is_busy: IsBusy | None = None) -> InstallPlan | None:
-    """The plan for a config; None when it requests no installation.
+async def plan_install(
+    state: State, config: Config, *, areas: tuple[Area, ...] = INSTALLED, is_busy: IsBusy | None = None
+) -> InstallPlan | None:
+    """The plan for a config; None when it requests no installation. ``areas`` are the partitions.
 
     UserError: when there is not exactly one disk that fits and that may be used.
     """
     request = read_request(config)
     if request is None:
         return None
-    return make_plan(await read_disks(state), request, is_busy=is_busy or is_device_busy)
+    disks = await read_disks(state)
+    return make_plan(disks, request, areas=areas, is_busy=is_busy or is_device_busy)
 
 
-def make_plan(disks: Sequence[Disk], request: InstallRequest, *, is_busy: IsBusy) -> InstallPlan:
+def make_plan(
+    disks: Sequence[Disk],
+    request: InstallRequest,
+    *,
+    areas: tuple[Area, ...] = INSTALLED,
+    is_busy: IsBusy,
+) -> InstallPlan:
     """Choose the disk and check it."""
     disk = choose_disk(disks, request)
     _check_disk(disk, request, is_busy)
-    return InstallPlan(disk=disk, request=request, warnings=(*request.warnings, *_list_warnings(disk)))
+    warnings = (*request.warnings, *_list_warnings(disk))
+    return InstallPlan(disk=disk, request=request, areas=areas, warnings=warnings)
 
 
 def choose_disk(disks: Sequence[Disk], request: InstallRequest) -> Disk:

@@ -10,24 +10,28 @@ import trio
 
 from talos.config.active import load_config
 from talos.disks.disk import read_disks
-from talos.disks.install.install import Job, run_install
+from talos.disks.install.grub import GrubSystem
+from talos.disks.install.install import run_install
+from talos.disks.install.job import Job, System
 from talos.disks.install.plan import is_device_busy, make_plan
 from talos.disks.install.request import InstallRequest
+from talos.disks.install.uki import EfiFile, UkiSystem
 from talos.disks.refresh import refresh_discovery
 from talos.resource.state import State
 from talos.system.errors import UserError
 from talos.system.version import get_version
 from talos.upgrade.release.layer import Layer, Release
-from talos.upgrade.release.manifest import CMDLINE, INITRAMFS, KERNEL
+from talos.upgrade.release.manifest import CMDLINE, INITRAMFS, KERNEL, UKI, UKI_LOADER
 from talos.upgrade.slots.grub.disk import (
     EFI_IMAGE,
     MAX_CMDLINE,
     MAX_EFI_IMAGE,
-    SECTOR,
     find_arguments,
 )
 from talos.upgrade.slots.grub.loader import BootImages, make_images
-from talos.upgrade.slots.port import DiskSlots, Report, Slots
+from talos.upgrade.slots.port import DiskSlots, Report, Slots, check_parts
+from talos.upgrade.slots.systemd_boot.slots import SystemdBootSlots, check_uki
+from talos.upgrade.slots.target import SECTOR
 
 BOOT_FILES = {"boot.img": 512, "core.img": 1 << 20, EFI_IMAGE: MAX_EFI_IMAGE, CMDLINE: MAX_CMDLINE}
 """What a release has of the boot loader, and bytes that are read of each at most."""
@@ -101,6 +105,30 @@ class Upgrades(Protocol):
         ...
 
 
+def make_system(release: Release, slots: DiskSlots) -> System:
+    """What is installed of a release, by the kind of boot loader that this machine has; UserError."""
+    if not isinstance(slots, SystemdBootSlots):
+        check_parts(release)
+        return GrubSystem(make_source(release))
+    check_uki(release, slots.firmware)
+    image, loader = (_find_file(release, name) for name in (UKI, UKI_LOADER))
+    return UkiSystem(image=image, loader=loader, firmware=slots.firmware)
+
+
+def _find_file(release: Release, name: str) -> EfiFile:
+    where, layer = f"image {release.name}", release.layer
+    if name not in layer.files:
+        raise UserError(f"it lacks {name}, so it can't be installed", where=where)
+    file = layer.files[name]
+    return EfiFile(
+        where=f"{where}: {name}",
+        path=layer.path,
+        start=layer.offsets[name],
+        size=file.size,
+        sha256=file.sha256,
+    )
+
+
 async def install_release(upgrades: Upgrades, release: Release, disk: str, report: Report) -> None:
     """Install a release to a disk without a system. UserError, OSError; then it is not installed."""
     slots, architecture = upgrades.slots, get_version().arch
@@ -118,12 +146,13 @@ async def install_release(upgrades: Upgrades, release: Release, disk: str, repor
         arguments=find_arguments(await load_config(upgrades.state)),
     )
     async with upgrades.lock():
-        plan = make_plan(await read_disks(upgrades.state), request, is_busy=is_device_busy)
+        disks = await read_disks(upgrades.state)
+        plan = make_plan(disks, request, areas=slots.areas, is_busy=is_device_busy)
         for line in plan.text().splitlines():
             report(line)
-        source = await trio.to_thread.run_sync(make_source, release)
+        system = await trio.to_thread.run_sync(make_system, release, slots)
         target = slots.open_target(plan.disk.path, plan.disk.spec.sector_size or SECTOR)
-        await run_install(Job(plan=plan, source=source, target=target, log=partial(_report, report)))
+        await run_install(Job(plan=plan, system=system, target=target, log=partial(_report, report)))
         await refresh_discovery(upgrades.state)
 
 

@@ -6,6 +6,8 @@ from talos.disks.installation import is_installed
 from talos.machined.node.ports import Node
 from talos.resource import ids
 from talos.resource.state import NotFoundError
+from talos.system.block.layout import INSTALLED
+from talos.upgrade.slots.port import DiskSlots
 
 DEVICES = "devices"
 
@@ -19,7 +21,9 @@ async def describe_disk_plan(node: Node, config: Config) -> str:
         return ""
     if not await _knows_devices(node):
         return "The disks are not discovered yet: repeat the dry run for the plan of the installation."
-    plan = await plan_install(node.state, config)
+    slots = node.upgrades.slots
+    areas = slots.areas if isinstance(slots, DiskSlots) else INSTALLED
+    plan = await plan_install(node.state, config, areas=areas)
     return "" if plan is None else plan.text()
 
 

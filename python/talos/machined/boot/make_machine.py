@@ -52,9 +52,9 @@ from talos.system.mounts import KernelMounts
 from talos.system.power import KernelPower, PowerAction
 from talos.system.proc.sysctl import KernelSysctls
 from talos.upgrade.session import NETWORK, Upgrades, is_network_ready
+from talos.upgrade.slots.choose import choose_slots
 from talos.upgrade.slots.container import FolderSlots
-from talos.upgrade.slots.grub.disk import SystemDisk
-from talos.upgrade.slots.grub.slots import GrubSlots
+from talos.upgrade.state import find_slot
 
 SHUTDOWN_ARGUMENT = "talos.shutdown"
 """``halt`` stops a machine at its end without switching it off."""
@@ -146,12 +146,16 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         return [*well, *([NETWORK] if await is_network_ready(state) else [])]
 
     crash = CrashLog(logs=context.logs, log=daemon.log, has_kernel=platform.has_kernel)
+    slots, running = (
+        (FolderSlots(platform.slots), find_slot(platform.cmdline))
+        if platform.slots
+        else choose_slots(state, processes.capture, ports.mounts, daemon.log, platform.cmdline)
+    )
     upgrades = Upgrades(
         state=state,
         meta=meta,
-        slots=FolderSlots(platform.slots)
-        if platform.slots
-        else GrubSlots(SystemDisk(state, processes.capture, ports.mounts, daemon.log), daemon.log),
+        slots=slots,
+        running=running,
         publish=events.publish,
         log=daemon.log,
         cmdline=platform.cmdline,

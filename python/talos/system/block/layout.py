@@ -1,6 +1,6 @@
 """The partitions of a system disk: what the installer makes, and what the machine adds on its first boots.
 
-Disk images and installed machines have the same first four.
+Disk images and installed machines have the same first ones, up to META.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,6 +47,10 @@ MARKS = (META.label, STATE.label)
 """What shows that a disk holds an installation: erased before anything else."""
 INSTALLED = (EFI, BIOS, BOOT, META)
 """What the installer writes, in this order."""
+UKI_EFI = Area(label=EFI.label, size=EFI.size + BIOS.size + BOOT.size, type_uuid=ESP_TYPE, filesystem="vfat")
+"""Instead of the first three, where slots are UKIs: they lie where firmware can read them."""
+UKI_INSTALLED = (UKI_EFI, META)
+"""What the installer writes then. META is at the same place."""
 SYSTEM = (*INSTALLED, STATE, EPHEMERAL)
 """What the machine's own software uses."""
 

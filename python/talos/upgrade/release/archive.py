@@ -23,6 +23,8 @@ MANIFEST = "dev.talos.release.manifest"
 SIGNATURE = "dev.talos.release.signature"
 REPOSITORY = "ghcr.io/siderolabs/installer"
 """The name that a release has as an image, unless another is given."""
+NAME = "io.containerd.image.name"
+"""Annotation of the index: that name."""
 INDEX = "index.json"
 KIND = "application/vnd.oci.image"
 _BLOBS = "blobs/sha256/"
@@ -98,6 +100,28 @@ def read_archive(path: Path) -> tuple[Document, Document]:
         return index, _read_json(tar, _BLOBS + digest.removeprefix("sha256:"), path)
 
 
+def read_name(index: Document) -> str:
+    """The name that an archive's image has; UserError without one."""
+    try:
+        return str(index["manifests"][0]["annotations"][NAME])
+    except (KeyError, IndexError, TypeError):
+        raise UserError("its image has no name", where=INDEX) from None
+
+
+def read_small_file(path: Path, manifest: Document, name: str) -> bytes:
+    """A file of a release's layer; UserError when it is not there."""
+    try:
+        with _open(path) as tar:
+            layer = tar.extractfile(_BLOBS + str(manifest["layers"][0]["digest"]).removeprefix("sha256:"))
+            with tarfile.open(fileobj=layer, mode="r:") as files:
+                content = files.extractfile(f"{FOLDER}/{name}")
+                if content is not None:
+                    return content.read(_SMALL)
+    except (KeyError, IndexError, TypeError, tarfile.TarError):
+        pass
+    raise UserError(f"its layer has no {name}", where=str(path))
+
+
 def add_signature(path: Path, out: Path, signature: str) -> None:
     """Write a copy of an archive that carries this signature instead of another or none."""
     index, manifest = read_archive(path)
@@ -150,7 +174,7 @@ def _write_layer(release: ReleaseManifest, files: Mapping[str, Path], out: Path)
 
 def _make_index(manifest: bytes, architecture: str, reference: str) -> bytes:
     notes = {
-        "io.containerd.image.name": reference,
+        NAME: reference,
         "org.opencontainers.image.ref.name": reference.rpartition(":")[2],
     }
     platform = {"architecture": architecture, "os": "linux"}

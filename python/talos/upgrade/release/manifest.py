@@ -26,6 +26,8 @@ It is no field of the manifest, which earlier systems take only with exactly the
 """
 REQUIRED = (KERNEL, INITRAMFS, CMDLINE)
 """Files without which nothing starts."""
+UKI, UKI_LOADER = "vmlinuz.efi", "systemd-boot.efi"
+"""Instead of them, where firmware checks what it starts: one signed file with all three, and its loader."""
 MAX_SECONDS_DIGITS = 11
 """Of a time that a year with four digits has."""
 _FIELDS = ("version", "commit", "architecture", "minimum_version", "features", "files")
@@ -103,7 +105,7 @@ def parse_release(data: bytes) -> ReleaseManifest:
     if len(set(names)) != len(names):
         raise _refuse("names a file twice")
     missing = [name for name in REQUIRED if name not in names]
-    if missing:
+    if missing and UKI not in names:
         raise _refuse(f"lacks {', '.join(missing)}")
     return ReleaseManifest(
         version=_version(fields["version"], "version"),

@@ -8,7 +8,7 @@ import trio
 from talos.upgrade.release.layer import Release
 from talos.upgrade.release.manifest import INITRAMFS
 from talos.upgrade.slots.folder import SlotFolder
-from talos.upgrade.slots.port import Report, SlotChoice, Slots, SlotState, drop
+from talos.upgrade.slots.port import Report, SlotChoice, Slots, SlotState, check_parts, drop
 
 
 class FolderSlots(Slots):
@@ -21,6 +21,10 @@ class FolderSlots(Slots):
     async def read(self, repair: SlotChoice | None = None) -> SlotState:
         versions, default = await trio.to_thread.run_sync(self._folder.read)
         return SlotState(versions=versions, default=default)
+
+    @override
+    async def check(self, release: Release) -> None:
+        check_parts(release)
 
     @override
     async def write(self, release: Release, slot: str, report: Report) -> bytes:

@@ -1,10 +1,13 @@
-"""The port to the two slots of a node, whatever starts one of them: four verbs."""
+"""The port to the two slots of a node, whatever starts one of them: five verbs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from talos.system.block.layout import Area
+from talos.system.errors import UserError
 from talos.upgrade.release.layer import Release
+from talos.upgrade.release.manifest import REQUIRED, UKI
 
 if TYPE_CHECKING:
     from talos.system.block.target import BlockTarget
@@ -15,6 +18,18 @@ type Report = Callable[[str], None]
 def drop(line: str) -> None:
     """A report without a reader."""
     del line
+
+
+def check_parts(release: Release) -> None:
+    """UserError unless a release has kernel and initramfs, for a boot loader that takes them apart."""
+    files = release.layer.files
+    missing = [name for name in REQUIRED if name not in files]
+    if UKI in files and missing:
+        raise UserError(
+            f"it lacks {', '.join(missing)}, which this machine is started from",
+            where=f"image {release.name}",
+            hint="a signed UKI is for machines that were installed from one: name the release without it",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +59,10 @@ class Slots(Protocol):
         """What can be booted. One that can't be read is written anew by ``repair``; UserError without."""
         ...
 
+    async def check(self, release: Release) -> None:
+        """UserError when the boot loader can't start this release. Nothing is written."""
+        ...
+
     async def write(self, release: Release, slot: str, report: Report) -> bytes:
         """Write a release to a slot, and report the steps. After an error the slot has what it had before.
 
@@ -69,6 +88,11 @@ class Slots(Protocol):
 @runtime_checkable
 class DiskSlots(Protocol):
     """Slots of a machine: a system can be installed to its disks."""
+
+    @property
+    def areas(self) -> tuple[Area, ...]:
+        """The partitions of such a disk, as they are written."""
+        ...
 
     def open_target(self, path: str, sector_size: int) -> "BlockTarget":
         """A disk that a system is written to."""

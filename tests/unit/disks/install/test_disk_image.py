@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from talos.disks.install.install import STEPS, Job, run_install
+from talos.disks.install.grub import GrubSystem
+from talos.disks.install.install import STEPS, run_install
+from talos.disks.install.job import Job
 from talos.disks.install.make_disk import DiskImage, main, make_disk, parse_image_size
 from talos.disks.install.plan import InstallPlan
 from talos.system.block.blkid import probe
@@ -169,7 +171,7 @@ def open_target(tmp_path: Path) -> Generator[Callable[[int], FileTarget]]:
 def make_job(target: FileTarget, folder: Path) -> Job:
     disk = describe_disk(dev_path=target.path, size=8 * GIB)
     plan = InstallPlan(disk=disk, request=make_request(path=target.path))
-    return Job(plan=plan, source=make_source(folder), target=target, log=lambda _: None)
+    return Job(plan=plan, system=GrubSystem(make_source(folder)), target=target, log=lambda _: None)
 
 
 def read(target: FileTarget, offset: int, size: int) -> bytes:

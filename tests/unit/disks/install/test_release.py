@@ -37,14 +37,13 @@ FILES = {
 }
 
 
-def make_release(folder: Path, files: Mapping[str, bytes]) -> Release:
+def make_release(folder: Path, files: Mapping[str, bytes], version: str = "v1.15.1") -> Release:
     """A release of these files, as it is loaded from containerd."""
     for name, data in files.items():
         (folder / name).write_bytes(data)
     out = folder / "release.tar"
     assert (
-        main(["make", "--version", "v1.15.1", "--out", str(out), *(str(folder / name) for name in files)])
-        == 0
+        main(["make", "--version", version, "--out", str(out), *(str(folder / name) for name in files)]) == 0
     )
     _, document = read_archive(out)
     manifest = parse_release(read_annotations(document["annotations"], "test")[0])
@@ -52,7 +51,7 @@ def make_release(folder: Path, files: Mapping[str, bytes]) -> Release:
         tar.extractall(folder / "image", filter="data")
     digest = document["layers"][0]["digest"].partition(":")[2]
     layer = check_layer(folder / "image/blobs/sha256" / digest, manifest)
-    return Release(name="installer:v1.15.1", manifest=manifest, layer=layer)
+    return Release(name=f"installer:{version}", manifest=manifest, layer=layer)
 
 
 def test_a_release_is_a_source(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from typing import Any, BinaryIO, cast
 
 from talos.api.definitions import block_pb2
 from talos.disks.disk import Content, Disk
-from talos.disks.install.install import Job
+from talos.disks.install.grub import GrubSystem
+from talos.disks.install.job import Job
 from talos.disks.install.plan import InstallPlan
 from talos.disks.install.request import InstallRequest
 from talos.disks.install.source import RunningSystem, Source, load_source
@@ -129,4 +130,4 @@ def make_job(
     log: Callable[[str], None] = lambda _: None,
 ) -> Job:
     plan = InstallPlan(disk=disk, request=request)
-    return Job(plan=plan, source=source, target=target, log=log, meta={10: b"network"})
+    return Job(plan=plan, system=GrubSystem(source), target=target, log=log, meta={10: b"network"})

@@ -44,6 +44,7 @@ from talos.testing.mounts import MemoryMounts
 from talos.upgrade.session import Upgrades
 from talos.upgrade.slots.grub.disk import SystemDisk
 from talos.upgrade.slots.grub.slots import GrubSlots
+from talos.upgrade.state import find_slot
 
 
 class FakeServices:
@@ -352,6 +353,7 @@ def make_upgrader(cmdline: str = "", keys: Path = Path("/nonexistent")) -> Upgra
         publish=lambda _: None,
         log=log,
         cmdline=cmdline,
+        running=find_slot(cmdline),
         list_checks=list_checks,
         keep_logs=keep_logs,
         keys=keys,

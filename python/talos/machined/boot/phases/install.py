@@ -10,10 +10,11 @@ from talos.config.documents.block.volume import VolumeConfig
 from talos.config.effective.machine import is_image_cache_enabled
 from talos.config.model import Config
 from talos.config.read.loader import load
-from talos.disks.install.install import Job, run_install
+from talos.disks.install.install import run_install
+from talos.disks.install.job import Job, System
 from talos.disks.install.plan import InstallPlan, plan_install
 from talos.disks.install.request import read_request
-from talos.disks.install.source import load_source
+from talos.disks.install.running import open_running
 from talos.disks.installation import is_installed
 from talos.disks.refresh import refresh_discovery
 from talos.images.cache.places import ISO_CACHE
@@ -31,7 +32,6 @@ from talos.resource.state import State
 from talos.system.block.target import BlockTarget
 from talos.system.errors import UserError
 from talos.system.power import PowerAction
-from talos.system.version import get_version
 
 STATE_VOLUME = "STATE"
 VOLUME_LIMIT = 180.0
@@ -114,23 +114,27 @@ class Installation:
     async def install(self) -> None:
         """Choose the disk and write to it."""
         machine = self._machine
-        plan = await plan_install(machine.state, await _get_config(machine))
+        async with open_running(machine.state, machine.ports.mounts, machine.upgrades.slots) as system:
+            await self._install(system)
+        await refresh_discovery(machine.state)
+
+    async def _install(self, system: System) -> None:
+        machine = self._machine
+        plan = await plan_install(machine.state, await _get_config(machine), areas=system.areas)
         if plan is None:
             raise UserError("the config requests no installation any more")
         self._plan = plan
         for line in plan.text().splitlines():
             machine.log.info(line)
-        source = await trio.to_thread.run_sync(load_source, get_version().tag)
         target = BlockTarget(
             plan.disk.path,
             plan.disk.spec.sector_size or 512,
             machine.processes.capture,
             machine.ports.mounts,
         )
-        job = Job(plan=plan, source=source, target=target, log=partial(_log, machine))
+        job = Job(plan=plan, system=system, target=target, log=partial(_log, machine))
         async with machine.upgrades.lock():
             await run_install(job)
-        await refresh_discovery(machine.state)
 
     async def wait_for_config(self) -> None:
         """Wait until the config is on the disk, the only source after the reboot."""

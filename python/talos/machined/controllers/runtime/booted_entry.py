@@ -1,9 +1,10 @@
 """BootedEntry: the entry of the boot loader that a machine with a Unified Kernel Image was started from."""
 
 from talos.api.definitions.runtime_pb2 import BootedEntrySpec
-from talos.machined.controllers.runtime.security_state import LOADER, read_variable
+from talos.machined.controllers.runtime.security_state import read_variable
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Output
+from talos.system.efi_variables import LOADER
 from talos.system.files import Files
 from talos.system.logging import make_printable
 

@@ -11,16 +11,12 @@ from talos.pki.keys import key_fingerprint, parse_public_key
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Output
 from talos.system.efi_signatures import X509, parse_signatures
-from talos.system.efi_variables import ATTRIBUTES, FOLDER, GLOBAL
+from talos.system.efi_variables import ATTRIBUTES, FOLDER, GLOBAL, IMAGE_SECURITY, LOADER
 from talos.system.files import Files
 
 PCR_KEY = "/.extra/tpm2-pcr-public-key.pem"
-LOADER = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
-"""The vendor of the variables of boot loaders (systemd.io/BOOT_LOADER_INTERFACE)."""
 _SIGNATURES_ENFORCED = "/sys/module/module/parameters/sig_enforce"
 _SELINUX_ENFORCES = "/sys/fs/selinux/enforce"
-_IMAGE_SECURITY = "d719b2cb-3d3a-4596-a3bc-dad00e67656f"
-"""The vendor of the databases of Secure Boot."""
 
 
 class SecurityStateController(Controller):
@@ -74,7 +70,7 @@ def _find_signing_key(files: Files) -> str:
     started, is not known here.
     """
     try:
-        (entry,) = parse_signatures(bytes(read_variable(files, "db", _IMAGE_SECURITY)))
+        (entry,) = parse_signatures(bytes(read_variable(files, "db", IMAGE_SECURITY)))
         if entry.kind == X509:
             return key_fingerprint(load_der_x509_certificate(entry.data).public_key())
     except (ValueError, UnsupportedAlgorithm):

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Protocol, override
 
 import trio
 
-from talos.api.definitions import block_pb2
 from talos.config.active import load_config
 from talos.config.model import Config
-from talos.resource import ids, kinds
-from talos.resource.state import NotFoundError, State
+from talos.resource.state import State
 from talos.system.block.partitions import Run
 from talos.system.errors import UserError
 from talos.system.logging import Log
@@ -19,9 +17,9 @@ from talos.system.mounts import Mounts
 from talos.upgrade.release.layer import Release
 from talos.upgrade.release.manifest import CMDLINE, INITRAMFS, KERNEL
 from talos.upgrade.slots.port import Report, SlotChoice, drop
+from talos.upgrade.slots.target import SECTOR, SystemTarget
 from talos.upgrade.state import SLOTS
 
-SECTOR = 512
 MAX_CMDLINE = 2048
 """Bytes of the kernel's arguments in a release; the kernel takes 2048 itself."""
 
@@ -99,11 +97,12 @@ class GrubDisk(Protocol):
         ...
 
 
-class SystemDisk(GrubDisk):
+class SystemDisk(SystemTarget, GrubDisk):
     """The system disk. What writes disks is loaded by need: seldom."""
 
     def __init__(self, state: State, run: Run, mounts: Mounts, log: Log) -> None:
-        self._state, self._run, self._mounts, self._log = state, run, mounts, log
+        super().__init__(state, run, mounts)
+        self._log = log
 
     @override
     async def read(self) -> GrubState:
@@ -131,7 +130,7 @@ class SystemDisk(GrubDisk):
     async def boot_once(self, slot: str, boot_loader: bytes = b"", report: Report = drop) -> None:
         from talos.upgrade.slots.grub.loader_trial import BootLoaderTrial, boot_once
 
-        slots, trial = await self._find(), BootLoaderTrial(await self._find_target())
+        slots, trial = await self._find(), BootLoaderTrial(await self.find_target())
         lines: list[str] = []
         await trio.to_thread.run_sync(boot_once, slots, trial, slot, boot_loader, lines.append)
         for line in lines:
@@ -141,7 +140,7 @@ class SystemDisk(GrubDisk):
     async def end_boot_loader_trial(self, *, has_failed: bool) -> None:
         from talos.upgrade.slots.grub.loader_trial import BootLoaderTrial, end_trial
 
-        slots, trial = await self._find(), BootLoaderTrial(await self._find_target())
+        slots, trial = await self._find(), BootLoaderTrial(await self.find_target())
         await trio.to_thread.run_sync(partial(end_trial, slots, trial, has_failed=has_failed))
 
     @override
@@ -160,7 +159,7 @@ class SystemDisk(GrubDisk):
         from talos.upgrade.slots.grub.loader import DIRECTORY
 
         cmdline = (DIRECTORY / CMDLINE).read_text(encoding="ascii").strip()
-        arguments = make_arguments(cmdline, find_arguments(await load_config(self._state)))
+        arguments = make_arguments(cmdline, find_arguments(await load_config(self.state)))
         entries = [
             Entry(slot=slot, version=versions.get(slot, "unknown"), arguments=arguments) for slot in SLOTS
         ]
@@ -171,37 +170,17 @@ class SystemDisk(GrubDisk):
         from talos.upgrade.slots.grub.loader import load_images
         from talos.upgrade.slots.grub.loader_update import update_boot_loader
 
-        target = await self._find_target()
+        target = await self.find_target()
 
         def update() -> None:
             update_boot_loader(target, load_images(), lambda line: self._log.info(f"boot loader: {line}"))
 
         await trio.to_thread.run_sync(update)
 
-    async def _find_target(self) -> "BlockTarget":
-        system = await self._find_disk()
-        try:
-            sector_size = (await self._state.get(kinds.DISK, system.disk_id)).spec.sector_size
-        except NotFoundError:
-            raise UserError("the system disk is gone", where=system.dev_path) from None
-        return self.open_target(system.dev_path, sector_size or SECTOR)
-
     async def _find(self) -> "BootPartition":
         from talos.upgrade.slots.grub.boot import BootPartition
 
-        return BootPartition(self.open_target((await self._find_disk()).dev_path, SECTOR))
-
-    async def _find_disk(self) -> block_pb2.SystemDiskSpec:
-        try:
-            return (await self._state.get(*ids.SYSTEM_DISK)).spec
-        except NotFoundError:
-            raise UserError("there is no system disk", where="upgrade", hint="install it first") from None
-
-    @override
-    def open_target(self, path: str, sector_size: int) -> "BlockTarget":
-        from talos.system.block.target import BlockTarget
-
-        return BlockTarget(path, sector_size, self._run, self._mounts)
+        return BootPartition(self.open_target((await self.find_disk()).dev_path, SECTOR))
 
     async def _make_content(self, release: Release, slot: str) -> "SlotContent":
         from talos.upgrade.slots.grub.boot import SlotContent
@@ -211,7 +190,7 @@ class SystemDisk(GrubDisk):
         if layer.files[CMDLINE].size > MAX_CMDLINE:
             raise UserError(f"its {CMDLINE} is too long", where=f"image {release.name}")
         cmdline = await trio.to_thread.run_sync(lambda: b"".join(layer.read(CMDLINE)))
-        extra = find_arguments(await load_config(self._state))
+        extra = find_arguments(await load_config(self.state))
         arguments = make_arguments(cmdline.decode("ascii", "replace").strip(), extra)
         names = (KERNEL, INITRAMFS)
         return SlotContent(

@@ -14,7 +14,7 @@ from talos.system.block.layout import BIOS, EFI, place_area
 from talos.system.block.target import Target
 from talos.system.block.wipe import drop_cache
 from talos.system.errors import UserError
-from talos.system.files import flush_folder, replace_durably
+from talos.system.files import replace_durably
 from talos.upgrade.slots.grub.loader import (
     EFI_PATH,
     SECTOR,
@@ -26,6 +26,7 @@ from talos.upgrade.slots.grub.loader import (
     make_first_sector,
 )
 from talos.upgrade.slots.grub.loader_trial import has_failed
+from talos.upgrade.slots.vfat import take_name
 
 NEW_NAMES = ("BOOTX64.NEW", "BOOTX64.NE2")
 """The new file until it gets its name. Short names have one entry each, of 32 bytes, in their folder."""
@@ -64,27 +65,8 @@ def _update_efi(target: Target, images: BootImages, report: Callable[[str], None
             raise _make_broken(f"{EFI.label}/{name}", target)
     with target.mount(place) as root:
         path = root / EFI_PATH
-        _take_name(path.with_name(name), path)
+        take_name(path.with_name(name), path)
     report(f"{EFI.label}/{EFI_PATH} is replaced")
-
-
-def _take_name(new: Path, path: Path) -> None:
-    """Give a file the name of another, whose sectors are free only when the names are on the disk.
-
-    vfat frees them when no process has the file open any more.
-    """
-    old = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if path.exists() else -1
-    try:
-        descriptor = os.open(new, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            new.rename(path)
-            os.fsync(descriptor)  # its entry
-        finally:
-            os.close(descriptor)
-        flush_folder(path.parent)
-    finally:
-        if old >= 0:
-            os.close(old)
 
 
 def _update_bios(target: Target, images: BootImages, report: Callable[[str], None]) -> None:

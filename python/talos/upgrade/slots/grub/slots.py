@@ -1,4 +1,4 @@
-"""Two slots that GRUB starts: what GRUB needs of its own is done within the four verbs of the port.
+"""Two slots that GRUB starts: what GRUB needs of its own is done within the verbs of the port.
 
 Its count of starts is set back, a config or an environment that is damaged is written anew, and a boot loader
 that was tried is removed or replaces the present one.
@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, override
 
 import trio
 
+from talos.system.block.layout import INSTALLED, Area
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.upgrade.release.layer import Release
 from talos.upgrade.slots.grub.disk import GrubDisk, GrubState
 from talos.upgrade.slots.grub.environment import ATTEMPTS, MAX_COUNT
-from talos.upgrade.slots.port import Report, SlotChoice, Slots, SlotState, drop
+from talos.upgrade.slots.port import Report, SlotChoice, Slots, SlotState, check_parts, drop
 
 if TYPE_CHECKING:
     from talos.system.block.target import BlockTarget
@@ -53,6 +54,10 @@ class GrubSlots(Slots):
         return await self.disk.read()
 
     @override
+    async def check(self, release: Release) -> None:
+        check_parts(release)
+
+    @override
     async def write(self, release: Release, slot: str, report: Report) -> bytes:
         boot_loader = await self.disk.read_boot_loader(release)
         write = await self.disk.prepare(release, slot)
@@ -81,6 +86,11 @@ class GrubSlots(Slots):
         if not with_loader:
             await self._end_loader_trial(found)
         self._found = None
+
+    @property
+    def areas(self) -> tuple[Area, ...]:
+        """The partitions of a disk that GRUB starts."""
+        return INSTALLED
 
     def open_target(self, path: str, sector_size: int) -> "BlockTarget":
         """A disk that a system is written to."""

@@ -10,6 +10,7 @@ from tests.unit.disks.install.world import BOOT, FolderTarget
 
 from talos.system.block.layout import BIOS, MIB, place_area
 from talos.system.errors import UserError
+from talos.upgrade.slots import vfat
 from talos.upgrade.slots.grub import loader_update as module
 from talos.upgrade.slots.grub.loader import (
     EFI_PATH,
@@ -154,8 +155,8 @@ def test_a_power_cut_leaves_the_old_one_or_the_new_one(
 ) -> None:
     power = Power(point, is_half=is_half)
     with monkeypatch.context() as patched:
-        for name in ("replace_durably", "flush_folder"):
-            patched.setattr(module, name, power.guard(getattr(module, name)))
+        for owner, name in ((module, "replace_durably"), (vfat, "flush_folder")):
+            patched.setattr(owner, name, power.guard(getattr(owner, name)))
         patched.setattr(module.os, "fsync", power.guard(os.fsync))
         patched.setattr(module.os, "pwrite", power.write)
         if point > CALLS:

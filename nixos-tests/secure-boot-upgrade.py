@@ -1,0 +1,107 @@
+"""Under Secure Boot, by systemd-boot: an upgrade, a revert, a rollback; what firmware would not start is
+refused."""
+
+from functools import partial
+from pathlib import Path
+
+from driver.client import at
+from driver.disks import make_esp
+from driver.machine import Machine
+from driver.node import Disk, Node
+from driver.owner import IMAGES, LOADER, Owner, make_uki
+from driver.releases import FIRST
+from driver.scenarios import UPGRADE_TIMEOUT, check_diagnostic, install, set_mirrors, wait_for_installed
+from driver.world import World
+
+ASSETS = (
+    "kernel",
+    "initramfs",
+    "cmdline",
+    "release-tool",
+    "uki-tools",
+    "sign-efi",
+    "sign-release",
+)
+DISKS = {"system": Disk(size="8G"), "stick": Disk(size="1M")}
+"""Firmware tries them in this order; what is on the stick is made below."""
+NODES = {"node": Node(boot="uefi", secure_boot=True, watchdog=True, memory=2048, disks=DISKS)}
+VARIABLES = ("PK.auth", "KEK.auth", "db.auth")
+
+
+def read_system(node: Machine) -> str:
+    """The version that runs, and the entry that it was started by."""
+    (entry,) = node.get("bootedentry")
+    lines = node.talosctl("version").stdout.partition("Server")[2].splitlines()
+    tag = next(line for line in lines if "Tag" in line).split()[-1]
+    return f"{tag} by {at(entry, 'spec.bootedEntry')}"
+
+
+def test(world: World) -> None:
+    node, releases = world["node"], world.releases()
+    owner, other = Owner(world, "owner"), Owner(world, "other")
+    for each in (owner, other):
+        each.make_keys()
+
+    def make(version: str, by: Owner = owner, arguments: str = "") -> str:
+        """Make a release whose UKI one of the two has signed."""
+
+        def change(archive: Path) -> Path:
+            return by.sign_release(archive, make_uki(world, version, releases.initramfs(version), arguments))
+
+        return releases.make(version, change=change)
+
+    world.section("a stick with signed programs, and the keys that are enrolled")
+    uki = make_uki(world, FIRST, releases.initramfs(FIRST))
+    (image,) = uki.glob(f"{IMAGES}/*.efi")
+    programs = {LOADER: owner.sign(uki / LOADER)[0], f"{IMAGES}/{image.name}": owner.sign(image)[0]}
+    keys = {f"loader/keys/auto/{name}": (owner.keys / name).read_bytes() for name in VARIABLES}
+    settings = {"loader/loader.conf": b"secure-boot-enroll if-safe\n"}
+    files = programs | keys | settings
+    make_esp(world.programs, world.folder, node.disk("stick"), files, partitioned=True)
+    node.start()
+    node.wait_for_console_text("Enrolling secure boot keys", 240)
+    node.wait_for_reset()
+
+    world.section("it installs itself to the disk")
+    cluster = world.cluster()
+    install(node, cluster)
+    wait_for_installed(node)
+    set_mirrors(node, releases)
+    assert read_system(node) == f"{FIRST} by talos-a.efi"
+
+    world.section("what firmware would not start is refused before anything is written")
+    for version, reason, image in (
+        (
+            "v1.15.1",
+            "lacks vmlinuz.efi, the signed UKI",
+            releases.make("v1.15.1", asset="", kernel=bytes(4096)),
+        ),
+        ("v1.15.2", "whose certificate the firmware does not have", make("v1.15.2", other)),
+    ):
+        result = node.client.run("upgrade", "--image", image, check=False, seconds=UPGRADE_TIMEOUT)
+        assert result.code, f"{version} was accepted"
+        assert reason in result.stderr, result.stderr
+    assert "0x40" not in node.talosctl("get", "metakeys").stdout
+
+    world.section("an upgrade")
+    upgrade = partial(node.client.run, "upgrade", seconds=UPGRADE_TIMEOUT)
+    result = upgrade("--image", make("v1.15.3"))
+    assert "v1.15.3 is the default" in result.stderr, result.stderr
+    assert read_system(node) == "v1.15.3 by talos-b.efi@trial"
+
+    world.section("a kernel that panics before it starts a program: the default is started again")
+    with node.console.expect("Kernel panic"):
+        image = make("v1.15.4", arguments="rdinit=/none root=/dev/none")
+        result = upgrade("--image", image, check=False)
+    assert result.code, f"talosctl takes a reverted upgrade for a success: {result.stderr}"
+    assert read_system(node) == "v1.15.3 by talos-b.efi"
+    check_diagnostic(node, r"v1.15.4 in slot A did not start: ")
+
+    world.section("back to what is in the other slot")
+    result = upgrade("--image", make("v1.15.5"))
+    assert read_system(node) == "v1.15.5 by talos-a.efi@trial", result.stderr
+    node.talosctl("rollback")
+    node.wait_for_reset()
+    node.wait_for_api(seconds=420)
+    node.wait_for_console_text("v1.15.3 in slot B is the default from now on", 300)
+    assert read_system(node) == "v1.15.3 by talos-b.efi@trial"

@@ -1,0 +1,62 @@
+"""Releases for machines that start from UKIs: the two signed programs in place of kernel and initramfs."""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from cryptography import x509
+
+from talos.secureboot.disk import CERTIFICATE, KEY
+from talos.secureboot.programs import find_programs
+from talos.secureboot.signing import sign_image
+from talos.system.errors import UserError
+from talos.upgrade.release.archive import (
+    read_annotations,
+    read_archive,
+    read_name,
+    read_small_file,
+    write_archive,
+)
+from talos.upgrade.release.main import describe_file
+from talos.upgrade.release.manifest import COMMIT_TIME, UKI, UKI_LOADER, parse_release
+from talos.upgrade.slots.systemd_boot.entry import read_version
+
+
+def sign_release(
+    release: Path, uki: Path, keys: Path, out: Path, environment: Mapping[str, str] = os.environ
+) -> x509.Certificate:
+    """Write a release whose system is a signed UKI; the certificate.
+
+    ``release`` is the one with kernel and initramfs: version, commit and features are taken from it. The copy
+    has no signature as a release yet. UserError, OSError; then there is no copy.
+    """
+    programs = find_programs(uki)
+    index, image = read_archive(release)
+    manifest = parse_release(read_annotations(image.get("annotations") or {}, str(release))[0])
+    version = read_version(programs.image)
+    if version != manifest.version:
+        raise UserError(
+            f"is {version or 'no UKI'}, the release is {manifest.version}",
+            where=str(programs.image),
+            hint="build both of one commit",
+        )
+    new = out.with_name(f".{out.name}.new")
+    try:
+        with tempfile.TemporaryDirectory(prefix="release-") as folder:
+            files = {name: Path(folder, name) for name in (UKI, UKI_LOADER)}
+            key, certificate = keys / KEY, keys / CERTIFICATE
+            signers = [
+                sign_image(source, files[name], key=key, certificate=certificate, environment=environment)
+                for name, source in ((UKI, programs.image), (UKI_LOADER, programs.loader))
+            ]
+            if COMMIT_TIME in manifest.files:
+                files[COMMIT_TIME] = Path(folder, COMMIT_TIME)
+                files[COMMIT_TIME].write_bytes(read_small_file(release, image, COMMIT_TIME))
+            described = {name: describe_file(name, path) for name, path in files.items()}
+            write_archive(replace(manifest, files=described), files, read_name(index), new)
+        new.replace(out)
+    finally:
+        new.unlink(missing_ok=True)
+    return signers[0]

@@ -1,0 +1,29 @@
+"""``nix run .#sign-release``: make a release that starts under Secure Boot."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from talos.secureboot.release import sign_release
+from talos.secureboot.signing import run_signing
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Make a release with signed programs; show which key has signed them."""
+    options = _parse(argv)
+    out: Path = options.out
+    return run_signing(
+        "sign-release", out, lambda: sign_release(options.release, options.uki, options.keys, out)
+    )
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="sign-release",
+        description="Copy a release, with a signed systemd-boot and UKI in place of kernel and initramfs.",
+    )
+    parser.add_argument("--keys", type=Path, required=True, help="folder of `talosctl gen secureboot`")
+    parser.add_argument("--uki", type=Path, required=True, help="what `nix build .#uki` has made")
+    parser.add_argument("--out", type=Path, required=True, help="the copy, which `nix run .#sign` signs")
+    parser.add_argument("release", type=Path, help="what `nix build .#release` has made")
+    return parser.parse_args(argv)

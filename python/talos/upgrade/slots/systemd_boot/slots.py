@@ -1,0 +1,83 @@
+"""Two slots that systemd-boot starts, the one that was installed: none is tried or replaced."""
+
+from functools import partial
+from typing import override
+
+import trio
+
+from talos.resource.state import State
+from talos.system.block.layout import UKI_INSTALLED, Area
+from talos.system.block.partitions import Run
+from talos.system.errors import UserError
+from talos.system.logging import Log
+from talos.system.mounts import Mounts
+from talos.system.pe import Program
+from talos.upgrade.release.layer import Release
+from talos.upgrade.release.manifest import UKI
+from talos.upgrade.slots.port import Report, SlotChoice, Slots, SlotState, drop
+from talos.upgrade.slots.systemd_boot.firmware import Firmware
+from talos.upgrade.slots.systemd_boot.partition import EfiPartition, SlotContent
+from talos.upgrade.slots.target import SystemTarget
+
+
+class SystemdBootSlots(SystemTarget, Slots):
+    """The slots of a system disk. Nothing else changes them while the system runs."""
+
+    def __init__(self, state: State, run: Run, mounts: Mounts, log: Log) -> None:
+        super().__init__(state, run, mounts)
+        self.firmware, self._log = Firmware(), log
+
+    @property
+    def areas(self) -> tuple[Area, ...]:
+        """The partitions of a disk that systemd-boot starts."""
+        return UKI_INSTALLED
+
+    @override
+    async def read(self, repair: SlotChoice | None = None) -> SlotState:
+        partition = await self._find()
+        try:
+            found = await trio.to_thread.run_sync(partition.read)
+        except UserError as error:
+            if repair is None:
+                raise
+            await trio.to_thread.run_sync(partition.restore, repair.default)
+            self._log.error("the boot loader's settings were damaged and are written anew", reason=str(error))
+            found = await trio.to_thread.run_sync(partition.read)
+        return SlotState(versions=found.versions, default=found.default)
+
+    @override
+    async def check(self, release: Release) -> None:
+        await trio.to_thread.run_sync(check_uki, release, self.firmware)
+
+    @override
+    async def write(self, release: Release, slot: str, report: Report) -> bytes:
+        content = SlotContent(
+            slot=slot, read=partial(release.layer.read, UKI), digest=release.layer.files[UKI].sha256
+        )
+        write, show = (await self._find()).write, partial(trio.from_thread.run_sync, report)
+        await trio.to_thread.run_sync(write, content, show)
+        return b""
+
+    @override
+    async def boot_once(self, slot: str, boot_loader: bytes = b"", report: Report = drop) -> None:
+        await trio.to_thread.run_sync((await self._find()).boot_once, slot)
+
+    @override
+    async def make_default(self, slot: str, *, with_loader: bool = False) -> None:
+        await trio.to_thread.run_sync((await self._find()).make_default, slot)
+
+    async def _find(self) -> EfiPartition:
+        return EfiPartition(await self.find_target(), self.firmware.loader)
+
+
+def check_uki(release: Release, firmware: Firmware) -> None:
+    """UserError when this machine would not start the release's UKI."""
+    where, layer = f"image {release.name}", release.layer
+    if UKI not in layer.files:
+        raise UserError(
+            f"it lacks {UKI}, the signed UKI, from which this machine is started",
+            where=where,
+            hint="make a release with one: nix run .#sign-release",
+        )
+    with layer.path.open("rb") as file:
+        firmware.check(Program(file, layer.files[UKI].size, layer.offsets[UKI]), f"{where}: {UKI}")

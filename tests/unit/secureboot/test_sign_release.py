@@ -1,0 +1,112 @@
+"""``sign-release``, with a program in place of sbsign."""
+
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+from tests.unit.pki.programs import make_uki
+
+from talos.pki.authority import CertificateAuthority
+from talos.pki.keys import key_fingerprint
+from talos.secureboot.sign_release import main
+from talos.secureboot.signing import ROOT_VARIABLE
+from talos.upgrade.release.archive import read_annotations, read_archive
+from talos.upgrade.release.main import main as make_release
+from talos.upgrade.release.manifest import ReleaseManifest, parse_release
+
+LOADER = """#!{python}
+import pathlib, sys
+argv = sys.argv[4:]
+signed = pathlib.Path(argv[-1]).read_bytes() + b"signature"
+pathlib.Path(argv[argv.index("--output") + 1]).write_bytes(signed)
+"""
+
+
+@pytest.fixture
+def folder(made: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    loader = tmp_path / "root/usr/lib64/ld-linux-x86-64.so.2"
+    files = {
+        "keys/uki-signing-key.pem": made.pem.key,
+        "keys/uki-signing-cert.pem": made.pem.crt,
+        "uki/EFI/BOOT/BOOTX64.EFI": b"MZloader",
+        "uki/EFI/Linux/Talos-v1.15.3.efi": make_uki("v1.15.3"),
+        "vmlinuz": b"kernel",
+        "initramfs": b"0707",
+        "cmdline": b"pti=on",
+        str(loader.relative_to(tmp_path)): LOADER.format(python=sys.executable).encode(),
+    }
+    for name, data in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    loader.chmod(0o755)
+    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path / "root"))
+    argv = ["make", "--version", "v1.15.3", "--commit", "abc", "--commit-time", "1767225600"]
+    names = [str(tmp_path / name) for name in ("vmlinuz", "initramfs", "cmdline")]
+    assert make_release([*argv, "--out", str(tmp_path / "release.tar"), *names]) == 0
+    return tmp_path
+
+
+def sign(folder: Path) -> int:
+    argv = ["--keys", str(folder / "keys"), "--uki", str(folder / "uki"), "--out", str(folder / "out.tar")]
+    return main([*argv, str(folder / "release.tar")])
+
+
+def read(path: Path) -> ReleaseManifest:
+    _, image = read_archive(path)
+    return parse_release(read_annotations(image["annotations"], str(path))[0])
+
+
+def test_a_release_has_the_signed_programs_alone(
+    folder: Path, made: CertificateAuthority, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sign(folder) == 0
+    key = key_fingerprint(made.certificate.public_key())
+    assert capsys.readouterr().out == f"{folder}/out.tar: CN=Ours, key {key}\n"
+    before, after = read(folder / "release.tar"), read(folder / "out.tar")
+    assert (after.version, after.commit, after.features) == (before.version, before.commit, before.features)
+    index, image = read_archive(folder / "out.tar")
+    assert index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"] == "v1.15.3"
+    with tarfile.open(folder / "out.tar") as tar:
+        layer = tar.extractfile(f"blobs/sha256/{image['layers'][0]['digest'].partition(':')[2]}")
+        assert layer
+        with tarfile.open(fileobj=layer) as files:
+            found = {
+                Path(member.name).name: content.read()
+                for member in files
+                if (content := files.extractfile(member)) is not None
+            }
+    assert found == {
+        "vmlinuz.efi": make_uki("v1.15.3") + b"signature",
+        "systemd-boot.efi": b"MZloadersignature",
+        "commit-time": b"1767225600\n",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "error"),
+    [
+        (
+            "uki/EFI/Linux/Talos-v1.15.3.efi",
+            make_uki("v1.15.4"),
+            "is v1.15.4, the release is v1.15.3 (build both",
+        ),
+        ("uki/EFI/Linux/Talos-v1.15.3.efi", b"MZ", "is no UKI, the release is v1.15.3"),
+        ("uki/EFI/BOOT/BOOTX64.EFI", None, "uki: has not EFI/BOOT/BOOTX64.EFI and one file in EFI/Linux"),
+        ("release.tar", b"", "release.tar: is no release archive"),
+        ("keys/uki-signing-key.pem", None, "No such file"),
+    ],
+)
+def test_what_is_not_signed(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str, data: bytes | None, error: str
+) -> None:
+    if data is None:
+        (folder / name).unlink()
+    else:
+        (folder / name).write_bytes(data)
+    assert sign(folder) == 1
+    shown = capsys.readouterr().err
+    assert shown.startswith("sign-release: ")
+    assert error in shown
+    assert shown.count("\n") == 1
+    assert not [path for path in folder.iterdir() if "out" in path.name]

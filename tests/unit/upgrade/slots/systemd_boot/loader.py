@@ -1,0 +1,64 @@
+"""A twin of systemd-boot 257: which of the images on EFI it starts, and what it leaves behind."""
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from talos.system.efi_variables import LOADER, EfiVariables
+from talos.upgrade.release.manifest import parse_version
+from talos.upgrade.slots.systemd_boot.entry import FOLDER, find_slot, read_version
+from talos.upgrade.slots.systemd_boot.settings import PATH, find_entry
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What is started: a file's content."""
+
+    slot: str
+    content: bytes
+    is_trial: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Loader:
+    """systemd-boot on the EFI partition whose files are at ``root``."""
+
+    root: Path
+    variables: EfiVariables
+
+    def start(self) -> Start | None:
+        """Start an image, as boot.c of systemd does: ``config_select_default_entry`` and what it calls."""
+        once = self._read("LoaderEntryOneShot")
+        self.variables.delete("LoaderEntryOneShot")
+        settings = self.root / PATH
+        patterns = (
+            once,
+            self._read("LoaderEntryDefault"),
+            find_entry(settings.read_text("latin-1")) if settings.is_file() else "",
+        )
+        names = [path.name for path in (self.root / FOLDER).iterdir() if path.name.endswith(".efi")]
+        names = [name for name in names if read_version(self.root / FOLDER / name)]
+        entries = sorted((*names, *(f"{name}@trial" for name in names)), key=self._key)
+        for pattern in (*filter(None, patterns), "*"):
+            found = [entry for entry in entries if fnmatchcase(entry.lower(), pattern.lower())]
+            if found:
+                name = found[0].partition("@")[0]
+                content = (self.root / FOLDER / name).read_bytes()
+                return Start(find_slot(name), content, "@trial" in found[0])
+        return None
+
+    def _key(self, entry: str) -> tuple[tuple[int, ...], str, bool]:
+        """The newest version first, then the last name; a further profile after the first one."""
+        name = entry.partition("@")[0]
+        version = parse_version(read_version(self.root / FOLDER / name))
+        backward = "".join(chr(0x10FFFF - ord(letter)) for letter in name)
+        return tuple(-number for number in version), backward, "@" in entry
+
+    def _read(self, name: str) -> str:
+        return (self.variables.read(name) or b"").decode("utf-16-le").rstrip("\0")
+
+
+def make_variables(folder: Path) -> EfiVariables:
+    """Firmware's, in a folder."""
+    folder.mkdir(exist_ok=True)
+    return EfiVariables(folder, LOADER)

@@ -1,0 +1,32 @@
+"""Names of the slots' images, and systemd-boot's settings."""
+
+import pytest
+
+from talos.upgrade.slots.systemd_boot.entry import find_slot, name_slot, name_trial
+from talos.upgrade.slots.systemd_boot.settings import find_default, make_settings
+
+
+@pytest.mark.parametrize("slot", ["A", "B"])
+def test_names_of_slots(slot: str) -> None:
+    assert name_slot(slot) == f"talos-{slot.lower()}.efi"
+    assert (
+        find_slot(name_slot(slot))
+        == find_slot(name_slot(slot).upper())
+        == find_slot(name_trial(slot))
+        == slot
+    )
+
+
+@pytest.mark.parametrize(
+    "entry",
+    ["", "talos-c.efi", "talos-a", "talos-a+1.efi", "talos-a.efi@", "Talos-v1.15.0.efi", "talos-a.efi\n"],
+)
+def test_entries_of_others(entry: str) -> None:
+    assert not find_slot(entry)
+
+
+def test_settings_keep_their_other_lines() -> None:
+    before = "timeout 3\ndefault  talos-a.efi\n# default is ours\nsecure-boot-enroll if-safe\n"
+    text = make_settings(before, "B")
+    assert text == "timeout 3\n# default is ours\nsecure-boot-enroll if-safe\ndefault talos-b.efi\n"
+    assert find_default(text) == "B"
