@@ -8,7 +8,7 @@ import asyncio
 import json
 import threading
 from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, override
@@ -33,7 +33,9 @@ from talos.upgrade_controller.credentials import ANONYMOUS, Credentials, parse_c
 from talos.upgrade_controller.manifests import GROUP, PLURAL, PROGRAM, VERSION
 from talos.upgrade_controller.snapshots.config import (
     Snapshots,
+    SnapshotsSection,
     check_snapshots,
+    find_place,
     load_key,
     open_destination,
 )
@@ -62,6 +64,8 @@ class ResourcePlace(PolicySource):
 
     access: ClientAccess
     found: Object | None
+    others: Callable[[], Iterable[Object]] = tuple
+    """All policies of the namespace, this one too."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     written: dict[str, Any] = field(default_factory=dict[str, Any])
 
@@ -69,7 +73,10 @@ class ResourcePlace(PolicySource):
     def load(self) -> Settings:
         if self.found is None:
             raise GoneError("the policy has been deleted")
-        return make_settings(as_object(self.found.get("spec")), self.access)
+        settings = make_settings(as_object(self.found.get("spec")), self.access)
+        if settings.policy.snapshots:
+            _check_place(self.found, settings.policy.snapshots, self.others())
+        return settings
 
     @override
     def read(self) -> dict[str, Any]:
@@ -115,6 +122,26 @@ def make_settings(spec: Mapping[str, Any], access: ClientAccess) -> Settings:
         access=access,
         snapshots=check_snapshots(policy.snapshots, "spec.snapshots"),
     )
+
+
+def _check_place(found: Object, snapshots: SnapshotsSection, others: Iterable[Object]) -> None:
+    """Refuse the place of an older policy's snapshots: each would remove the other's as old ones."""
+    for other in others:
+        if _age(other) >= _age(found):
+            continue
+        try:
+            policy = read_policy(Policy, json.dumps(as_object(other.get("spec"))).encode(), source="spec")
+        except ConfigError:
+            continue
+        if policy.snapshots and find_place(policy.snapshots) == find_place(snapshots):
+            text = f"the policy {other['metadata']['name']} has its snapshots there"
+            raise UserError(text, where="spec.snapshots", hint="choose another prefix or folder")
+
+
+def _age(found: Object) -> tuple[str, str]:
+    """What sorts the older policy first."""
+    metadata = found["metadata"]
+    return str(metadata.get("creationTimestamp", "")), metadata["name"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -195,7 +222,7 @@ class Policies:
         elif len(self._places) >= MAX_POLICIES:
             self.log.once(f"{name}: there are more than {MAX_POLICIES} policies", key="many")
         else:
-            place = self._places[name] = ResourcePlace(self.access, found)
+            place = self._places[name] = ResourcePlace(self.access, found, self._list)
             controller = UpgradeController(
                 place=place,
                 connect=self.connect,
@@ -206,6 +233,9 @@ class Policies:
             )
             group.create_task(controller.run())
             group.create_task(self._write(name, place))
+
+    def _list(self) -> list[Object]:
+        return [place.found for place in self._places.values() if place.found is not None]
 
     def _find_release(self, settings: Settings) -> ChannelRelease:
         """With the credentials of the Secret, read each time: they may be others by now."""

@@ -59,6 +59,28 @@ def test_resources_that_are_something_else(found: dict[str, Any]) -> None:
         ResourcePlace(ACCESS, {"metadata": {"name": "odd"}, **found}).load()
 
 
+def test_two_policies_have_no_place_for_snapshots_in_common() -> None:
+    recipient = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
+    bucket = {"endpoint": "https://s3.test", "bucket": "backups", "credentials": "key"}
+
+    def make(name: str, age: int, **place: Any) -> dict[str, Any]:
+        policy = make_policy(make_spec(snapshots={"recipients": [recipient], **place}))
+        policy["metadata"] |= {"name": name, "creationTimestamp": f"2026-01-0{age}T00:00:00Z"}
+        return policy
+
+    first, same = make("b", 1, s3={**bucket, "prefix": "a/"}), make("a", 2, s3={**bucket, "prefix": "a/"})
+    another, folder = make("c", 3, s3=bucket), make("d", 4, folder="/snapshots")
+    odd = make_policy("x") | {"metadata": {"name": "0"}}
+
+    def load(found: dict[str, Any]) -> None:
+        ResourcePlace(ACCESS, found, lambda: [odd, same, first, another, folder]).load()
+
+    for found in (first, another, folder):
+        load(found)
+    with pytest.raises(UserError, match=r"spec\.snapshots: the policy b has its snapshots there"):
+        load(same)
+
+
 def test_a_deleted_one_is_gone() -> None:
     place = ResourcePlace(ACCESS, make_policy(make_spec()))
     place.found = None

@@ -62,6 +62,13 @@ class Snapshots:
     key: AccessKey | None = None
 
 
+def find_place(section: SnapshotsSection) -> tuple[str, ...]:
+    """Where they go, as a key: two sections with the same one would remove each other's snapshots."""
+    if section.s3 is None:
+        return (section.folder,)
+    return (section.s3.endpoint.rstrip("/"), section.s3.bucket, section.s3.prefix)
+
+
 def check_snapshots(section: SnapshotsSection | None, where: str) -> Snapshots | None:
     """Check what the declaration of the settings does not show; UserError."""
     if section is None:
