@@ -24,6 +24,7 @@ from talos.api.definitions.network_pb2 import (
     NfTablesRule,
     PortRange,
 )
+from talos.config.contract import HOST_DNS_FOR_PODS
 from talos.config.documents.network.network_default_action import NetworkDefaultActionConfig
 from talos.config.documents.network.network_rule import NetworkRuleConfig
 from talos.config.effective import machine as effective
@@ -35,8 +36,6 @@ from talos.system.net.links import Interface
 INGRESS, PREROUTING = "ingress", "prerouting"
 TRUSTED_LINKS = ("lo", "siderolink", "kubespan")
 ICMP_PER_SECOND = 5
-DNS_FOR_PODS = "169.254.116.108"
-"""Where the node's resolver answers pods."""
 _DNS_PORT = 53
 _PROTOCOLS = {
     "tcp": enums_pb2.PROTOCOL_TCP,
@@ -139,7 +138,7 @@ def _make_blocking(config: Config) -> list[NfTablesRule]:
         for protocol in (enums_pb2.PROTOCOL_UDP, enums_pb2.PROTOCOL_TCP):
             rule = _rule(_ACCEPT, layer4=NfTablesLayer4Match(protocol=protocol, match_destination_port=ports))
             rule.match_source_address.include_subnets.extend(inside)
-            rule.match_destination_address.include_subnets.append(_prefix(f"{DNS_FOR_PODS}/32"))
+            rule.match_destination_address.include_subnets.extend(map(_prefix, HOST_DNS_FOR_PODS))
             rules.append(rule)
     if inside:
         rule = _rule(_ACCEPT)

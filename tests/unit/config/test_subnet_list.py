@@ -7,6 +7,7 @@ import pytest
 from talos.clusterd.controllers.etcd_config import make_config, make_spec
 from talos.config.check.validate import Mode, validate
 from talos.config.documents.v1alpha1.etcd import EtcdConfig
+from talos.config.effective import machine as effective
 from talos.config.read.loader import load
 from talos.config.subnet_list import parse_entry, split_entries
 from talos.kubed.controllers.node import choose_addresses, make_node_ip_config
@@ -59,7 +60,24 @@ def test_anything_else_is_refused_with_one_text(text: str) -> None:
 )
 def test_a_node_is_known_by_an_address_of_its_own(networks: str, chosen: list[str]) -> None:
     spec = make_node_ip_config(load(f"{MAIN}{VIP}".replace("NETWORKS", networks)))
-    found = choose_addresses(ADDRESSES, spec.valid_subnets, spec.exclude_subnets)
+    found = choose_addresses(ADDRESSES, spec.valid_subnets, spec.exclude_subnets, ["10.96.0.0/12"])
+    assert [str(address) for address in found] == chosen
+
+
+@pytest.mark.parametrize(
+    ("services", "chosen"),
+    [
+        ("10.96.0.0/12, fd00:96::/112", ["10.0.0.5", "fd00::3"]),
+        ("fd00:96::/112, 10.96.0.0/12", ["fd00::3", "10.0.0.5"]),
+        ("fd00:96::/112", ["fd00::3", "10.0.0.5"]),
+    ],
+)
+def test_a_nodes_first_address_is_of_the_first_family_of_services(services: str, chosen: list[str]) -> None:
+    config = load(MAIN.replace("NETWORKS", "").replace("10.96.0.0/12", services))
+    spec = make_node_ip_config(config)
+    found = choose_addresses(
+        ADDRESSES, spec.valid_subnets, spec.exclude_subnets, effective.service_subnets(config)
+    )
     assert [str(address) for address in found] == chosen
 
 
@@ -77,3 +95,12 @@ def test_etcd_advertises_what_the_list_leaves(networks: tuple[str, ...], adverti
     spec = make_spec(config, "a", ADDRESSES, ADDRESSES)
     assert spec is not None
     assert [str(ip_address(address.ip)) for address in spec.advertised_addresses] == advertised
+
+
+def test_etcd_listens_where_the_api_server_connects() -> None:
+    config = make_config(EtcdConfig(advertised_subnets=("10.0.0.0/24",)), ())
+    for addresses, loopback in ((ADDRESSES, ["127.0.0.1", "::1"]), (ADDRESSES[:2], ["127.0.0.1"])):
+        spec = make_spec(config, "a", addresses, addresses)
+        assert spec is not None
+        found = [str(ip_address(address.ip)) for address in spec.listen_client_addresses]
+        assert found == [*loopback, "10.0.0.5", "10.0.0.11"]

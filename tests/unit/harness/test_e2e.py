@@ -1,4 +1,4 @@
-"""What becomes of the ginkgo's report: the specs that were chosen, by names without tags."""
+"""What becomes of ginkgo's report: the specs that were chosen, by names without tags."""
 
 import json
 import os

@@ -15,6 +15,7 @@ from talos.api.addresses import make_prefix
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import NodeAddressSpec
 from talos.api.resource.config_pb2 import MachineConfigSpec
+from talos.config.contract import HOST_DNS_FOR_PODS
 from talos.config.read.loader import load
 from talos.networkd.controllers.firewall import TABLE, NfTablesChainConfigController, NfTablesChainController
 from talos.networkd.firewall import make_ingress_chain, make_prerouting_chain
@@ -128,8 +129,9 @@ def test_only_pods_reach_the_resolver_for_pods() -> None:
         for one in chain.rules
         if [(item.lo, item.hi) for item in one.match_layer4.match_destination_port.ranges] == [(53, 53)]
     ]
-    pods, resolver = make_prefix(ip_network("10.244.0.0/16")), make_prefix(ip_network("169.254.116.108/32"))
-    assert [(pods in senders, list(receivers)) for senders, receivers in found] == [(True, [resolver])] * 2
+    pods = make_prefix(ip_network("10.244.0.0/16"))
+    resolvers = [make_prefix(ip_network(address)) for address in HOST_DNS_FOR_PODS]
+    assert [(pods in senders, list(receivers)) for senders, receivers in found] == [(True, resolvers)] * 2
 
 
 @contextmanager

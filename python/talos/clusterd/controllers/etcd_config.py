@@ -103,11 +103,12 @@ def make_spec(
     else:
         advertised = select(routed, EVERYWHERE.values(), config.advertise_exclude_subnets)[:1]
     has_ipv6 = any(address.version == 6 for address in current)
-    loopback: Address = IPv6Address("::1") if has_ipv6 else IPv4Address("127.0.0.1")
+    # The API server connects to the one of IPv4, whatever the node's other addresses are.
+    loopback: list[Address] = [IPv4Address("127.0.0.1"), *([IPv6Address("::1")] if has_ipv6 else [])]
     anywhere: Address = IPv6Address("::") if has_ipv6 else IPv4Address("0.0.0.0")  # noqa: S104 - as upstream
     if config.listen_valid_subnets:
         peers = select(current, config.listen_valid_subnets, config.listen_exclude_subnets)
-        clients = [loopback, *peers]
+        clients = [*loopback, *peers]
     else:
         peers = clients = [anywhere]
     if not advertised or not peers:

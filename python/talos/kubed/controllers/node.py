@@ -71,20 +71,26 @@ class NodeIPController(Reconciler):
         if config is None or addresses is None:
             return
         known = [ip_address(prefix.ip[:16]) for prefix in addresses.addresses]
-        chosen = choose_addresses(known, config.spec.valid_subnets, config.spec.exclude_subnets)
-        if chosen:
-            spec = NodeIPSpec(addresses=[make_ip(address) for address in chosen])
-            await runtime.put(*ids.NODE_IP, spec)
+        machine = await read_config(runtime)
+        services = effective.service_subnets(machine) if machine else ()
+        spec = config.spec
+        if chosen := choose_addresses(known, spec.valid_subnets, spec.exclude_subnets, services):
+            await runtime.put(*ids.NODE_IP, NodeIPSpec(addresses=[make_ip(address) for address in chosen]))
 
 
 def choose_addresses(
-    known: Sequence[Address], valid: Sequence[str], excluded: Sequence[str]
+    known: Sequence[Address], valid: Sequence[str], excluded: Sequence[str], services: Sequence[str]
 ) -> list[Address]:
-    """The first address of each family that is in a valid network and in no excluded one."""
+    """The first address of each family that is in a valid network and in no excluded one.
+
+    IPv4 first, except where IPv6 is the first family of ``services``: the API server starts only with an
+    address of that family, and advertises the first of its pod, which is the node's.
+    """
     found: dict[int, Address] = {}
     for address in select(known, valid, excluded):
         found.setdefault(address.version, address)
-    return [found[version] for version in sorted(found)]
+    is_ipv6_first = bool(services) and ip_network(services[0], strict=False).version == 6
+    return [found[version] for version in sorted(found, reverse=is_ipv6_first)]
 
 
 class NodeMarksController(Reconciler):

@@ -1,6 +1,6 @@
 """The configured host DNS and order of node addresses."""
 
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 
 from talos.api.addresses import make_ip
 from talos.api.common.common_pb2 import NetIPPort
@@ -35,15 +35,19 @@ def make_host_dns(config: Config | None) -> HostDNSConfigSpec:
     """Where the resolver listens; it is off without a config."""
     spec = HostDNSConfigSpec(listen_addresses=[_listen_on(LOCAL)])
     wanted = effective.host_dns(config) if config else None
-    if wanted is None:
+    if config is None or wanted is None:
         return spec
     spec.enabled = bool(wanted.enabled)
     spec.resolve_member_names = bool(wanted.resolve_member_names)
     if wanted.forward_kube_dns_to_host:
-        four, six = HOST_DNS_FOR_PODS
-        spec.listen_addresses.extend(_listen_on(address) for address in HOST_DNS_FOR_PODS)
-        spec.service_host_dns_address.CopyFrom(make_ip(ip_address(four)))
-        spec.service_host_dns_address_v6.CopyFrom(make_ip(ip_address(six)))
+        families = {ip_network(subnet, strict=False).version for subnet in effective.pod_subnets(config)}
+        targets = (spec.service_host_dns_address, spec.service_host_dns_address_v6)
+        for text, target in zip(HOST_DNS_FOR_PODS, targets, strict=True):
+            address = ip_address(text)
+            # A pod without addresses of a family can't reach one.
+            if address.version in families:
+                spec.listen_addresses.append(_listen_on(text))
+                target.CopyFrom(make_ip(address))
     return spec
 
 

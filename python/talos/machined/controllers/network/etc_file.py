@@ -76,11 +76,11 @@ class NetworkEtcFileController(Reconciler):
                 item for item in wanted.spec.listen_addresses if make_listener_id(item.ip) in serving
             ]
             loopback = [ip_address(item.ip) for item in listening if ip_address(item.ip).is_loopback]
+            forwarded = (wanted.spec.service_host_dns_address.ip, wanted.spec.service_host_dns_address_v6.ip)
+            for_pods = [item for item in forwarded if item and make_listener_id(item) in serving]
             # Until the resolver serves, names are resolved without it.
             servers = loopback or servers
-            forwarded = wanted.spec.service_host_dns_address.ip
-            if forwarded and make_listener_id(forwarded) in serving:
-                pods = [ip_address(forwarded)]
+            pods = [ip_address(item) for item in for_pods] or pods
         await _write(runtime, "resolv.conf", make_resolv_conf(servers, domains))
         text = make_resolv_conf(pods, domains)
         if text != self._pods:

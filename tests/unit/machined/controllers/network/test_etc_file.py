@@ -2,6 +2,7 @@
 
 from ipaddress import ip_address
 
+import pytest
 import trio.testing
 
 from talos.api.common.common_pb2 import NetIP, NetIPPort
@@ -12,9 +13,13 @@ from talos.api.definitions.network_pb2 import (
     ResolverStatusSpec,
     StaticHostSpec,
 )
+from talos.config.read.loader import load
+from talos.config.subnet_list import Address
+from talos.machined.controllers.network.config import make_host_dns
 from talos.machined.controllers.network.etc_file import (
     NetworkEtcFileController,
     make_hosts,
+    make_listener_id,
     make_resolv_conf,
 )
 from talos.resource import ids, kinds
@@ -23,6 +28,12 @@ from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
 
 LOCAL, FOR_PODS = ip_address("127.0.0.53"), ip_address("169.254.116.108")
+FOR_PODS_IPV6 = ip_address("fd54:616c:6f73::204f:5320:444e:531")
+CONFIG = """\
+version: v1alpha1
+machine: {{type: worker, features: {{hostDNS: {{enabled: true, forwardKubeDNSToHost: true}}}}}}
+cluster: {{network: {{podSubnets: [{pods}]}}}}
+"""
 
 
 def test_hosts_and_resolv_conf() -> None:
@@ -66,3 +77,28 @@ async def test_the_hosts_resolver_is_named_once_it_serves() -> None:
         assert pods[-1] == "nameserver 169.254.116.108\nsearch example.org\n"
         assert b"10.0.0.9 a\n" in (await state.get(kinds.ETC_FILE_SPEC, "hosts")).spec.contents
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("pods", "resolvers"),
+    [
+        ("10.244.0.0/16", [FOR_PODS]),
+        ("10.244.0.0/16, fd00:244::/56", [FOR_PODS, FOR_PODS_IPV6]),
+        ("fd00:244::/56", [FOR_PODS_IPV6]),
+    ],
+)
+async def test_pods_are_given_resolvers_of_their_families(pods: str, resolvers: list[Address]) -> None:
+    state, written = MemoryState(), list[str]()
+    await put(state, *ids.HOSTNAME_STATUS, HostnameStatusSpec(hostname="node"))
+    await put(state, *ids.RESOLVER_STATUS, ResolverStatusSpec(dns_servers=[NetIP(ip=bytes([9, 9, 9, 9]))]))
+    host_dns = make_host_dns(load(CONFIG.format(pods=pods)))
+    assert [ip_address(item.ip) for item in host_dns.listen_addresses] == [LOCAL, *resolvers]
+    await put(state, *ids.HOST_DNS_CONFIG, host_dns)
+    for item in host_dns.listen_addresses:
+        listener = make_listener_id(item.ip)
+        await put(state, kinds.DNS_RESOLVE_CACHE, listener, DNSResolveCacheSpec(status="running"))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(run_controllers, state, [NetworkEtcFileController(written.append)])
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        nursery.cancel_scope.cancel()
+    assert written[-1] == "".join(f"nameserver {address}\n" for address in resolvers)
