@@ -22,7 +22,7 @@ endef
 export NIX_CONFIG
 
 # What machines are started from accepts releases that this machine's development key signed, too. The private half
-# stays in build/keys, and only builds that say --impure see the public one.
+# stays in build/keys, and only builds with --impure see the public one.
 KEY := build/keys/development.key
 IMPURE = --impure
 export TALOS_RELEASE_KEY = $(CURDIR)/build/keys/development.pub

@@ -1,4 +1,4 @@
-"""A default that does not come up any more, and GRUB without its files: the machine returns and says why."""
+"""A default that does not come up any more, and GRUB without its files: the machine returns and logs why."""
 
 import re
 from dataclasses import replace

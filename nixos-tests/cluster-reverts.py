@@ -51,7 +51,7 @@ def run(world: World) -> None:
 
 
 def check_revert(members: Members, version: str, arguments: str, reason: str) -> None:
-    """Assert that one command for all ends with the first machine, which is back and says why."""
+    """Assert that one command for all ends with the first machine, which is back and reports why."""
     image = members.releases.make(
         version, asset="faulty-initramfs", arguments=f"talos.trial.limit={TRIAL_TIMEOUT} {arguments}"
     )

@@ -88,7 +88,7 @@ def only(machine: Machine, kind: str) -> Any:
 
 
 def key(machine: Machine) -> str:
-    """The public key by which others know the machine."""
+    """The public key that others have of the machine."""
     return str(only(machine, "kubespanidentities")["publicKey"])
 
 

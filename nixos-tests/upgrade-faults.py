@@ -1,4 +1,4 @@
-"""Disks that fail, are full, or hold garbage: the machine goes on with what it has, and says why."""
+"""Disks that fail, are full, or hold garbage: the machine goes on with what it has, and reports why."""
 
 from collections.abc import Callable
 from dataclasses import replace

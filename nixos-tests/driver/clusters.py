@@ -260,7 +260,7 @@ def start_cluster(world: World) -> Members:
 
 @contextmanager
 def explained(world: World) -> Generator[None]:
-    """Print what each machine knows, should the test fail."""
+    """Print what each machine has, should the test fail."""
     try:
         yield
     except Exception:
@@ -270,7 +270,7 @@ def explained(world: World) -> Generator[None]:
 
 
 def describe(machine: Machine) -> str:
-    """A machine's state, and what it knows of its cluster and of its upgrade."""
+    """A machine's state, and what it has of its cluster and of its upgrade."""
     parts = [machine.diagnose()]
     commands = (
         ("etcd", "members"),

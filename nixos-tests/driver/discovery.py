@@ -8,7 +8,7 @@ from driver.process import end_process, start_process
 
 
 class Discovery:
-    """It runs on the host's loopback and keeps what it knows in memory: machines send it anew."""
+    """It runs on the host's loopback and keeps everything in memory: machines send it anew."""
 
     def __init__(self, assets: Assets, folder: Path, port: int) -> None:
         """Start the asset ``discovery``."""

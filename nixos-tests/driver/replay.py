@@ -15,7 +15,7 @@ from driver.disks import copy_sparse
 from driver.recorder import SECTOR, RecordedDisk, Write
 
 TORN = 64 << 10
-"""Bytes of the largest write that is torn at every sector; what a filesystem knows of files comes in such."""
+"""Bytes of the largest write that is torn at every sector; what a filesystem keeps of files comes in such."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -157,7 +157,7 @@ def set_mirrors(machine: Machine, releases: Releases) -> None:
 
 
 def check_revert(machine: Machine, image: str, reason: str) -> str:
-    """Assert that an upgrade fails, and the old version is back and says why; the failed boot's kernel log.
+    """Assert that an upgrade fails, and the old version is back and logs why; the failed boot's kernel log.
 
     ``reason`` is a pattern.
     """

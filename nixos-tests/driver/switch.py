@@ -1,7 +1,7 @@
 """A switch between the sockets of QEMU's ``stream`` netdevs: a frame goes where its address was seen.
 
 QEMU's own hub repeats every frame everywhere. Its user network takes whatever it gets for a connection that
-leaves: it would answer for one machine what another one says to it, and refuse the connection.
+leaves: it would answer for one machine what another one sends to it, and refuse the connection.
 """
 
 import contextlib

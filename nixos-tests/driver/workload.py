@@ -16,7 +16,7 @@ KEYS = tuple(f"register-{number}" for number in range(4))
 
 
 class Header(Protocol):
-    """What etcd says with every answer."""
+    """What etcd sends with every answer."""
 
     @property
     def cluster_id(self) -> int: ...
@@ -33,7 +33,7 @@ class Keys(Protocol):
         ...
 
     def read(self, key: str) -> tuple[str, Header]:
-        """A key's value as the quorum knows it, empty when there is none."""
+        """A key's value as the quorum has it, empty when there is none."""
         ...
 
 

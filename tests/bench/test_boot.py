@@ -1,6 +1,6 @@
 """How long a node takes from the launcher's start to the first answer of its API."""
 
-# gRPC's type stubs know no channels of bytes.
+# gRPC's type stubs have no channels of bytes.
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
 import socket

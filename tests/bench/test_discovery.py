@@ -1,4 +1,4 @@
-"""Traffic of discovery while nothing happens, and until a new cluster's nodes know each other."""
+"""Traffic of discovery while nothing happens, and until a new cluster's nodes have each other."""
 
 import os
 import socket

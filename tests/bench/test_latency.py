@@ -5,7 +5,7 @@ processor time. It is Python's grpc.aio, for which the first rows have an echo s
 last rows, which the budgets are for, it sends prepared frames and costs no more than a compiled one.
 """
 
-# gRPC's type stubs know no channels of bytes.
+# gRPC's type stubs have no channels of bytes.
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
 import asyncio

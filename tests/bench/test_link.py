@@ -1,12 +1,12 @@
 """How long a node takes from a cable to an address and an API that answers there, static and by DHCPv4.
 
 The node is a container, the machine at the other end a network namespace, which runs dnsmasq and asks. The
-time begins when the cable, whose far end is up, is plugged into the node. What the State says is seen by a
+time begins when the cable, whose far end is up, is plugged into the node. What the State has is seen by a
 watch through the node's API on its first link; the call is made over TLS, so that the address has to be in
 apid's certificate, too.
 """
 
-# gRPC's type stubs know no channels of bytes.
+# gRPC's type stubs have no channels of bytes.
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
 import subprocess
@@ -93,7 +93,7 @@ class Watch[S: Message]:
             for event in response.event
         )
         self._kind, self._check = kind, check
-        # The first event says how it is now: not there.
+        # The first event is how it is now: not there.
         self.wait_until_gone()
 
     def wait(self) -> float:

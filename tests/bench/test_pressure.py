@@ -3,7 +3,7 @@
 The attackers run on the same processors as the node, so that the times are upper bounds.
 """
 
-# gRPC's type stubs know no channels of bytes.
+# gRPC's type stubs have no channels of bytes.
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
 import asyncio

@@ -4,7 +4,7 @@ Each server is a process of its own on a unix socket and answers the same small 
 for all, sends prepared frames. Plain ``grpc.aio`` has a handler of asyncio's: the least that it costs.
 """
 
-# gRPC's type stubs know no channels of bytes.
+# gRPC's type stubs have no channels of bytes.
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
 import asyncio

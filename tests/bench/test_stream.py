@@ -1,6 +1,6 @@
 """How fast a big file is read from a node: machined, routerd and apid pass it on, the client drops it."""
 
-# gRPC's type stubs know no channels of bytes.
+# gRPC's type stubs have no channels of bytes.
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
 import asyncio

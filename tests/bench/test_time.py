@@ -1,7 +1,7 @@
 """timed's estimate of what the clock lacks, beside chrony's as client of the same server for a minute.
 
 Server and clients run in one network namespace and read the same clock, which none of them sets: the true
-offset is zero, and what either client says is its error. Both ask every two seconds.
+offset is zero, and what either client reports is its error. Both ask every two seconds.
 """
 
 import json
@@ -37,7 +37,7 @@ _MICRO = 1e6
 
 @dataclass(slots=True)
 class Estimates:
-    """What one client says at each question, in seconds."""
+    """What one client reports at each question, in seconds."""
 
     offsets: list[float] = field(default_factory=list[float])
     distances: list[float] = field(default_factory=list[float])
@@ -80,7 +80,7 @@ async def start_client(folder: Path, nursery: trio.Nursery) -> ChronyClient:
 
 
 async def compare(daemon: Daemon, folder: Path) -> tuple[Estimates, Estimates]:
-    """What timed and chrony say of the same server in the same minute."""
+    """What timed and chrony report of the same server in the same minute."""
     ours, theirs = Estimates(), Estimates()
     servers = Servers([SERVER], open_plain, KernelClock().now, Log(write=lambda _: None))
     async with chrony(daemon, folder), trio.open_nursery() as nursery:
@@ -102,7 +102,7 @@ async def compare(daemon: Daemon, folder: Path) -> tuple[Estimates, Estimates]:
 
 
 def describe(found: Sequence[float]) -> tuple[str, str, str, str]:
-    """The last, the median and the most of what was said, without its sign, and its standard deviation."""
+    """The last, the median and the most of what was sent, without its sign, and its standard deviation."""
     sizes = [abs(value) * _MICRO for value in found]
     figures = (sizes[-1], statistics.median(sizes), max(sizes), statistics.pstdev(found) * _MICRO)
     last, median, most, deviation = (f"{figure:.1f}" for figure in figures)

@@ -109,7 +109,7 @@ def test_the_server_may_restart_and_no_member_is_forgotten(cluster: Cluster) -> 
 
 
 def test_what_the_server_holds_is_encrypted(cluster: Cluster) -> None:
-    """Who knows the cluster's id gets as many affiliates as there are nodes, and nothing to read in them."""
+    """Who has the cluster's id gets as many affiliates as there are nodes, and nothing to read in them."""
     first = cluster.addresses[0]
     (info,) = cluster.rows("-e", first, "-n", first, "get", "info")
     services = ip_address(int(cluster.info.subnet.broadcast_address) - 1)

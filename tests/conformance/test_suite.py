@@ -23,7 +23,7 @@ MINUTES = int(os.environ.get("MINUTES", "180"))
 
 
 def read_known() -> set[str]:
-    """The specs that docs/conformance.md says do not pass, by name."""
+    """The specs that do not pass by docs/conformance.md, by name."""
     rows = ([cell.strip(" `") for cell in line.split("|")] for line in PAGE.read_text().splitlines())
     return {row[1] for row in rows if row[1:2] and row[1].startswith("[sig-")}
 

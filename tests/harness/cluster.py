@@ -78,7 +78,7 @@ class Cluster:
 
     @property
     def info(self) -> ClusterInfo:
-        """What the provisioner knows of it now."""
+        """What the provisioner has of it now."""
         return show_cluster(self.name, self.directory)
 
     @property

@@ -116,7 +116,7 @@ def test_another_server_answers_behind_the_api_server(kubernetes: Kubernetes, po
     assert found["certificate"] == {"commonName": "front-proxy-client"}
     assert found["user"] == ["admin"]
     assert "system:masters" in found["groups"]
-    # The API server decides who may ask, and says who does.
+    # The API server decides who may ask, and sends on who does.
     refused = kubernetes.kubectl("get", "--raw", f"{PATH}/identity", "--as", "eve", check=False)
     assert "Forbidden" in refused.stderr, refused.stdout + refused.stderr
     acted = ask("--as", "eve", "--as-group", "system:masters")

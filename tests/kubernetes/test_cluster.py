@@ -96,7 +96,7 @@ def test_a_service_is_reached_by_name_on_all_pods_of_both_nodes(kubernetes: Kube
 
 
 def test_a_network_policy_is_accepted_and_flannel_enforces_none(kubernetes: Kubernetes) -> None:
-    """A pod that no policy lets in answers, as docs/kubernetes.md says."""
+    """A pod that no policy lets in answers, as in docs/kubernetes.md."""
     serving, asking = ("open", "asking")
     for name, node in zip((serving, asking), kubernetes.cluster.nodes, strict=True):
         kubernetes.apply(make_pod(name, SERVE_NAME, node=node.name))

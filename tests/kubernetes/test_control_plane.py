@@ -1,4 +1,4 @@
-"""The documents about the control plane do what they say, and its mistakes are named where one looks."""
+"""The documents about the control plane do what they describe, and its mistakes are named where one looks."""
 
 import json
 from collections.abc import Mapping
@@ -90,7 +90,7 @@ def read_state(kubernetes: Kubernetes, pod: str = "kube-system/kube-apiserver") 
 
 
 def test_a_static_pod_that_is_not_valid_keeps_the_kubelet_from_that_one_alone(kubernetes: Kubernetes) -> None:
-    """One that it can't run, for its image, says why."""
+    """One that it can't run, for its image, shows why."""
     node, image = kubernetes.cluster.addresses[0], "127.0.0.1:1/no-such:1"
     container = {"name": "main", "image": image}
     specs = {
@@ -111,7 +111,7 @@ def test_a_static_pod_that_is_not_valid_keeps_the_kubelet_from_that_one_alone(ku
         shown = [row["ID"] for row in rows if row["ID"].startswith("default/")]
         assert shown == [f"default/unpulled-{kubernetes.cluster.nodes[0].name}"], rows
         state = read_state(kubernetes, "default/unpulled")
-        # The kubelet says the one or the other, depending on when it is asked.
+        # The kubelet reports the one or the other, depending on when it is asked.
         assert "ErrImagePull" in state or "ImagePullBackOff" in state, state
         assert image in state, state
 
@@ -123,7 +123,7 @@ def test_a_static_pod_that_is_not_valid_keeps_the_kubelet_from_that_one_alone(ku
     eventually("its state is a resource", is_shown, seconds=CHANGE_TIMEOUT, pause=0.5)
     eventually("those that don't run are named", is_named, seconds=CHANGE_TIMEOUT, pause=0.5)
     check_services(kubernetes.cluster, node)
-    # After its start the kubelet knows nothing but what it reads then.
+    # After its start the kubelet has nothing but what it reads then.
     kubernetes.cluster.talosctl("-n", node, "service", "kubelet", "restart")
     eventually("its state is a resource again", is_shown, seconds=CHANGE_TIMEOUT, pause=0.5)
     eventually("all is well", kubernetes.check_pods, seconds=CHANGE_TIMEOUT, pause=0.5)

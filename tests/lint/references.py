@@ -48,7 +48,7 @@ TITLES = {
 PLAIN_TYPES: Mapping[type, str] = {str: "text", int: "number", float: "number", bool: "true or false"}
 NO_EFFECT = "none yet"
 WIDTHS = (UINT32, UINT64, INT32)
-"""Bounds that are those of a type in the wire's messages, and say nothing about the value."""
+"""Bounds that are those of a type in the wire's messages, and are no bounds of the value."""
 
 
 def make_pages() -> Mapping[str, str]:
@@ -80,7 +80,7 @@ def make_config_index(kinds: Mapping[str, Sequence[str]]) -> str:
         "Config documents",
         "A machine config is a main document, and documents that each have a `kind`. A kind with a `name`\n"
         "may occur once for each name. The effect is when a change is in force: `talosctl apply-config\n"
-        f"--dry-run` says it of a change at hand. What has the effect “{NO_EFFECT}” is read and checked,\n"
+        f"--dry-run` shows it for a change at hand. What has the effect “{NO_EFFECT}” is read and checked,\n"
         "and nothing on a node of this version acts on it.",
         _table(("kind", "is"), rows),
         "## Values with a syntax",

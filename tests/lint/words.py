@@ -4,6 +4,7 @@ names      no part of a name in Python code is one of the words in words.toml
 prose      nor has a comment, a docstring or a page of the documentation one of its expressions
 constants  bounds are MAX_ and MIN_; times end in TIMEOUT, INTERVAL, DELAY and the like, and have their
            unit in the name, in a comment or in the docstring below
+programs   nor some more expressions, of what programs don't do; not yet in what images are built from
 
 Texts that programs print are left alone, and so is what others have named: `code` in a page, and strings.
 """
@@ -21,6 +22,8 @@ from typing import cast
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("docs", "kernel", "modules", "nixos-tests", "pkgs", "python", "tests")
 PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "README.md")
+BUILDS = ("kernel/", "modules/", "pkgs/")
+"""A comment there may be an input of every image."""
 NOT_OURS = re.compile(
     r"_pb2\.py$|/node_modules/|^tests/data/|^tests/lint/words\.|^python/talos/api/protos/|^build/"
 )
@@ -39,12 +42,13 @@ HASH_COMMENT = re.compile(r"(?:^|\s)#[^!](.*)$")
 C_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 
-def compile_rules(section: str, flags: re.RegexFlag = re.NOFLAG) -> Mapping[re.Pattern[str], str]:
+def compile_rules(section: str, flags: re.RegexFlag = re.NOFLAG) -> dict[re.Pattern[str], str]:
     """The expressions of a section with their replacements."""
     return {re.compile(rf"\b({words})\b", flags): use for words, use in WORDS[section].items()}
 
 
 PROSE = compile_rules("prose", re.IGNORECASE)
+PROGRAMS = PROSE | compile_rules("programs", re.IGNORECASE)
 CONSTANTS = compile_rules("constants")
 BARE = compile_rules("bare")
 NAMES: Mapping[str, str] = WORDS["names"]
@@ -58,7 +62,8 @@ def blank(match: re.Match[str]) -> str:
 def check_prose(where: str, line: int, text: str) -> Iterator[str]:
     """Report words of a text that begins in a line."""
     text = CODE.sub(blank, text)
-    for expression, use in PROSE.items():
+    rules = PROSE if where.startswith(BUILDS) else PROGRAMS
+    for expression, use in rules.items():
         for match in expression.finditer(text):
             at = line + text.count("\n", 0, match.start())
             yield f"{where}:{at}: {match[0]!r}; write: {use}"

@@ -14,7 +14,7 @@ OURS = "10.78.0.1/24"
 BOOT_TIMEOUT = 300  # seconds
 """From power on to maintenance mode."""
 MAINTENANCE = r"apply-config --insecure --nodes (\d+\.\d+\.\d+\.\d+) "
-"""What the console says then."""
+"""What the console shows then."""
 
 
 def dhcp(programs: Programs, *options: str) -> list[str]:

@@ -3,7 +3,7 @@
 A request that can't be parsed shows whether a call is allowed without its effect.
 """
 
-# gRPC's type stubs know no channels of bytes.
+# gRPC's type stubs have no channels of bytes.
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
 import asyncio

@@ -1,6 +1,6 @@
 """What one request, or one fallen daemon, may cost: the node refuses what is too much without growing."""
 
-# gRPC's type stubs know no channels of bytes.
+# gRPC's type stubs have no channels of bytes.
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
 import json

@@ -30,7 +30,7 @@ machine:
 
 
 class Lying(Handler):
-    """Has other layers than its manifests say."""
+    """Has other layers than its manifests list."""
 
     @override
     def send_content(self, kind: str, digest: str, data: bytes) -> None:

@@ -13,7 +13,7 @@ from grpc_tools import protoc
 SOURCE = Path(__file__).with_name("grpc_testing.proto")
 
 type Class = Any
-"""A message's class, whose fields no type checker knows."""
+"""A message's class, whose fields no type checker finds."""
 
 
 @functools.cache

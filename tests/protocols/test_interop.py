@@ -33,7 +33,7 @@ PAGE = Path(__file__).parents[2] / "docs/conformance.md"
 TIMEOUT = 60
 """Seconds of one case, on a busy machine, too."""
 MAX_REQUEST = 1 << 20
-"""Bytes that the suite's methods may be sent at a port, as a row in ``api/requests.tsv`` would say."""
+"""Bytes that the suite's methods may be sent at a port, as a row in ``api/requests.tsv`` would have it."""
 UNLISTED = {"channel_soak", "rpc_soak"}
 """Cases that the client's help does not name."""
 
@@ -41,13 +41,13 @@ pytestmark = pytest.mark.skipif(not (CLIENT and SERVER), reason="no INTEROP_CLIE
 
 
 def read_exceptions(door: str) -> set[str]:
-    """The cases that the document says don't hold at a door, or at any."""
+    """The cases that don't hold at a door by the document, or at any."""
     rows = ([cell.strip(" `") for cell in line.split("|")] for line in PAGE.read_text().splitlines())
     return {row[1] for row in rows if len(row) == 5 and row[2] in {door, "both"}}
 
 
 def find_cases() -> set[str]:
-    """All cases that the client knows."""
+    """All cases that the client has."""
     shown = subprocess.run([CLIENT, "-help"], capture_output=True, text=True, check=False)
     cases = set(re.findall(r"^\s+([a-z0-9_]+) ?: ", shown.stdout + shown.stderr, re.MULTILINE))
     assert set(CASES) < cases
@@ -55,7 +55,7 @@ def find_cases() -> set[str]:
 
 
 async def run_client(case: str, *arguments: str) -> str:
-    """What the client says of a case that it does not pass, else nothing."""
+    """What the client prints of a case that it does not pass, else nothing."""
     process = await asyncio.create_subprocess_exec(
         CLIENT,
         f"-test_case={case}",
@@ -75,7 +75,7 @@ async def run_client(case: str, *arguments: str) -> str:
 
 
 async def judge(*arguments: str) -> dict[str, str]:
-    """What is said of each case that does not pass."""
+    """What is printed of each case that does not pass."""
     found = {case: await run_client(case, *arguments) for case in sorted(find_cases())}
     return {case: text for case, text in found.items() if text}
 

@@ -22,7 +22,7 @@ def has_failed(outcomes: Sequence[Outcome]) -> bool:
 
 
 def format_summary(outcomes: Sequence[Outcome], seconds: float, folder: str, locks: Sequence[str]) -> str:
-    """All of it, as text, with what is to be said of the locks."""
+    """All of it, as text, with what is to be reported of the locks."""
     return "\n".join(
         [
             *_format_failures(outcomes, folder),

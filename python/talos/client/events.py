@@ -32,7 +32,7 @@ _KINDS: dict[str, type[Message]] = {
 
 
 def unpack_event(event: Event) -> Message | None:
-    """The message inside an event, None when this client does not know its type."""
+    """The message inside an event, None when this client does not have its type."""
     kind = _KINDS.get(event.data.type_url.rpartition("/")[2])
     return kind.FromString(event.data.value) if kind else None
 

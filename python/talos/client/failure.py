@@ -12,7 +12,7 @@ def code_name(code: Code) -> str:
 
 
 def describe(error: RpcError | UserError, target: Target) -> str:
-    """What went wrong, and what to do about it when we know."""
+    """What went wrong, and the remedy where there is one."""
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, UnreachableError):

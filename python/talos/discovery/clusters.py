@@ -68,7 +68,7 @@ class Cluster:
         return [self.export(one) for one in self.affiliates]
 
     def notify(self, id: str) -> None:
-        """Let everyone who watches know of a change."""
+        """Wake everyone who watches."""
         for subscription in self.subscriptions:
             subscription.record(id)
 

@@ -95,7 +95,7 @@ class Balancer:
 
 @dataclass(slots=True)
 class _Exchange:
-    """What a client and a server say to each other."""
+    """What a client and a server send to each other."""
 
     client: trio.SocketStream
     place: ConnectionPlace

@@ -80,7 +80,7 @@ class Places:
         return False
 
     def _note(self, text: str) -> None:
-        """Say so, at most once in an interval: a flood does not fill the log."""
+        """Log it, at most once in an interval: a flood does not fill the log."""
         if trio.current_time() - self._logged_at >= LOG_INTERVAL:
             self._logged_at = trio.current_time()
             self.log.warning(f"too many connections to the API servers: {text}", connections=len(self._taken))

@@ -19,7 +19,7 @@ type LinkAddress = tuple[str, Interface]
 class EndedLeases:
     """Remembers addresses from the moment at which their lease is to end until the kernel has none of them.
 
-    The specs are gone before that: they say when an address begins to leave, not when it has left.
+    The specs are gone before that: they show when an address begins to leave, not when it has left.
     """
 
     def __init__(self) -> None:

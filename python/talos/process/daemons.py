@@ -1,4 +1,4 @@
-"""The table of daemons: one row holds all that other parts have to know of one.
+"""The table of daemons: one row holds all that other parts need of one.
 
 From it derive the supervisor's service (machined/services), what the zygote imports, sockets and who may
 connect to them, which resources a daemon may touch (:mod:`talos.process.grants`), where routerd finds a

@@ -2,8 +2,8 @@
 
 It is one thread that waits for signals:
 
-- SIGCHLD: a node's process ended: PID 1 of a container, QEMU of a machine. What the end means is the
-  provider's to say; a crash is followed by a restart after the ten seconds of a kernel panic on metal.
+- SIGCHLD: a node's process ended: PID 1 of a container, QEMU of a machine. What the end means is up to
+  the provider; a crash is followed by a restart after the ten seconds of a kernel panic on metal.
 - SIGUSR1: end and start again the nodes that have a mark in their folder.
 - SIGTERM, SIGINT: stop the nodes in an orderly way, then end.
 - SIGQUIT: kill the nodes, then end.

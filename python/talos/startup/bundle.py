@@ -54,7 +54,7 @@ class Bundle:
     def find_spec(
         self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
     ) -> ModuleSpec | None:
-        """What there is to know of a module; None when it is not here."""
+        """The spec of a module; None when it is not here."""
         del path, target
         entry = self._entries.get(name)
         if entry is None:

@@ -26,7 +26,7 @@ def keep_objects() -> None:
     for start in range(0, len(objects), _SLICE):
         for found in gc.get_referents(*objects[start : start + _SLICE]):
             counts[id(found) >> 2] = _IMMORTAL
-    # The collector doesn't know what code consists of. Names are immortal anyway, tables are not counted.
+    # The collector doesn't see what code consists of. Names are immortal anyway, tables are not counted.
     codes = [found.__code__ for found in objects if type(found) is FunctionType]
     for code in codes:
         constants = code.co_consts

@@ -26,7 +26,7 @@ def run(argv: Sequence[str]) -> int:
         code = run_command(ROOT, argv)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader, say `head`, has seen enough.
+        # The reader, such as `head`, has seen enough.
         _drop_output()
         return Exit.BROKEN_PIPE
     except OSError as error:

@@ -96,7 +96,7 @@ class Signer:
 
 
 def check_token(metadata: Metadata, token: str) -> None:
-    """Refuse a caller that does not know the machine token."""
+    """Refuse a caller that does not have the machine token."""
     shown = [value for key, value in metadata if key == "token" and isinstance(value, str)]
     if not shown:
         raise RpcError(Code.UNAUTHENTICATED, "missing token")

@@ -1,6 +1,6 @@
 """What stands behind the nodes of the tests."""
 
-# gRPC's type stubs know no channels of bytes.
+# gRPC's type stubs have no channels of bytes.
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
 from collections.abc import AsyncGenerator

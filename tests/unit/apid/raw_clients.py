@@ -1,6 +1,6 @@
 """Clients that expect_refusal at the port, well behaved or not."""
 
-# gRPC's type stubs know no channels of bytes.
+# gRPC's type stubs have no channels of bytes.
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
 import asyncio
@@ -36,7 +36,7 @@ def client_context(pki: Pki, certificate: PemPair | None, alpn: tuple[str, ...] 
     context.set_alpn_protocols(list(alpn))
     if certificate is not None:
         with tempfile.NamedTemporaryFile() as file:
-            # OpenSSL knows PKCS#8 under its usual name only.
+            # OpenSSL has PKCS#8 under its usual name only.
             file.write(certificate.crt + certificate.key.replace(b"ED25519 PRIVATE", b"PRIVATE"))
             file.flush()
             context.load_cert_chain(file.name)

@@ -1,6 +1,6 @@
 """What is no TLS, no HTTP/2 or no gRPC."""
 
-# gRPC's type stubs know no channels of bytes.
+# gRPC's type stubs have no channels of bytes.
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
 import asyncio

@@ -1,6 +1,6 @@
 """Replies of several nodes: how they are merged, and the memory of those that are held until then."""
 
-# gRPC's type stubs know no channels of bytes.
+# gRPC's type stubs have no channels of bytes.
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
 import asyncio
@@ -102,7 +102,7 @@ class TestReplyMemory:
 
 
 async def unknown(call: ServerCall) -> Status:
-    """Knows none of its methods."""
+    """Has none of its methods."""
     del call
     return Status(code=Code.UNIMPLEMENTED, message="unknown method")
 

@@ -1,6 +1,6 @@
 """Nodes with a real apid and a real router on loopback, and a fake machined behind them."""
 
-# gRPC's type stubs know no channels of bytes.
+# gRPC's type stubs have no channels of bytes.
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
 import json

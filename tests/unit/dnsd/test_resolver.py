@@ -101,7 +101,7 @@ async def test_an_answer_is_passed_on_kept_and_grows_old() -> None:
         first = await client.udp(make_question("a.example", number=0x1234))
         assert (first[:2], code(first), counts(first)) == (b"\x124", 0, (1, 1, 0, 0))
         assert first.endswith(ADDRESS)
-        # The case of the client's letters comes back, EDNS only to those that know it.
+        # The case of the client's letters comes back, EDNS only to those that use it.
         second = await client.udp(make_question("a.example", edns=True).replace(b"\7example", b"\7eXaMpLe"))
         assert b"\7eXaMpLe" in second
         assert counts(second) == (1, 1, 0, 1)

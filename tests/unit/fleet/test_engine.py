@@ -1,4 +1,4 @@
-"""Upgrades of many nodes in memory: the order, the bounds, what stops them, what is said at the end."""
+"""Upgrades of many nodes in memory: the order, the bounds, what stops them, what is reported at the end."""
 
 import asyncio
 from collections.abc import Sequence

@@ -66,7 +66,7 @@ type Handler = Callable[[trio.SocketStream], Awaitable[object]]
 
 
 async def leave(stream: trio.SocketStream) -> None:
-    """Hear the client, and say nothing."""
+    """Read from the client, and send nothing."""
     async with stream:
         await stream.receive_some()
 

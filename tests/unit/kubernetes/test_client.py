@@ -71,7 +71,7 @@ async def call(folder: Path, method: str, answers: Sequence[bytes]) -> tuple[str
         ("POST", [STOPS, TAKEN], "Pod", 2),
         # Whether something was done is not known.
         ("POST", [ENDS, TAKEN], "0 ", 1),
-        # Nothing says that it passes.
+        # Nothing shows that it passes.
         ("GET", [BROKEN, TAKEN], "503 broken", 1),
         ("GET", [STOPS] * 9, "503 stops", MAX_REPEATS + 1),
         ("GET", [ENDS] * 9, "0 ", MAX_REPEATS + 1),

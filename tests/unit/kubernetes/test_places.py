@@ -57,7 +57,7 @@ class Cluster:
 
 
 async def lives(client: trio.SocketStream) -> bool:
-    """Whether what a client says comes back; False when the connection was closed."""
+    """Whether what a client sends comes back; False when the connection was closed."""
     with trio.fail_after(20), suppress(trio.BrokenResourceError):
         await client.send_all(b"x")
         return await client.receive_some() == b"x"
@@ -65,7 +65,7 @@ async def lives(client: trio.SocketStream) -> bool:
 
 
 async def is_closed(client: trio.SocketStream) -> bool:
-    """Whether a client that says nothing is closed; waits for it."""
+    """Whether a client that sends nothing is closed; waits for it."""
     with trio.move_on_after(20), suppress(trio.BrokenResourceError):
         return await client.receive_some() == b""
     return False

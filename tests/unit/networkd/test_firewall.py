@@ -227,7 +227,7 @@ async def send_packets(daemon: Daemon) -> None:
 
 
 async def apply(state: MemoryState, lines: list[str], documents: str) -> None:
-    """Set a config, and wait until the controllers say that it is set, and rest."""
+    """Set a config, and wait until the controllers log that it is set, and rest."""
     spec = MachineConfigSpec(yaml_marshalled=(MAIN + documents).encode())
     lines.clear()
     await modify(state, *ids.MACHINE_CONFIG, lambda old: old.CopyFrom(spec))
@@ -242,7 +242,7 @@ async def apply(state: MemoryState, lines: list[str], documents: str) -> None:
 
 
 def find_changes(lines: list[str]) -> list[str]:
-    """The lines of the log that say which chains are set."""
+    """The lines of the log with the chains that are set."""
     return [line for line in lines if '"firewall: ' in line]
 
 

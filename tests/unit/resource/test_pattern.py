@@ -1,4 +1,4 @@
-"""Patterns of queries: as Python's, where both know them, but never slow."""
+"""Patterns of queries: as Python's, where both have them, but never slow."""
 
 import random
 import re

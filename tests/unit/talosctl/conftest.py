@@ -84,7 +84,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def local_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names of this machine resolve, also where nothing else knows them, as in a build sandbox."""
+    """Names of this machine resolve, also where nothing else resolves them, as in a build sandbox."""
     lookup = socket.getaddrinfo
 
     def look_up(host: Any, *arguments: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What docs/ says of codes, metrics, commands and files is so."""
+"""What docs/ has of codes, metrics, commands and files is so."""
 
 import csv
 import json

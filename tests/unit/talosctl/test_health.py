@@ -27,7 +27,7 @@ def member(address: bytes, kind: MachineType) -> ListResponse:
 
 
 class Cluster:
-    """A control plane node and a worker behind one fake node, healthy until a test says otherwise."""
+    """A control plane node and a worker behind one fake node, healthy until a test changes that."""
 
     def __init__(self, node: FakeNode) -> None:
         self.members = [

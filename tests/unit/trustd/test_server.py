@@ -1,6 +1,6 @@
 """trustd's port with real TLS, and a worker that has its certificate signed there."""
 
-# gRPC's type stubs know no channels of bytes.
+# gRPC's type stubs have no channels of bytes.
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
 import asyncio

@@ -31,7 +31,7 @@ LEARNER_TIMEOUT = 5 * 60.0  # seconds
 MEMBERS_WITHOUT_SPARE = 2
 """Members of which none may be down."""
 STATUS_TIMEOUT = 10.0  # seconds
-"""For each member to say that it lives; members are asked at the same time."""
+"""For each member to answer; members are asked at the same time."""
 STATUS_RETRY_INTERVAL = 1.0  # seconds
 """Until a member that has not answered is asked again: it may be slow, or just start anew."""
 

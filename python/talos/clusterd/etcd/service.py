@@ -109,7 +109,7 @@ class EtcdService:
         return Empty()
 
     async def lock_upgrade(self, request: internal.UpgradeLock, _call: Call) -> internal.LockUpgradeResponse:
-        """Let no other node upgrade, or say which one does."""
+        """Let no other node upgrade, or report which one does."""
         return internal.LockUpgradeResponse(refusal=await self._membership.lock_upgrade(request.lease))
 
     async def end_upgrade(self, request: internal.UpgradeLock, _call: Call) -> Empty:

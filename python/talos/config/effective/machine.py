@@ -164,7 +164,7 @@ class TimeSync:
 
 
 def time_sync(config: Config) -> TimeSync:
-    """How the clock is kept. NTS is the default of the document, the old settings know plain NTP alone."""
+    """How the clock is kept. NTS is the default of the document, the old settings have plain NTP alone."""
     document = config.find(TimeSyncConfig)
     if document is not None:
         ntp, ptp = document.ntp, document.ptp

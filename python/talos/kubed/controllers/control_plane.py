@@ -85,7 +85,7 @@ def make_api_server(config: Config) -> APIServerConfigSpec:
         service_cid_rs=effective.service_subnets(config),
         extra_volumes=make_volumes(chosen.volumes),
         environment_variables=chosen.environment,
-        # The address of a node that Kubernetes does not know is no use to its clients.
+        # The address of a node that Kubernetes does not have is no use to its clients.
         advertised_address="" if effective.skips_node_registration(config) else "$(POD_IP)",
         resources=make_resources(chosen.resources),
         extra_args=make_arguments(chosen.extra_args),

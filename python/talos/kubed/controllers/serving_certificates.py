@@ -122,13 +122,13 @@ class ServingCertificatesController(Controller):
         if config is None or reserved is None:
             return Names(dns_names=frozenset(), ips=frozenset())
         affiliates = [one.spec for one in await runtime.list(kinds.AFFILIATE)]
-        # Objects count as well: who knows the cluster can withdraw another node at a discovery server.
+        # Objects count as well: who has the cluster's id can withdraw another node at a discovery server.
         nodes = await client.list_all("/api/v1/nodes")
         names = find_names(node, [*read_members(affiliates), *read_nodes(nodes)], reserved)
         nodename = await runtime.get_or_none(*ids.NODENAME)
         if nodename is None or nodename.spec.nodename != node:
             return names
-        # This very node, whose addresses are on its links whatever others say.
+        # This very node, whose addresses are on its links whatever others report.
         node_ip = await runtime.get_or_none(*ids.NODE_IP)
         addresses = node_ip.spec.addresses if node_ip is not None else ()
         own = {str(ip_address(one.ip[:16])) for one in addresses} - set(effective.virtual_addresses(config))

@@ -112,7 +112,7 @@ def _open(node: Node, instance: common_pb2.ContainerdInstance) -> AbstractAsyncC
 
 
 def _open_old(node: Node, namespace: common_pb2.ContainerdNamespace) -> AbstractAsyncContextManager[Instance]:
-    """The older methods know one instance only: etcd's and the kubelet's images are in its ``system``."""
+    """The older methods have one instance only: etcd's and the kubelet's images are in its ``system``."""
     return open_instance(node, namespace, is_cri=True)
 
 

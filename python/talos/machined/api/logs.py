@@ -12,7 +12,7 @@ from talos.machined.containerd.client import PODS, SYSTEM
 from talos.machined.node.ports import Node, UnknownLogError
 
 _OTHER_NAMES = {"dns-resolve-cache": "dnsd"}
-"""Names of logs that existing clients know, and the daemons that write them here."""
+"""Names of logs that existing clients use, and the daemons that write them here."""
 _CHUNK = 64 * 1024
 """Bytes a frame; a ring of 1 MiB in one piece would have to be held by every hop to the client."""
 _KUBELET = "kubelet"

@@ -34,7 +34,7 @@ async def store_content(
 
     Of content whose digest is known only at its end, ``chunks`` sets that of the descriptor with its last
     chunk; ``name`` distinguishes such writes. ``progress`` gets the bytes stored so far. RpcError when it is
-    not what the descriptor says.
+    not what the descriptor has.
     """
     ref = f"{containerd.lease}-{name or descriptor.digest}"
     try:

@@ -1,4 +1,4 @@
-"""Images in containerd: what their manifests say, and their layers unpacked."""
+"""Images in containerd: what their manifests have, and their layers unpacked."""
 
 import math
 import os

@@ -52,7 +52,7 @@ def keep_keys(folder: Path) -> Keys:
     """The keys in STATE, new ones the first time.
 
     OSError when STATE fails or is full. ValueError when what is there are no keys: they are not replaced, as
-    the other nodes know the node by them.
+    the other nodes identify the node by them.
     """
     path = folder / FILE
     private = make_private_key()

@@ -21,7 +21,7 @@ imported before it. That its process ends is noticed at once, whatever the limit
 """
 TICK = 1.0
 """Seconds between two looks at what it does. Silence is counted in these: time in which PID 1 itself does not
-run says nothing about the zygote.
+run shows nothing about the zygote.
 """
 
 

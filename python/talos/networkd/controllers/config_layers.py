@@ -44,7 +44,7 @@ SOURCES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """What command line, machine config and platform say of links."""
+    """What command line, machine config and platform have of links."""
 
     links: frozenset[str]
     """Those that they configure, or want left alone: none of these requests an address unasked."""

@@ -114,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(with_content=False)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: the answers speak for themselves."""
+        """Log nothing: the answers show it."""
 
     def _answer(self, *, with_content: bool) -> None:
         url = urlsplit(self.path)

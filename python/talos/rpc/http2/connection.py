@@ -273,7 +273,7 @@ class Connection(asyncio.Protocol):
             self.retire(int.from_bytes(payload[:4]) & MAX_WINDOW)
 
     def _find(self, number: int) -> Receiver | None:
-        """The stream of a frame; None when it has ended here, which its peer may not know yet."""
+        """The stream of a frame; None when it has ended here, which its peer may not have seen yet."""
         stream = self.streams.get(number)
         if stream is None and not (0 < number <= self.last and number & 1):
             raise ProtocolError(f"a frame of stream {number}, which has not begun")

@@ -4,7 +4,7 @@ asyncio closes the connection and drops the alert that OpenSSL has for the clien
 can't distinguish a certificate that is not accepted from a node that is going down.
 """
 
-# The type stubs know few of the methods that asyncio's TLS consists of, and whole seconds only.
+# The type stubs have few of the methods that asyncio's TLS consists of, and whole seconds only.
 # pyright: reportAttributeAccessIssue=false, reportUnknownMemberType=false
 # pyright: reportGeneralTypeIssues=false, reportOptionalMemberAccess=false
 

@@ -38,7 +38,7 @@ class _Argument(ctypes.Structure):
 
 
 def tell_kernel(disk: str, device: str, number: int, start: int, size: int) -> None:
-    """Make the kernel know a partition of a disk as it is in the table. In bytes.
+    """Give the kernel a partition of a disk as it is in the table. In bytes.
 
     ``device`` is the partition's. Nothing is done for an image file, or when the kernel has it already.
     OSError.

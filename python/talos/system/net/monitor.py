@@ -2,7 +2,7 @@
 
 A dump of a table costs time in proportion to its length, and every controller asks for the tables in
 every round: with a dump each, the work for many links, addresses and routes would grow with the square of
-their number. What a notification does not say makes the table stale, and it is dumped again when it is
+their number. What a notification does not have makes the table stale, and it is dumped again when it is
 asked for next.
 """
 
@@ -52,7 +52,7 @@ class Table[S]:
     place: Callable[[S], Hashable] | None = None
     family: int | None = None
     is_reported: Callable[[Any], bool] = lambda _: True
-    """Whether a notification has all that is to know of its entry."""
+    """Whether a notification has all of its entry."""
     stales: Callable[[S, S | None], Topic] = lambda _, __: Topic(0)
     """Other tables in which a change from one entry to another, or none, has effects without notification."""
 

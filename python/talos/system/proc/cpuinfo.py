@@ -107,7 +107,7 @@ def _convert(name: str, value: str) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuFrequency:
-    """Frequencies of one logical processor in kHz, as in sysfs; 0 when the kernel doesn't know."""
+    """Frequencies of one logical processor in kHz, as in sysfs; 0 when the kernel has none."""
 
     current_frequency: int = 0
     minimum_frequency: int = 0

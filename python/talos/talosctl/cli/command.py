@@ -2,7 +2,7 @@
 
 The command line follows the conventions of the Go tool it stands in for: ``--flag=false``,
 comma-separated lists, flags anywhere after the command's name, `Available Commands` in the
-help. Click and argparse know neither of the first two, hence these few modules.
+help. Click and argparse have neither of the first two, hence these few modules.
 
 A command's module is imported when the command is chosen, not before: the root's rows name
 it as a string. That keeps ``talosctl --help`` fast.

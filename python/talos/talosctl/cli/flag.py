@@ -77,7 +77,7 @@ class Flag:
         return 0.0 if self.type in {Type.FLOAT, Type.DURATION} else 0
 
     def parse(self, text: str) -> Value:
-        """The value of a text; raises ValueError saying what is wrong with it."""
+        """The value of a text; ValueError with what is wrong with it."""
         if self.choices and text not in self.choices:
             raise ValueError(f"must be one of {', '.join(self.choices)}")
         match self.type:

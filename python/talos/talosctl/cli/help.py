@@ -67,7 +67,7 @@ def _right(flag: Flag) -> str:
 
 
 def shown_default(flag: Flag) -> str:
-    """The default as help shows it, empty when it goes without saying."""
+    """The default as help shows it, empty when it is the usual one."""
     if not flag.default or (flag.type is Type.BOOL and flag.default == "false"):
         return ""
     if flag.is_list:

@@ -19,7 +19,7 @@ def find_command(root: Command, argv: Sequence[str]) -> tuple[tuple[Command, ...
     """The chain of commands that argv names, and the rest of argv.
 
     It is read from the left and flags are skipped. As in the original, a flag that
-    the group does not know is taken to have its value in the next argument, so that
+    the group does not have is taken to have its value in the next argument, so that
     ``talosctl -n 10.0.0.2 version`` works though ``-n`` belongs to ``version``.
     """
     chain = (root,)

@@ -241,7 +241,7 @@ COMMAND = Command(
             type=Type.BOOL,
             default="false",
             help="allow an older release, skipped minor versions and missing features, and don't ask etcd; "
-            "by the call of older nodes, which alone knows it",
+            "by the call of older nodes, the only one that has it",
         ),
         Flag(
             name="image",

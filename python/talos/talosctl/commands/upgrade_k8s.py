@@ -54,7 +54,7 @@ def run_upgrade(invocation: Invocation) -> int:
 async def upgrade_kubernetes(
     session: Session, node: str, flags: Flags, report: Callable[[str], None]
 ) -> None:
-    """Do what the flags say; UserError, RpcError, KubernetesError."""
+    """Do what the flags request; UserError, RpcError, KubernetesError."""
     target = flags.text("to").removeprefix("v")
     nodes = await find_nodes(session, node)
     client = await connect(session, nodes.control_plane[0], flags.text("endpoint"))
@@ -65,7 +65,7 @@ async def upgrade_kubernetes(
         report(f"automatically detected the lowest Kubernetes version {source}")
     check_path(source, target)
     if parse(running[-1], "the cluster")[:2] > parse(target, "--to")[:2]:
-        check_path(running[-1], target)  # a kubelet, say, that is newer than what the others get
+        check_path(running[-1], target)  # such as a kubelet that is newer than what the others get
     for kind, found in (("controlplane", nodes.control_plane), ("worker", nodes.workers)):
         report(f"discovered {kind} nodes [{' '.join(f'"{one}"' for one in found)}]")
     dry_run = flags.is_set("dry-run")

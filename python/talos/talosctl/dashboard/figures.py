@@ -1,4 +1,4 @@
-"""Figures of a node: what its counters say, and how fast they grow between two samples."""
+"""Figures of a node: what its counters show, and how fast they grow between two samples."""
 
 import asyncio
 import time

@@ -30,7 +30,7 @@ async def run_on_cluster(flags: Flags, name: str, work: Work) -> int:
 
 
 def report_failure(error: RpcError | KubernetesError, target: Target) -> int:
-    """Say which API failed and why; the exit code."""
+    """Report which API failed and why; the exit code."""
     text = describe(error, target) if isinstance(error, RpcError) else f"the Kubernetes API: {error}"
     console.note(f"error: {text}")
     return find_exit(error)

@@ -94,7 +94,7 @@ def set_image(config: Config, component: Component, image: str) -> Config:
 
 
 def is_enabled(config: Config, component: Component) -> bool:
-    """Whether the program runs at all, as far as its settings say."""
+    """Whether the program runs at all, as far as its settings show."""
     return component.read is None or component.read(config).enabled
 
 

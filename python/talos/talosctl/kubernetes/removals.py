@@ -1,6 +1,6 @@
 """What each minor version of Kubernetes has no more, so that what asks for it must go before an upgrade.
 
-A program that is given a flag, a feature gate or an admission plugin that it does not know ends at once;
+A program that is given a flag, a feature gate or an admission plugin that it does not have ends at once;
 objects of a removed kind can't be read any more. From Kubernetes' changelogs and from comparing the sources
 of each version with those of the one before. Kinds that only lose a version, as most do, are not meant.
 """

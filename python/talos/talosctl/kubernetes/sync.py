@@ -1,4 +1,4 @@
-"""The cluster's objects are brought to what the nodes' manifests say, with a diff of each change."""
+"""The cluster's objects are brought to what the nodes' manifests have, with a diff of each change."""
 
 import asyncio
 import difflib

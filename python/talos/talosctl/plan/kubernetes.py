@@ -19,7 +19,7 @@ from talos.talosctl.plan.model import NodePlan, Reboot
 from talos.talosctl.tree import ROOT
 
 _IDLE = ("no changes", "skipped in dry-run")
-"""Ends of lines that say of an object or of the run itself that nothing happens."""
+"""Ends of lines by which nothing happens to an object or in the run itself."""
 
 
 async def plan_steps(session: Session, node: str, version: str) -> list[str]:

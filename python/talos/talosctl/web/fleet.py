@@ -187,6 +187,6 @@ def _find_health(before: View, now: View) -> Iterator[tuple[str, str]]:
             text = f"service {service.name}"
             reason = service.message or service.state
             yield ("good", f"{text} is healthy") if service.is_good else ("bad", f"{text}: {reason}")
-    # While a node boots it does not know what Kubernetes finds.
+    # While a node boots it does not have what Kubernetes finds.
     if now.kubernetes not in ("", before.kubernetes):
         yield "good" if now.kubernetes == "Ready" else "bad", f"Kubernetes finds it {now.kubernetes}"

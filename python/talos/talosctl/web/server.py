@@ -1,7 +1,7 @@
 """The fleet page's server: behind a secret path, on the loopback interface also for one host name.
 
-Another user of the machine, and another pod of the cluster, does not know the path. A page of a stranger in
-the same browser may have its own name lead here: it does not know the path either, and sends that name. In a
+Another user of the machine, and another pod of the cluster, does not have the path. A page of a stranger in
+the same browser may have its own name lead here: it does not have the path either, and sends that name. In a
 pod the name is not compared, as proxies pass on whatever name their own client used.
 """
 

@@ -13,7 +13,7 @@ NONCE = 8
 """Bytes of a request's nonce."""
 _ERA_START = 1_577_836_800
 """2020 as seconds since 1970. NTP's 32 bits of seconds are read as the 136 years from here on, whatever
-the local clock says."""
+the local clock shows."""
 _EPOCH_OFFSET = 2_208_988_800
 """Seconds between 1900, NTP's epoch, and 1970."""
 _ERA_SECONDS = 1 << 32

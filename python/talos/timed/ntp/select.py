@@ -1,4 +1,4 @@
-"""What several servers say together: liars are left out, the others are averaged."""
+"""What several servers agree on: those that differ are left out, the others are averaged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -25,7 +25,7 @@ TIMEOUT = 60
 
 
 async def configure(state: MemoryState, port: int) -> None:
-    """This node, a service and another node that it was said to have."""
+    """This node, a service and another node that it has by the service."""
     await put(state, *ids.IDENTITY, IdentitySpec(node_id="id-own"))
     config = ConfigSpec(
         registry_service_enabled=True,

@@ -1,6 +1,6 @@
 """clusterd's discovery with real servers, and with one that lies."""
 
-# gRPC's type stubs know no handlers of bytes.
+# gRPC's type stubs have no handlers of bytes.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 import asyncio
@@ -45,7 +45,7 @@ class Node:
     connecting: Signal
 
     async def sees(self, *names: str) -> None:
-        """Wait until it knows exactly these nodes."""
+        """Wait until it has exactly these nodes."""
         with trio.move_on_after(20):
             while {spec.hostname for spec in self.client.affiliates.values()} != {*names}:
                 await self.changed.wait()

@@ -31,7 +31,7 @@ URLS = (
 
 
 def shown(text: str) -> str:
-    """Everything that is said of a config."""
+    """Everything that is reported of a config."""
     try:
         report = validate(load(text), Mode.METAL)
     except ConfigError as error:

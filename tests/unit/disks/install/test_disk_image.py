@@ -109,9 +109,9 @@ def test_no_size() -> None:
 
 
 class FileTarget(BlockTarget):
-    """A disk that is a file: its partitions are loop devices, for the kernel of a test need not know GPT.
+    """A disk that is a file: its partitions are loop devices, for the kernel of a test need not have GPT.
 
-    It need not know vfat either, so what is copied to EFI goes to a folder.
+    It need not have vfat either, so what is copied to EFI goes to a folder.
     """
 
     def __init__(self, path: Path, sector_size: int, folder: Path) -> None:

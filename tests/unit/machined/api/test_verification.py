@@ -1,4 +1,4 @@
-"""Verify: what the rules of the config say of an image."""
+"""Verify: what the rules of the config decide of an image."""
 
 from typing import Any
 

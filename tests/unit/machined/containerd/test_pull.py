@@ -150,7 +150,7 @@ async def test_a_release_that_could_grow_is_refused_before_it_is_fetched(
 
 
 async def test_a_release_is_not_unpacked(registry: Registry) -> None:
-    """A layer that is said to be plain may be compressed nevertheless, or have holes."""
+    """A layer that is declared as plain may be compressed nevertheless, or have holes."""
     registry.store.add_image("team/release:1", {"usr/a": b"1"}, compress=False, annotations={RELEASE: ""})
     twin = make_twin()
     image = await pull_from(registry, twin, name=RELEASE_NAME)

@@ -29,7 +29,7 @@ FOREIGN = "http://192.0.2.1/pods"
 
 
 async def make_spec(config: str, url: str) -> Any:
-    """The KubeletSpec of a node whose kubed says that static pods are at this URL."""
+    """The KubeletSpec of a node whose kubed has the static pods at this URL."""
     state = MemoryState()
     platform = PlatformConfigSpec()
     platform.metadata.platform = "metal"

@@ -40,7 +40,7 @@ class Server:
         return RemoteState(self.transport)
 
     def restart(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Come back with an empty State that knows no earlier bookmark."""
+        """Come back with an empty State that has no earlier bookmark."""
         monkeypatch.setattr(collection, "_EPOCH", b"another.")
         self.memory = MemoryState()
         self.transport.services = (make_state_service(self.memory, guard=self.check),)

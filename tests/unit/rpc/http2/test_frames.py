@@ -94,7 +94,7 @@ def test_padding_and_priority_are_taken_off_to_the_last_byte() -> None:
     assert strip_priority(PRIORITY | PADDED, 1, b"\1" + alone + b"ab") == b"a"
     with pytest.raises(FrameSizeError, match="too short for their priority"):
         strip_priority(PRIORITY, 1, alone[:-1])
-    with pytest.raises(ProtocolError, match="depends on itself"):  # the first bit says that it is exclusive
+    with pytest.raises(ProtocolError, match="depends on itself"):  # the first bit makes it exclusive
         strip_priority(PRIORITY, 3, b"\x80" + alone[1:])
 
 

@@ -14,7 +14,7 @@ ADV_MAGICS = (0x5A2D2FA5, 0xA3041767, 0xDD28BF64)
 
 
 def make_legacy(values: dict[int, bytes], *, cut: int = 0) -> bytes:
-    """One copy; the last value is said to have ``cut`` bytes more than it has."""
+    """One copy; the last value's length is ``cut`` bytes too large."""
     begin, total, end = ADV_MAGICS
     records = bytearray(b"".join(bytes((tag, len(value))) + value for tag, value in values.items()))
     if cut:

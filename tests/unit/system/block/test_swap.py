@@ -1,4 +1,4 @@
-"""The header of swap as libblkid reads it, and what the kernel says of its use."""
+"""The header of swap as libblkid reads it, and what the kernel shows of its use."""
 
 import os
 from pathlib import Path

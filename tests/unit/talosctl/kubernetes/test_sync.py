@@ -1,4 +1,4 @@
-"""Objects are brought to what manifests say; others' are left alone, what is gone is deleted."""
+"""Objects are brought to what manifests have; others' are left alone, what is gone is deleted."""
 
 import asyncio
 from dataclasses import replace

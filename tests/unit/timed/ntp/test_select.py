@@ -1,4 +1,4 @@
-"""What several time servers say together."""
+"""What several time servers report together."""
 
 import pytest
 

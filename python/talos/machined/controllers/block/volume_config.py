@@ -117,7 +117,7 @@ def make_volumes(config: Config | None) -> Volumes:
 
 
 def make_image_cache(config: Config) -> block_pb2.VolumeConfigSpec:
-    """IMAGECACHE: made where a document says so, and before EPHEMERAL takes the rest of the disk."""
+    """IMAGECACHE: made where a document has it, and before EPHEMERAL takes the rest of the disk."""
     spec = block_pb2.VolumeConfigSpec(type=enums_pb2.VOLUME_TYPE_PARTITION)
     spec.mount.target_path = str(CACHE_DISK)
     spec.mount.file_mode = 0o755

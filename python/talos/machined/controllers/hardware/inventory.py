@@ -46,7 +46,7 @@ def list_parts(files: Files) -> list[Found]:
 
 
 def find_parts(files: Files) -> Iterator[Found]:
-    """What the firmware and the kernel know; nothing of what they don't."""
+    """What the firmware and the kernel report; nothing else."""
     try:
         structures = list(parse_structures(files.read_bytes(TABLE)))
     except OSError:

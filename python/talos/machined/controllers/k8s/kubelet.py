@@ -1,8 +1,8 @@
 """KubeletConfig and KubeletSpec: the kubelet's arguments and its configuration file.
 
-PID 1 makes both, since it starts what they say as root: image, mounts and arguments are those of the config.
-Of what daemons write there are the node's name and addresses, and on control plane nodes, whose kubed has the
-keys of Kubernetes, where their static pods are. A worker's kubelet asks no server for any.
+PID 1 makes both, since it starts what is in them as root: image, mounts and arguments are those of the
+config. Of what daemons write there are the node's name and addresses, and on control plane nodes, whose kubed
+has the keys of Kubernetes, where their static pods are. A worker's kubelet asks no server for any.
 
 https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/
 """

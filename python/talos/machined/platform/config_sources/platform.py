@@ -46,7 +46,7 @@ class PlatformSource:
     web: WebSource
     volume: VolumeSource
     warn: Report
-    """Says what is wrong with something that the config does not depend on."""
+    """Reports what is wrong with something that the config does not depend on."""
 
     async def load(self) -> bytes:
         """The config, empty when there is none. It may take hours.

@@ -164,7 +164,7 @@ def _parse_arguments(text: str) -> tuple[str, ...]:
 
 
 def _make_entry(title: str, entry: Entry, arguments: Sequence[str], *, is_guarded: bool = False) -> list[str]:
-    """A way to start a slot, with a watchdog when GRUB's commands above say so."""
+    """A way to start a slot, with a watchdog where the commands above have set one."""
     variables = (_CRASH_LOG_VARIABLE, *([_TRIAL_VARIABLE] if is_guarded else []))
     words = [*map(_quote, arguments), *variables]
     place = f"/{entry.slot}"
