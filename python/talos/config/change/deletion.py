@@ -83,7 +83,7 @@ def _strip(
             if node.entries and not entries:
                 return None
             duplicates = [(key, mark) for key, mark in node.duplicates if key in entries]
-            return MappingNode(node.mark, entries, duplicates)
+            return MappingNode(node.mark, entries, duplicates, node.merge)
 
 
 def _strip_items(

@@ -24,6 +24,7 @@ _MAX_NAME = 64  # characters of a key that is compared with the known ones
 MAX_PROBLEMS = 200
 """Reading ends here: a text of nothing but mistakes must not take minutes."""
 
+_MERGE_HINT = "repeat the keys; <<: *name works in mappings whose keys are free"
 _PATCH_HINT = 'only in patches, and only "$patch: delete"'
 
 _USER = re.compile(r"(?<=://).*@", re.DOTALL)
@@ -119,6 +120,8 @@ class SectionReader:
                 below = f"{path}.{key}" if path else key
                 hint = _PATCH_HINT if key == "$patch" else did_you_mean(key, fields)
                 self.record("unknown key", below, mark, hint=hint)
+        if node.merge is not None and not self._lenient:
+            self.record("unknown key", f"{path}.<<" if path else "<<", node.merge.mark, hint=_MERGE_HINT)
         self._check_duplicates(node, path)
 
     def _check_duplicates(self, node: MappingNode, path: str) -> None:
@@ -175,6 +178,8 @@ class SectionReader:
             self.record(f"expected a mapping, got {_show(node, setting)}", path, node.mark)
             return _WRONG
         self._check_duplicates(node, path)
+        if node.merge is not None and not node.merge.is_alias:
+            self.record("a merge key takes an alias here", f"{path}[<<]", node.merge.mark, hint=_MERGE_HINT)
         values: dict[str, Any] = {}
         for key, (_, value) in node.entries.items():
             below = f"{path}[{key}]"

@@ -69,13 +69,22 @@ class SequenceNode:
     depth: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """A merge key, and whether its value is an alias: upstream takes no other one in a mapping of a type."""
+
+    mark: Mark
+    is_alias: bool
+
+
 @dataclass(slots=True)
 class MappingNode:
-    """A mapping in the order of the text; ``duplicates`` are repeated keys."""
+    """A mapping in the order of the text, with what its merge key adds; ``duplicates`` are repeated keys."""
 
     mark: Mark
     entries: dict[str, tuple[Mark, "Node"]] = field(default_factory=dict[str, tuple[Mark, "Node"]])
     duplicates: list[tuple[str, Mark]] = field(default_factory=list[tuple[str, Mark]])
+    merge: Merge | None = None
     weight: int = 1
     size: int = 0
     depth: int = 1
@@ -220,7 +229,7 @@ class _Composer:
         elif parent.key is None:
             parent.key = self._make_key(node, mark or node.mark)
         else:
-            self._add_entry(parent, node)
+            self._add_entry(parent, node, is_alias=mark is not None)
 
     def _count(self, parent: _Open, node: Node, mark: Mark) -> None:
         """Add the node's size to that of the collection around it."""
@@ -248,16 +257,16 @@ class _Composer:
             raise self._refuse("the key is too long", mark, f"at most {MAX_KEY} characters")
         return node.value, mark
 
-    def _add_entry(self, parent: _Open, node: Node) -> None:
+    def _add_entry(self, parent: _Open, node: Node, *, is_alias: bool) -> None:
         assert isinstance(parent.node, MappingNode)
         assert parent.key is not None
         key, mark = parent.key
         parent.key = None
         if key is None:
-            if parent.merged is None:
-                parent.merged = self._find_mappings(node, mark)
-            else:
-                parent.node.duplicates.append((_MERGE, mark))
+            if parent.merged is not None:
+                raise self._refuse("a second merge key", mark, "<<: [*a, *b] merges several")
+            parent.merged = self._find_mappings(node, mark)
+            parent.node.merge = Merge(mark, is_alias)
         elif key in parent.node.entries:
             parent.node.duplicates.append((key, mark))
         else:

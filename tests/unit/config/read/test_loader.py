@@ -6,6 +6,7 @@ from tests.harness.processor import at_most
 from talos.config.model import MachineType
 from talos.config.problem import ConfigError
 from talos.config.read.loader import load
+from talos.config.write.plain import to_plain
 
 MAIN = "version: v1alpha1\n"
 LINK = "apiVersion: v1alpha1\nkind: LinkConfig\nname: eth0\n"
@@ -45,6 +46,19 @@ def document(kind: str, body: str = "") -> str:
         (
             "foo: 1\n",
             ["c:1:1: foo: unknown key"],
+        ),
+        # merge keys
+        (
+            MAIN + "cluster: {<<: {}}\n",
+            [
+                "c:2:11: cluster.<<: unknown key (repeat the keys; <<: *name works in mappings whose keys are free)"
+            ],
+        ),
+        (
+            MAIN + "machine: {sysctls: {<<: {a: b}}}\n",
+            [
+                "c:2:21: machine.sysctls[<<]: a merge key takes an alias here (repeat the keys; <<: *name works in mappings whose keys are free)"
+            ],
         ),
         # duplicate
         (
@@ -140,6 +154,12 @@ def test_bad_config_is_refused_with_place_path_value_and_hint(text: str, message
     with pytest.raises(ConfigError) as raised:
         load(text, source="c")
     assert str(raised.value).splitlines() == messages
+
+
+def test_a_merge_key_with_an_alias_adds_to_a_mapping_of_free_keys() -> None:
+    text = "machine:\n  sysctls: &s {a: b, c: d}\n  nodeLabels: {<<: *s, c: e}\n"
+    plain = to_plain(load(MAIN + text).documents[0])
+    assert plain["machine"]["nodeLabels"] == {"a": "b", "c": "e"}
 
 
 def test_all_errors_come_at_once_in_the_order_of_the_text() -> None:

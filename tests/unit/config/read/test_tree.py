@@ -7,7 +7,7 @@ from tests.harness.processor import at_most
 from tests.unit.config import yaml_text
 
 from talos.config.problem import ConfigError
-from talos.config.read.tree import MAX_BYTES, MappingNode, parse_documents, plain
+from talos.config.read.tree import MAX_BYTES, parse_documents, plain
 from talos.config.values import FileMode
 from talos.resource.yaml.text import to_yaml
 
@@ -46,6 +46,7 @@ ALIASED_DEPTH = f"a: &a {'[' * 60}{']' * 60}\nb: {'[' * 90}*a{']' * 90}\n"
         ("b: {<<: 5}", "c:1:5: << takes a mapping or a list of mappings"),
         ("b: {<<: [{k: 1}, [x]]}", "c:1:5: << takes a mapping or a list of mappings"),
         ("b: &b {<<: *b}", "c:1:12: alias *b contains itself"),
+        ("{<<: {k: 1}, <<: {l: 2}}", "c:1:14: a second merge key (<<: [*a, *b] merges several)"),
     ],
 )
 def test_hostile_text_ends_in_one_line(text: str | bytes, message: str) -> None:
@@ -79,13 +80,6 @@ def test_merge_keys_add_what_is_not_there() -> None:
         "b": {"k": 3, "l": 2, "m": 4},
         "c": {"k": 3, "l": 2, "m": 5, "n": 7},
     }
-
-
-def test_a_second_merge_key_is_a_duplicate() -> None:
-    (node,) = parse_documents("{<<: {k: 1}, <<: {k: 2}, l: 3}")
-    assert plain(node) == {"l": 3, "k": 1}
-    assert isinstance(node, MappingNode)
-    assert [key for key, _ in node.duplicates] == ["<<"]
 
 
 def test_merge_keys_do_not_multiply_what_they_merge() -> None:
