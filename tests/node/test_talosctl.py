@@ -34,7 +34,16 @@ def test_every_command_of_the_first_cluster_works(cluster: Cluster) -> None:
 def test_a_node_answers_for_every_subject_of_the_metrics(cluster: Cluster) -> None:
     lines = cluster.talosctl("-n", "@all", "metrics").stdout.splitlines()
     assert not [line for line in lines if line.startswith("talos_scrape_failed")]
-    assert f'talos_up{{node="{cluster.addresses[0]}"}} 1' in lines
+    node = f'node="{cluster.addresses[0]}"'
+    assert f"talos_up{{{node}}} 1" in lines
+    counts = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    for controller in ("network.AddressStatusController", "config.MachineTypeController"):
+        assert float(counts[f'talos_controller_runs_total{{{node},controller="{controller}"}}']) >= 1
+    assert float(counts[f'talos_state_watches{{{node},type="MachineConfigs.config.talos.dev"}}']) >= 1
+    # The scrape before has ended.
+    again = cluster.talosctl("-n", "@all", "metrics").stdout
+    assert f'talos_calls_total{{{node},method="/machine.MachineService/Memory",code="OK"}} ' in again
+    assert f'talos_process_open_fds{{{node},process="machined"}} ' in again
 
 
 def test_the_nodes_version(cluster: Cluster) -> None:

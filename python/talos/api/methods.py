@@ -2,7 +2,7 @@
 
 Roles and arities are upstream's facts (``api/roles.tsv``), the sizes are this system's
 (``api/requests.tsv``, ``api/replies.tsv``), and so are further roles, which only add to what
-upstream's may do (``api/own_roles.tsv``).
+upstream's may do (``api/own_roles.tsv``), and further methods (``api/own_methods.tsv``).
 """
 
 import enum
@@ -86,7 +86,8 @@ def methods() -> Mapping[str, Method]:
     own: dict[str, set[str]] = {}
     for row in read_table("own_roles.tsv"):
         own.setdefault(row["method"], set()).add(row["role"])
-    found = [_parse_row(row, requests, replies, own) for row in read_table("roles.tsv")]
+    rows = (*read_table("roles.tsv"), *read_table("own_methods.tsv"))
+    found = [_parse_row(row, requests, replies, own) for row in rows]
     return {method.path: method for method in found}
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 import trio
 
@@ -11,6 +12,7 @@ from talos.process.daemons import BY_NAME
 from talos.process.ready import notify_ready
 from talos.process.run import Daemon
 from talos.process.state import remote_state
+from talos.resource.controller.activity import Activities, make_part_service
 from talos.resource.controller.controller import Controller
 from talos.resource.controller.graph import Edge, dependencies, make_inspect_service
 from talos.resource.controller.runtime import run_controllers
@@ -40,7 +42,7 @@ async def run_controller_daemon(
     prepare: Callable[[], Awaitable[None]] = _nothing,
     settle: Callable[[], Awaitable[None]] = _nothing,
 ) -> None:
-    """Run controllers and serve their graph, with ``services``, on the daemon's socket until it stops.
+    """Run controllers and serve graph, counts and ``services`` on the daemon's socket until it stops.
 
     The controllers start when ``prepare`` has returned. The daemon reports readiness when ``settle``,
     which runs beside them, has returned, unless one of the two has done so before.
@@ -50,14 +52,15 @@ async def run_controller_daemon(
     async def own_edges() -> list[Edge]:
         return edges
 
-    served = [*services, make_inspect_service(own_edges)]
+    activities: Activities = {}
+    served = [*services, make_inspect_service(own_edges), make_part_service(activities)]
     row = BY_NAME[daemon.name]
     async with (
         serve(daemon, served, row.socket, limits=make_limits(row)),
         trio.open_nursery() as nursery,
     ):
         await prepare()
-        await nursery.start(run_controllers, state, controllers)
+        await nursery.start(partial(run_controllers, state, controllers, activities=activities))
         await settle()
         notify_ready()
         await daemon.stopping.wait()

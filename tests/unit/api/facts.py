@@ -23,8 +23,16 @@ TABLES = ROOT / "tests" / "data" / "wire"
 type Fact = tuple[object, ...]
 type Table = dict[str, Any]
 
-FOREIGN = ("containerd.", "io.containerd.", "etcdserverpb", "mvccpb", "runtime.v1", "talos.internal")
-"""Packages that are not upstream's API: containerd's, Kubernetes', etcd's, and that between daemons."""
+FOREIGN = (
+    "containerd.",
+    "io.containerd.",
+    "etcdserverpb",
+    "mvccpb",
+    "runtime.v1",
+    "talos.internal",
+    "talos.metrics",
+)
+"""Packages that are not upstream's API: containerd's, Kubernetes', etcd's, and our own."""
 
 _SCALARS = {number: name.removeprefix("TYPE_").lower() for name, number in FieldDescriptorProto.Type.items()}
 

@@ -32,6 +32,7 @@ from talos.api.definitions.runtime_pb2 import (
 from talos.api.definitions.time_pb2 import AdjtimeStatusSpec, StatusSpec
 from talos.api.machine import machine_pb2 as machine
 from talos.api.machine.storage_pb2 import StorageServiceStatfsRequest, StorageServiceStatfsResponse
+from talos.api.metrics import metrics_pb2 as metrics
 from talos.talosctl.cli.flag import Flags
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.commands.metrics import start_server
@@ -39,6 +40,7 @@ from talos.talosctl.metrics.families import Sample, format_samples
 from talos.talosctl.output.http import MAX_REQUEST
 
 SERVICE = "/machine.MachineService/"
+METRICS = "/talos.metrics.MetricsService/"
 NODE = "10.0.0.2"
 TEXTS = {"DNSUpstreams.net.talos.dev": "healthy: false\naddr: 10.0.0.1:53\n"}
 """Of kinds without a message."""
@@ -83,6 +85,29 @@ def make_processes() -> list[machine.ProcessInfo]:
     ]
 
 
+def make_counts() -> metrics.ReadResponse:
+    memory = metrics.Method(
+        method=SERVICE + "Memory",
+        results=[
+            metrics.Result(code=0, count=2),
+            metrics.Result(code=7, count=1),
+            metrics.Result(code=99, count=1),
+        ],
+        buckets=[metrics.Bucket(seconds=0.025, count=3), metrics.Bucket(seconds=float("inf"), count=4)],
+        seconds=0.5,
+    )
+    events = metrics.Method(method=SERVICE + "Events", results=[metrics.Result(code=1, count=1)])
+    return metrics.ReadResponse(
+        controllers=[metrics.Controller(name="network.A", runs=5, failures=1, seconds=0.25)],
+        methods=[memory, events],
+        watches=[metrics.Watches(type="Members.cluster.talos.dev", count=3)],
+        disks=[
+            metrics.Disk(name="sda", state="offline", errors=4),
+            metrics.Disk(name="nvme0n1", state="live"),
+        ],
+    )
+
+
 @pytest.fixture
 def full_node(node: FakeNode) -> FakeNode:
     specs = make_specs()
@@ -120,12 +145,9 @@ def full_node(node: FakeNode) -> FakeNode:
     node.on("/cosi.resource.State/List", ListRequest, list_, stream=True)
     for method, reply in replies.items():
         node.on(SERVICE + method, Empty, reply)
-
-    def list_files(request: Any, _metadata: Mapping[str, str]) -> list[machine.FileInfo]:
-        size = {"/proc/1/fd": 104, "/proc/66/fd": 25, "/proc/70/fd": 20}.get(request.root, 0)
-        return [machine.FileInfo(name=request.root, size=size)]
-
-    node.on(SERVICE + "List", machine.ListRequest, list_files, stream=True)
+    files = metrics.CountFilesResponse(files={1: 104, 66: 25, 70: 20})
+    node.on(METRICS + "CountFiles", metrics.CountFilesRequest, files)
+    node.on(METRICS + "Read", Empty, make_counts())
     statfs = StorageServiceStatfsResponse(size=6 << 30, available=5 << 30)
     node.on("/machine.StorageService/Statfs", StorageServiceStatfsRequest, statfs)
     return node
@@ -161,10 +183,27 @@ def test_all_families_of_a_node(talosctl: Client, full_node: FakeNode) -> None:
         'talos_time_offset_seconds{node="10.0.0.2"} -0.00025',
         'talos_dns_upstream_healthy{node="10.0.0.2",address="10.0.0.1:53"} 0',
         'talos_etcd_is_leader{node="10.0.0.2"} 1',
+        'talos_controller_runs_total{node="10.0.0.2",controller="network.A"} 5',
+        'talos_controller_failures_total{node="10.0.0.2",controller="network.A"} 1',
+        'talos_controller_seconds_total{node="10.0.0.2",controller="network.A"} 0.25',
+        f'talos_calls_total{{node="10.0.0.2",method="{SERVICE}Memory",code="OK"}} 2',
+        f'talos_calls_total{{node="10.0.0.2",method="{SERVICE}Memory",code="PERMISSION_DENIED"}} 1',
+        f'talos_calls_total{{node="10.0.0.2",method="{SERVICE}Events",code="CANCELLED"}} 1',
+        "# TYPE talos_call_duration_seconds histogram",
+        f'talos_call_duration_seconds_bucket{{node="10.0.0.2",method="{SERVICE}Memory",le="0.025"}} 3',
+        f'talos_call_duration_seconds_bucket{{node="10.0.0.2",method="{SERVICE}Memory",le="+Inf"}} 4',
+        f'talos_call_duration_seconds_sum{{node="10.0.0.2",method="{SERVICE}Memory"}} 0.5',
+        f'talos_call_duration_seconds_count{{node="10.0.0.2",method="{SERVICE}Memory"}} 4',
+        'talos_state_watches{node="10.0.0.2",type="Members.cluster.talos.dev"} 3',
+        'talos_disk_working{node="10.0.0.2",device="sda"} 0',
+        'talos_disk_working{node="10.0.0.2",device="nvme0n1"} 1',
+        'talos_disk_errors_total{node="10.0.0.2",device="sda"} 4',
         'talos_upgrade_phase{node="10.0.0.2",phase="idle",version=""} 1',
     ):
         assert f"{line}\n" in result.out
     assert "talos_scrape_failed" not in result.out
+    assert f'talos_call_duration_seconds_sum{{node="10.0.0.2",method="{SERVICE}Events"' not in result.out
+    assert 'talos_disk_errors_total{node="10.0.0.2",device="nvme0n1"' not in result.out
     assert 'service="etcd"} ' not in result.out.partition("talos_service_healthy")[2]
 
 

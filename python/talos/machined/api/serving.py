@@ -1,18 +1,22 @@
 """The machine's API, for routerd."""
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import Message
 
 from talos.api.inspect import inspect_pb2
+from talos.api.metrics import metrics_pb2
 from talos.api.rpc import RpcError
 from talos.machined.api.call_log import CallLog
 from talos.machined.api.meta import hide_meta
+from talos.machined.api.metrics import Counts, make_metrics_service
 from talos.machined.api.services import make_services
 from talos.machined.node.ports import Node
 from talos.process.daemons import DAEMONS, MACHINE_SOCKET, ROUTERD
 from talos.process.run import Daemon
+from talos.resource.controller.activity import READ_METHOD
 from talos.resource.controller.graph import GRAPH_METHOD, Edge, make_inspect_service
 from talos.resource.remote.reader_guard import make_reader_guard
 from talos.resource.remote.service import make_state_service
@@ -20,37 +24,40 @@ from talos.rpc.channel import open_channel
 from talos.rpc.http2.local_limits import LocalLimits
 from talos.rpc.server import serve
 
-GRAPH_TIMEOUT = 2.0
-"""Seconds that a daemon has to answer with its part of the graph."""
+PART_TIMEOUT = 2.0
+"""Seconds that a daemon has to answer with its part of the graph, or of the counts."""
 
 
 @asynccontextmanager
-async def serve_node(daemon: Daemon, node: Node, own_edges: Sequence[Edge]) -> AsyncGenerator[None]:
+async def serve_node(
+    daemon: Daemon, node: Node, own_edges: Sequence[Edge], counts: Counts
+) -> AsyncGenerator[None]:
     """Serve as long as the context is open."""
 
     async def edges() -> Sequence[Edge]:
-        found = [*own_edges]
-        for other in DAEMONS:
-            if other.has_controllers:
-                found += await _ask_for_edges(daemon, other.socket)
-        return found
+        parts = await _read_parts(daemon, GRAPH_METHOD, inspect_pb2.ControllerRuntimeDependenciesResponse)
+        return [*own_edges, *(edge for part in parts for message in part.messages for edge in message.edges)]
+
+    async def parts() -> Sequence[metrics_pb2.ReadResponse]:
+        return await _read_parts(daemon, READ_METHOD, metrics_pb2.ReadResponse)
 
     public = [
         *make_services(node),
         make_state_service(node.state, guard=make_reader_guard(node.state), view=hide_meta),
         make_inspect_service(edges),
+        make_metrics_service(counts, node.ports.files, parts),
     ]
     limits, calls = LocalLimits(callers=frozenset({ROUTERD.uid})), CallLog(node.logs)
     async with serve(daemon, public, MACHINE_SOCKET, limits=limits, on_end=calls.record):
         yield
 
 
-async def _ask_for_edges(daemon: Daemon, socket: str) -> Sequence[Edge]:
-    """A daemon's part of the graph; nothing from one that doesn't run."""
-    reply = inspect_pb2.ControllerRuntimeDependenciesResponse
-    try:
-        async with open_channel(daemon, socket) as transport:
-            answer = await transport.unary(GRAPH_METHOD, Empty(), reply, timeout=GRAPH_TIMEOUT)
-    except RpcError:
-        return ()
-    return [edge for message in answer.messages for edge in message.edges]
+async def _read_parts[R: Message](daemon: Daemon, method: str, reply: type[R]) -> Sequence[R]:
+    """The parts of the daemons with controllers; one that doesn't run has none."""
+    found: list[R] = []
+    for other in DAEMONS:
+        if other.has_controllers:
+            with suppress(RpcError):
+                async with open_channel(daemon, other.socket) as transport:
+                    found.append(await transport.unary(method, Empty(), reply, timeout=PART_TIMEOUT))
+    return found

@@ -12,6 +12,7 @@ from talos.disks.volumes.blocks import KernelBlocks
 from talos.disks.volumes.crypt_devices import KernelCryptDevices
 from talos.disks.volumes.requests import create_lifecycle
 from talos.disks.volumes.scrubber import Scrubber
+from talos.machined.api.metrics import Counts
 from talos.machined.api.serving import serve_node
 from talos.machined.boot.config_loading import ConfigLoader
 from talos.machined.boot.filesystems import make_missing_directory
@@ -22,6 +23,7 @@ from talos.machined.controllers.registry import ControllerContext, make_controll
 from talos.machined.node.etc_files import write_pod_resolvers
 from talos.machined.node.etc_layer import ETC_LAYER
 from talos.machined.platform.arguments import find_mistakes
+from talos.resource.controller.activity import Activities
 from talos.resource.controller.graph import dependencies
 from talos.resource.controller.runtime import run_controllers
 from talos.system import kernel
@@ -63,9 +65,11 @@ async def run_node(
     )
     await create_lifecycle(machine.state)
     controllers = make_controllers(context)
-    async with serve_node(machine.daemon, node, dependencies(controllers)):
+    activities: Activities = {}
+    counts = Counts(activities=activities, watches=machine.state.open_watches)
+    async with serve_node(machine.daemon, node, dependencies(controllers), counts):
         task_status.started()
-        await run_controllers(machine.state, controllers)
+        await run_controllers(machine.state, controllers, activities=activities)
         await trio.sleep_forever()
 
 

@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 
 from talos.resource import changes
 from talos.resource.controller.access import ControllerAccess, Input, Output, Strength, UndeclaredAccessError
+from talos.resource.controller.activity import Activity
 from talos.resource.kind import Kind
 from talos.resource.query import ALL, Query
 from talos.resource.resource import Resource
@@ -45,6 +46,7 @@ class ControllerRuntime:
 
     def __init__(self, access: ControllerAccess, state: State, spawn: Spawn) -> None:
         self.name = access.name
+        self.activity = Activity()
         self._access = access
         self._state = state
         self._spawn = spawn
@@ -220,14 +222,17 @@ class ControllerRuntime:
 
     def count_failure(self) -> float:
         """Note a failure; returns how many seconds to wait before the next try."""
+        self.activity.end_with_failure()
         delay = min(INITIAL_BACKOFF * 2**self._failures, MAX_BACKOFF)
         self._failures += 1
         return delay
 
     async def wait_for_round(self, interval: float = math.inf) -> None:
         """Wait until an input has changed since the last round began, at most so many seconds."""
+        self.activity.end_round()
         with trio.move_on_after(interval):
             await self._due.wait()
+        self.activity.begin_round()
 
     async def wait_before_retry(self, delay: float) -> None:
         """Wait ``delay`` seconds, or less when an input changes after ``MIN_WAIT``."""

@@ -9,6 +9,7 @@ import trio
 from google.protobuf.message import Message
 
 from talos.resource.controller.access import ControllerAccess, Input
+from talos.resource.controller.activity import Activities
 from talos.resource.controller.controller import (
     INITIAL_BACKOFF,
     MAX_BACKOFF,
@@ -34,9 +35,10 @@ async def run_controllers(
     state: State,
     controllers: Sequence[Controller],
     *,
+    activities: Activities | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run controllers until cancelled or until all of them are done.
+    """Run controllers until cancelled or until all of them are done; ``activities`` gets their counts.
 
     Started when every input is watched. ValueError when the declarations of two controllers conflict.
     """
@@ -49,6 +51,8 @@ async def run_controllers(
                     name=controller.name, inputs=controller.inputs, outputs=controller.outputs
                 )
                 running.append((controller, ControllerRuntime(access, state, nursery.start_soon)))
+            if activities is not None:
+                activities |= {runtime.name: runtime.activity for _, runtime in running}
             async with trio.open_nursery() as starting:
                 for kind, namespace, subscribers in _subscriptions(running):
                     starting.start_soon(feeds.start, _run_feed, state, kind, namespace, subscribers)

@@ -1,7 +1,7 @@
 """The State in this process's memory."""
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -45,6 +45,8 @@ class MemoryState(State):
     def __init__(self, *, clock: Callable[[], int] = time.time_ns) -> None:
         self._clock = clock
         self.usage = Usage()
+        self.open_watches: Counter[str] = Counter()
+        """Open watches by type."""
         self._collections: defaultdict[tuple[str, str], Collection] = defaultdict(
             lambda: Collection(self.usage)
         )
@@ -161,7 +163,11 @@ class MemoryState(State):
             watch = MemoryWatch.of_kind(collection, query, options)
         else:
             watch = MemoryWatch.of_id(collection, make_tombstone(kind, namespace, id), options)
-        yield cast("EventStream[S]", watch)
+        self.open_watches[kind.type] += 1
+        try:
+            yield cast("EventStream[S]", watch)
+        finally:
+            self.open_watches[kind.type] -= 1
 
     def _stored(self, kind: Kind[Message], id: str, namespace: str | None) -> Resource[Message]:
         namespace = kind.choose_namespace(namespace)

@@ -17,6 +17,7 @@ from talos.client.session import Session
 from talos.fleet.calls import read_upgrade
 from talos.resource import kinds
 from talos.talosctl.client.health import SessionCalls
+from talos.talosctl.metrics.counts import ask_counts
 from talos.talosctl.metrics.families import Number, Numbers, Sample
 from talos.talosctl.metrics.processes import ask_processes
 from talos.talosctl.metrics.volumes import ask_volumes
@@ -217,5 +218,6 @@ _SUBJECTS: dict[str, Ask] = {
     "dns": _ask_dns,
     "discovery": _ask_discovery,
     "etcd": _ask_etcd,
+    "counts": ask_counts,
     "upgrade": _ask_upgrade,
 }

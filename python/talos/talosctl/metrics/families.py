@@ -17,7 +17,7 @@ type Numbers = Sequence[Number]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One number of a family."""
+    """One number of a family; of a histogram's, ``family`` has its word behind."""
 
     family: str
     value: float
@@ -73,6 +73,14 @@ FAMILIES = {
         ("talos_etcd_is_learner", "gauge", "Whether the member does not vote yet."),
         ("talos_etcd_raft_applied_index", "gauge", "The last entry that the member has applied."),
         ("talos_etcd_errors", "gauge", "Number of errors that the member reports."),
+        ("talos_controller_runs_total", "counter", "Rounds of a controller."),
+        ("talos_controller_failures_total", "counter", "Rounds that failed."),
+        ("talos_controller_seconds_total", "counter", "Time of its rounds, waiting for others included."),
+        ("talos_calls_total", "counter", "Calls that the node answered, by method and gRPC's status code."),
+        ("talos_call_duration_seconds", "histogram", "How long they took; without streams."),
+        ("talos_state_watches", "gauge", "Open watches of resources by type."),
+        ("talos_disk_working", "gauge", "Whether the driver takes requests; missing where it has no state."),
+        ("talos_disk_errors_total", "counter", "Requests that failed; of SCSI, SATA and USB disks."),
         ("talos_upgrade_phase", "gauge", "1, with the phase of the last upgrade and its version."),
     )
 }
@@ -83,7 +91,7 @@ def format_samples(samples: Iterable[Sample]) -> str:
     lines: dict[str, list[str]] = {}
     for sample in samples:
         labels = ",".join(f'{name}="{_escape(value)}"' for name, value in sample.labels.items())
-        lines.setdefault(sample.family, []).append(
+        lines.setdefault(find_family(sample.family), []).append(
             f"{sample.family}{{{labels}}} {_format_value(sample.value)}\n"
         )
     return "".join(
@@ -91,6 +99,11 @@ def format_samples(samples: Iterable[Sample]) -> str:
         for name, (kind, meaning) in FAMILIES.items()
         if name in lines
     )
+
+
+def find_family(name: str) -> str:
+    """A histogram's name is that of its samples without their last word: bucket, sum, count."""
+    return name if name in FAMILIES else name.rpartition("_")[0]
 
 
 def _format_value(value: float) -> str:

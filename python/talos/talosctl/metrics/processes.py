@@ -3,16 +3,18 @@
 What pods run is the kubelet's to count, and may have any name: it is left out by its parent.
 """
 
-import asyncio
 from collections.abc import Iterator, Sequence
 
 from google.protobuf.empty_pb2 import Empty
 
 from talos.api.machine import machine_pb2 as machine
-from talos.api.rpc import Code, RpcError
+from talos.api.metrics import metrics_pb2
 from talos.talosctl.client.health import SessionCalls
 from talos.talosctl.metrics.families import Number, Numbers
 
+COUNT_FILES = "/talos.metrics.MetricsService/CountFiles"
+MAX_PIDS = 512
+"""Processes whose files one call counts; a node has a dozen."""
 SHIM = "containerd-shim"
 _SERVICE = "/machine.MachineService/"
 
@@ -21,14 +23,15 @@ async def ask_processes(calls: SessionCalls, node: str) -> Numbers:
     """Their numbers, those of the same name together; RpcError."""
     reply = await calls.unary(node, _SERVICE + "Processes", Empty(), machine.ProcessesResponse)
     found = list(find_own([one for part in reply.messages for one in part.processes]))
-    files = await asyncio.gather(*(_count_files(calls, node, one.pid) for _, one in found))
+    request = metrics_pb2.CountFilesRequest(pids=[one.pid for _, one in found][:MAX_PIDS])
+    counted = await calls.unary(node, COUNT_FILES, request, metrics_pb2.CountFilesResponse)
     totals: dict[tuple[str, str], float] = {}
-    for (name, one), count in zip(found, files, strict=True):
+    for name, one in found:
         for family, value in (
             ("talos_process_cpu_seconds_total", one.cpu_time),
             ("talos_process_resident_memory_bytes", one.resident_memory),
             ("talos_process_threads", one.threads),
-            *((("talos_process_open_fds", count),) if count else ()),
+            *((("talos_process_open_fds", files),) if (files := counted.files.get(one.pid)) else ()),
         ):
             totals[family, name] = totals.get((family, name), 0.0) + value
     return [_make_number(family, value, name) for (family, name), value in totals.items()]
@@ -49,18 +52,6 @@ def find_own(processes: Sequence[machine.ProcessInfo]) -> Iterator[tuple[str, ma
 def is_shim(process: machine.ProcessInfo) -> bool:
     """Whether it keeps a container for containerd."""
     return process.ppid == 1 and process.command == SHIM
-
-
-async def _count_files(calls: SessionCalls, node: str, pid: int) -> int:
-    """Its open files: the size of the folder, since Linux 6.2. 0 when that is not known, or it has ended."""
-    request = machine.ListRequest(root=f"/proc/{pid}/fd", types=[machine.ListRequest.DIRECTORY])
-    try:
-        async with calls.stream(node, _SERVICE + "List", request, machine.FileInfo) as files:
-            return sum([file.size async for file in files])
-    except RpcError as error:
-        if error.code is Code.UNAVAILABLE:
-            raise
-        return 0
 
 
 def _make_number(family: str, value: float, name: str) -> Number:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import ClassVar
 
 import pytest
@@ -12,6 +13,7 @@ import trio.testing
 from talos.api.definitions.network_pb2 import AddressStatusSpec, HostnameStatusSpec
 from talos.resource import changes, ids
 from talos.resource.changes import add_finalizer, modify, remove_finalizer, teardown_and_destroy, wait_for
+from talos.resource.controller.activity import Activities
 from talos.resource.controller.controller import (
     Controller,
     ControllerRuntime,
@@ -289,6 +291,31 @@ async def test_finished_controllers_end_the_runtime(memory: MemoryState) -> None
             del runtime
 
     await run_controllers(memory, [Done()])
+
+
+async def test_rounds_and_failures_are_counted(memory: MemoryState) -> None:
+    def act(_runtime: ControllerRuntime, number: int) -> None:
+        if number == 2:
+            raise UserError("no")
+
+    activities: Activities = {}
+    controller = Rounds(Input(ADDRESS_STATUS), action=act)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(partial(run_controllers, memory, [controller], activities=activities))
+        await settle()
+        assert memory.open_watches[ADDRESS_STATUS.type] == 1
+        (name, activity), *others = activities.items()
+        assert (name, others, activity.runs, activity.failures) == (controller.name, [], 1, 0)
+        spent = activity.seconds
+        assert spent > 0
+        await settle()
+        assert activity.seconds == spent
+        await put(memory)
+        await settle()
+        assert (activity.runs, activity.failures) == (2, 1)
+        assert activity.seconds > spent
+        nursery.cancel_scope.cancel()
+    assert memory.open_watches[ADDRESS_STATUS.type] == 0
 
 
 async def test_undeclared_access_is_refused(memory: MemoryState) -> None:
