@@ -43,13 +43,27 @@ class Fetched:
     url: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchBounds:
+    """What one fetch may take; times are in seconds."""
+
+    max_bytes: int = MAX_BYTES
+    time_limit: float = ATTEMPT_LIMIT
+    silence: float = SILENCE_TIMEOUT
+
+
 def fetch(
-    url: str, headers: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None
+    url: str,
+    headers: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    *,
+    bounds: FetchBounds = FetchBounds(),
+    authorities: str = "",
 ) -> Fetched:
     """Get a file, following redirects to http and https only; another host gets no ``headers``.
 
     What is asked for by https does not come by http: who stands in the path would choose it. The
-    ``environment`` may name a proxy.
+    ``environment`` may name a proxy. Certificates are verified by ``authorities`` (PEM), or the system's.
 
     FetchError: for everything that may go better next time.
     RefusedError: when the server replies 401 or 403.
@@ -60,7 +74,7 @@ def fetch(
 
     with _failures():
         try:
-            return _get(url, headers or {}, environment or {})
+            return _get(url, headers or {}, environment or {}, bounds, authorities)
         except urllib.error.HTTPError as error:
             with error:
                 if error.code in {404, 410}:
@@ -69,7 +83,9 @@ def fetch(
                 raise kind(f"the server replied {error.code} {error.reason}".splitlines()[0]) from None
 
 
-def post_form(url: str, fields: Mapping[str, str], environment: Mapping[str, str]) -> tuple[int, bytes]:
+def post_form(
+    url: str, fields: Mapping[str, str], environment: Mapping[str, str], *, authorities: str = ""
+) -> tuple[int, bytes]:
     """Send a form, following no redirect: the status, and the body, which an error has, too. FetchError."""
     import urllib.error
     import urllib.parse
@@ -80,7 +96,8 @@ def post_form(url: str, fields: Mapping[str, str], environment: Mapping[str, str
     with _failures():
         request = urllib.request.Request(url, data=data, headers=headers)  # noqa: S310 - the opener has no others
         try:
-            answer = make_opener(make_proxies(environment)).open(request, timeout=SILENCE_TIMEOUT)
+            opener = make_opener(make_proxies(environment), authorities=authorities)
+            answer = opener.open(request, timeout=SILENCE_TIMEOUT)
         except urllib.error.HTTPError as error:
             answer = error
         if answer is None:
@@ -106,15 +123,22 @@ def _failures() -> Generator[None]:
         raise FetchError(f"this is no URL: {error}") from None
 
 
-def make_opener(*handlers: "BaseHandler") -> "OpenerDirector":
-    """What opens http and https, no file:, ftp: or data:; redirects only with a handler for them."""
+def make_opener(*handlers: "BaseHandler", authorities: str = "") -> "OpenerDirector":
+    """What opens http and https, no file:, ftp: or data:; redirects only with a handler for them. FetchError.
+
+    ``authorities`` (PEM) verify servers' certificates instead of the system's.
+    """
     import ssl
     import urllib.request
 
+    try:
+        context = ssl.create_default_context(cadata=authorities or None)
+    except (ssl.SSLError, ValueError) as error:
+        raise FetchError(f"its authorities can't be used: {error}") from None
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(context=ssl.create_default_context()),
+        urllib.request.HTTPSHandler(context=context),
         *handlers,
         urllib.request.HTTPErrorProcessor(),
         urllib.request.HTTPDefaultErrorHandler(),
@@ -147,7 +171,13 @@ def make_proxies(environment: Mapping[str, str]) -> "BaseHandler":
     return Proxies()
 
 
-def _get(url: str, headers: Mapping[str, str], environment: Mapping[str, str]) -> Fetched:
+def _get(
+    url: str,
+    headers: Mapping[str, str],
+    environment: Mapping[str, str],
+    bounds: FetchBounds,
+    authorities: str,
+) -> Fetched:
     import time
     import urllib.request
 
@@ -165,20 +195,20 @@ def _get(url: str, headers: Mapping[str, str], environment: Mapping[str, str]) -
                     request.remove_header(name)
             return request
 
-    opener = make_opener(Redirects(), make_proxies(environment))
+    opener = make_opener(Redirects(), make_proxies(environment), authorities=authorities)
     request = urllib.request.Request(url, headers={"User-Agent": AGENT, **headers})  # noqa: S310 - the opener has no others
-    end = time.monotonic() + ATTEMPT_LIMIT
-    answer = opener.open(request, timeout=SILENCE_TIMEOUT)
+    end = time.monotonic() + bounds.time_limit
+    answer = opener.open(request, timeout=bounds.silence)
     if answer is None:
         raise FetchError("only http and https are supported")
     data = bytearray()
     with answer:
         while chunk := answer.read1(64 * 1024):
             data += chunk
-            if len(data) > MAX_BYTES:
-                raise FetchError(f"more than {MAX_BYTES} bytes came")
+            if len(data) > bounds.max_bytes:
+                raise FetchError(f"more than {bounds.max_bytes} bytes came")
             if time.monotonic() > end:
-                raise FetchError(f"not complete after {ATTEMPT_LIMIT:.0f} s")
+                raise FetchError(f"not complete after {bounds.time_limit:.0f} s")
         if answer.length:
             raise FetchError("the connection ended before all had come")
         return Fetched(data=bytes(data), url=answer.geturl())

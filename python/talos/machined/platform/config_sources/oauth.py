@@ -1,51 +1,15 @@
-"""The device flow of OAuth 2.0 (RFC 8628): a person lets a machine, which shows a code, have its config."""
+"""The client of the device flow that kernel arguments name: a person lets a machine have its config."""
 
-import json
-import re
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import urlsplit, urlunsplit
-
-import trio
 
 from talos.machined.platform.arguments import OAUTH, OAUTH_CLIENT
 from talos.machined.platform.config_sources.variables import check_variables
-from talos.process.fetch import FetchError, post_form
+from talos.process.device_flow import Client
 from talos.system.errors import UserError
-from talos.system.logging import make_printable
-from talos.system.parsed import as_object
 from talos.system.proc.cmdline import Cmdline
 from talos.system.urls import without_secrets
 
 VARIABLE = f"{OAUTH}extra_variable"
-GRANT = "urn:ietf:params:oauth:grant-type:device_code"
-INTERVAL, SLOWER, MAX_INTERVAL = 5.0, 5.0, 60.0
-"""Seconds between two requests for the token: where none are named, more when it has to be slower, most."""
-MAX_CODE_TTL = 3600.0
-"""Seconds after which another code is shown, also when the server names more."""
-MAX_SHOWN = 300
-"""Characters of a text of the server's on the console."""
-_TOKEN = re.compile(r"[\x21-\x7e]{1,16384}")
-
-
-async def post_in_thread(
-    url: str, fields: Mapping[str, str], environment: Mapping[str, str]
-) -> tuple[int, bytes]:
-    """Post in a thread; when cancelled, the thread runs into its own time limit."""
-    return await trio.to_thread.run_sync(post_form, url, fields, environment, abandon_on_cancel=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
-    """The client of OAuth, and its servers."""
-
-    id: str
-    secret: str = field(repr=False)
-    scope: str
-    audience: str
-    device_url: str
-    token_url: str
 
 
 def make_client(arguments: Cmdline, url: str) -> Client:
@@ -72,90 +36,3 @@ def _find_url(arguments: Cmdline, name: str, url: str, path: str) -> str:
     if not given.lower().startswith(("http://", "https://")):
         raise UserError(f'"{without_secrets(given)}" is no URL', where=name, hint="http:// or https://")
     return given
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceFlow:
-    """Gets a token for the machine. ``inform`` is called with what the person has to do."""
-
-    client: Client
-    variables: Mapping[str, str]
-    inform: Callable[[str], None]
-    environment: Mapping[str, str]
-    post: Callable[[str, Mapping[str, str], Mapping[str, str]], Awaitable[tuple[int, bytes]]] = post_in_thread
-
-    async def authorize(self) -> str:
-        """Wait for the person; the token. FetchError: this time there is none."""
-        client = self.client
-        fields = {"client_id": client.id, "scope": client.scope, "audience": client.audience}
-        fields = {name: value for name, value in fields.items() if value} | dict(self.variables)
-        status, reply = await self._ask(client.device_url, fields)
-        device_code = reply.get("device_code")
-        if status != 200 or not isinstance(device_code, str):
-            raise FetchError(_describe(client.device_url, status, reply))
-        self._show(reply)
-        with trio.move_on_after(_number(reply.get("expires_in"), MAX_CODE_TTL)):
-            token = await self._wait(device_code, _number(reply.get("interval"), INTERVAL))
-            self.inform(f"{OAUTH}*: the machine may have its config")
-            return token
-        raise FetchError("nobody has let this machine have its config before its code has expired")
-
-    def _show(self, reply: Mapping[str, Any]) -> None:
-        # Some servers have the name of a draft of the standard.
-        uri = reply.get("verification_uri") or reply.get("verification_url")
-        self.inform(f"{OAUTH}*: visit {_shorten(uri)} and enter the code {_shorten(reply.get('user_code'))}")
-        if reply.get("verification_uri_complete"):
-            self.inform(f"{OAUTH}*: or visit {_shorten(reply['verification_uri_complete'])}")
-
-    async def _wait(self, device_code: str, interval: float) -> str:
-        client = self.client
-        fields = {"grant_type": GRANT, "device_code": device_code, "client_id": client.id}
-        if client.secret:
-            fields["client_secret"] = client.secret
-        while True:
-            await trio.sleep(min(interval, MAX_INTERVAL))
-            try:
-                status, reply = await self._ask(client.token_url, fields)
-            except FetchError:
-                interval *= 2
-                continue
-            if status == 200:
-                return _find_token(reply)
-            match reply.get("error"):
-                case "authorization_pending":
-                    pass
-                case "slow_down":
-                    interval += SLOWER
-                case _:
-                    raise FetchError(_describe(client.token_url, status, reply))
-
-    async def _ask(self, url: str, fields: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
-        status, body = await self.post(url, fields, self.environment)
-        try:
-            return status, as_object(json.loads(body))
-        except (ValueError, RecursionError):
-            return status, {}
-
-
-def _find_token(reply: Mapping[str, Any]) -> str:
-    token = reply.get("access_token")
-    if str(reply.get("token_type")).lower() != "bearer":
-        raise FetchError("the reply has no token of the type bearer")
-    if not isinstance(token, str) or not _TOKEN.fullmatch(token):
-        raise FetchError("the reply has no access_token that a header can have")
-    return token
-
-
-def _describe(url: str, status: int, reply: Mapping[str, Any]) -> str:
-    reasons = [reply[key] for key in ("error", "error_description") if reply.get(key)]
-    text = ": ".join(map(_shorten, reasons)) or "without what the standard has in it"
-    return f"{without_secrets(url)} replied {status} {text}"
-
-
-def _shorten(value: object) -> str:
-    return make_printable(str(value))[:MAX_SHOWN]
-
-
-def _number(value: object, default: float) -> float:
-    """Seconds that a server names, if they make sense."""
-    return float(min(value, MAX_CODE_TTL)) if isinstance(value, int | float) and value >= 1 else default

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from talos.machined.platform.arguments import OAUTH_CLIENT
+from talos.machined.platform.arguments import OAUTH, OAUTH_CLIENT
 from talos.machined.platform.config_sources.variables import (
     CODE,
     collect_values,
@@ -76,12 +76,22 @@ class WebSource:
         if not arguments.first(OAUTH_CLIENT):
             return None
         # Few machines have such a client.
-        from talos.machined.platform.config_sources.oauth import VARIABLE, DeviceFlow, make_client
+        from talos.machined.platform.config_sources.oauth import VARIABLE, make_client
+        from talos.process.device_flow import DeviceFlow
+
+        def inform(text: str) -> None:
+            self.inform(f"{OAUTH}*: {text}")
 
         client = make_client(arguments, url)
         values = await collect_values(self.state, self.files, arguments.all(VARIABLE))
-        flow = DeviceFlow(client=client, variables=values, inform=self.inform, environment=self.environment)
-        return flow.authorize
+        flow = DeviceFlow(client=client, variables=values, inform=inform, environment=self.environment)
+
+        async def authorize() -> str:
+            token = await flow.authorize()
+            inform("the machine may have its config")
+            return token
+
+        return authorize
 
     async def _try(
         self, url: str, shown: str, where: str, authorize: Callable[[], Awaitable[str]] | None

@@ -13,8 +13,9 @@ import trio
 from tests.harness.serving import serving
 from trio.testing import MockClock
 
-from talos.machined.platform.config_sources.oauth import GRANT, Client, DeviceFlow, make_client
+from talos.machined.platform.config_sources.oauth import make_client
 from talos.machined.platform.config_sources.web import WebSource
+from talos.process.device_flow import GRANT, Client, DeviceFlow
 from talos.process.fetch import FetchError
 from talos.resource import ids, kinds
 from talos.resource.changes import modify
