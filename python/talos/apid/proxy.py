@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from talos.api.metadata import READER
 from talos.api.methods import methods
 from talos.api.rpc import Code, RpcError
-from talos.apid.audit import STARTED, Audit
 from talos.apid.caller import make_local_metadata, make_peer_metadata, roles_of
 from talos.apid.many import Upstream, forward_to_many
 from talos.apid.peers import Peers
 from talos.apid.routes import NODE, NODES, Local, OneToMany, OneToOne, Routing, choose_route, values_of
 from talos.apid.wire import code_name
+from talos.process.audit import STARTED, Audit
 from talos.rpc.http2.client import LocalChannel
 from talos.rpc.port.call import PortCall
 from talos.rpc.protocol import Metadata, Status

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from talos.apid.admission import Admission
-from talos.apid.audit import Audit
 from talos.apid.certificates import Certificates
 from talos.apid.own import OwnNames
 from talos.apid.peers import PORT, Peers
 from talos.apid.proxy import Proxy
+from talos.process.audit import Audit
 from talos.process.daemons import ROUTERD
 from talos.rpc.limits import REPLY_MEMORY
 from talos.rpc.port.limits import Limits
