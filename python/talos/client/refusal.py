@@ -13,8 +13,8 @@ WRONG_NAME = frozenset({62, 64})
 NOT_YET_VALID, EXPIRED, BAD_SIGNATURE = 9, 10, 7
 
 RENEW = (
-    "have a new one issued with `talosctl config new`, or make one from the cluster's secrets: "
-    "talosctl gen config -t talosconfig --with-secrets"
+    "have a new one issued with `talosctl login` or `talosctl config new`, or make one from the cluster's "
+    "secrets: talosctl gen config -t talosconfig --with-secrets"
 )
 _ALERTS = {
     "CERTIFICATE_REQUIRED": (

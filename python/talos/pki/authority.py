@@ -4,6 +4,7 @@ ca = CertificateAuthority.generate(KeyType.ED25519, organizations=["talos"])
 ca = CertificateAuthority.from_pem(crt, key, where="machine.ca")
 ca.pem -> PemPair
 ca.issue(common_name=..., organizations=..., dns_names=..., ips=..., ttl=..., usages=Usage.SERVER) -> PemPair
+ca.certify(public_key, ...) -> bytes (PEM), the same for a key of another's
 ca.sign(csr, ttl=..., usages=...) -> bytes (PEM)
 """
 
@@ -19,7 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from talos.pki.certificate import PemPair, certificate_to_pem, has_key, parse_certificate
 from talos.pki.csr import parse_csr
-from talos.pki.keys import KeyType, PrivateKey, key_to_pem, make_key, parse_key
+from talos.pki.keys import KeyType, PrivateKey, PublicKey, key_to_pem, make_key, parse_key
 from talos.pki.names import IPAddress, make_alternative_names, make_subject, signature_hash
 from talos.system.errors import UserError
 
@@ -113,9 +114,36 @@ class CertificateAuthority:
     ) -> PemPair:
         """A new key and its certificate."""
         key = make_key(key_type)
+        certificate = self.certify(
+            key.public_key(),
+            common_name=common_name,
+            organizations=organizations,
+            dns_names=dns_names,
+            ips=ips,
+            ttl=ttl,
+            usages=usages,
+            key_encipherment=key_encipherment,
+            not_before=not_before,
+        )
+        return PemPair(certificate, key_to_pem(key))
+
+    def certify(
+        self,
+        key: PublicKey,
+        *,
+        common_name: str = "",
+        organizations: Sequence[str] = (),
+        dns_names: Sequence[str] = (),
+        ips: Sequence[IPAddress | str] = (),
+        ttl: timedelta = NODE_LIFETIME,
+        usages: Usage = Usage.BOTH,
+        key_encipherment: bool = False,
+        not_before: datetime | None = None,
+    ) -> bytes:
+        """A certificate of another's key, PEM."""
         builder = (
             _builder(make_subject(common_name, organizations), self.certificate.subject, not_before, ttl)
-            .public_key(key.public_key())
+            .public_key(key)
             .add_extension(_key_usage(key_encipherment=key_encipherment), critical=True)
             .add_extension(_extended_usage(usages), critical=False)
             .add_extension(self._identifier(), critical=False)
@@ -124,8 +152,7 @@ class CertificateAuthority:
         if names is not None:
             # RFC 5280, 4.2.1.6: with an empty subject, only the alternative names identify the owner.
             builder = builder.add_extension(names, critical=not (organizations or common_name))
-        certificate = builder.sign(self.key, signature_hash(self.key))
-        return PemPair(certificate_to_pem(certificate), key_to_pem(key))
+        return certificate_to_pem(builder.sign(self.key, signature_hash(self.key)))
 
     def sign(
         self,

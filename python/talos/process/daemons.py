@@ -162,8 +162,9 @@ TRUSTD = DaemonSpec(
     port=50001,
     depends=("machined",),
     waits_for=(TRUSTD_CERTIFICATE,),
-    reads=(TRUSTD_CERTIFICATE, Input(*ids.OS_ROOT_SECRET)),
+    reads=(TRUSTD_CERTIFICATE, Input(*ids.OS_ROOT_SECRET), Input(*ids.MACHINE_CONFIG)),
     control_plane_only=True,
+    audited=True,
     families=INTERNET,
     limits=Limits(minimum=8 * MIB, low=16 * MIB, maximum=128 * MIB, millicores=250),
 )

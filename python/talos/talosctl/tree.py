@@ -29,6 +29,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ("inspect", "", "Look at how the node works inside"),
     ("kubeconfig", "", "Get the cluster's admin kubeconfig"),
     ("list", "ls", "List the files of a folder"),
+    ("login", "", "Get a certificate for a token of your identity provider"),
     ("logs", "", "Show the log of a service"),
     ("machineconfig", "mc", "Generate and patch configurations"),
     ("memory", "m,free", "Show how much memory is in use"),

@@ -1,10 +1,12 @@
 """trustd as one object: the port, the signer behind it and what both follow in the State."""
 
 import ssl
+from typing import TYPE_CHECKING
 
 import trio
 
 from talos.api.definitions import secrets_pb2 as secrets
+from talos.api.resource.config_pb2 import MachineConfigSpec
 from talos.pki.authority import CertificateAuthority
 from talos.process.follow import follow
 from talos.resource import ids
@@ -14,9 +16,16 @@ from talos.rpc.port.listener import TlsListener
 from talos.rpc.port.tls import TlsSettings, make_context
 from talos.system.errors import UserError
 from talos.system.logging import Log
-from talos.trustd.signer import Secrets, Signer
+from talos.trustd.secrets import Secrets
+from talos.trustd.signer import Signer
+
+if TYPE_CHECKING:
+    from talos.config.effective.login import Login
 
 PORT = 50001
+
+LOGIN_KIND = b"OIDCLoginConfig"
+"""Without this in its text a config is not read: what reads configs is large."""
 
 # Clients have no certificate, and no connection is needed for long: a worker makes one call, twice a day.
 LIMITS = Limits(
@@ -37,6 +46,7 @@ class TrustServer:
     def __init__(self, log: Log, *, limits: Limits = LIMITS) -> None:
         self.usable = trio.Event()
         self._log = log
+        self._login: Login | None = None
         self._context: ssl.SSLContext | None = None
         self._signer = Signer(log)
         self._listener = TlsListener(
@@ -48,6 +58,7 @@ class TrustServer:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(follow, state, *ids.TRUSTD_CERTIFICATE, self.set_certificate, self._log)
             nursery.start_soon(follow, state, *ids.OS_ROOT_SECRET, self.set_root, self._log)
+            nursery.start_soon(follow, state, *ids.MACHINE_CONFIG, self.set_config, self._log)
 
     def set_certificate(self, spec: secrets.TrustdCertsSpec | None) -> None:
         """Serve with this certificate from now on."""
@@ -77,6 +88,28 @@ class TrustServer:
             accepted=tuple(accepted.crt for accepted in spec.accepted_c_as),
             token=spec.token,
         )
+
+    def set_config(self, spec: MachineConfigSpec | None) -> None:
+        """Trade tokens by this config's settings from now on, or not at all."""
+        chosen = None
+        if spec is not None and LOGIN_KIND in spec.yaml_marshalled:
+            from talos.config.active import parse_active
+            from talos.config.effective.login import login
+
+            try:
+                chosen = login(parse_active(spec.yaml_marshalled))
+            except UserError as error:
+                self._log.error("the config can't be read, nobody can log in", reason=str(error))
+        if chosen == self._login:
+            return
+        self._login = chosen
+        if chosen is None:
+            self._signer.login = None
+            return
+        from talos.trustd.login.service import LoginService
+
+        self._signer.login = LoginService(chosen, self._log)
+        self._log.info("people can log in", issuer=chosen.issuer, client=chosen.client_id)
 
     def start(self, port: int = PORT, host: str = "") -> int:
         """Listen; returns the port."""

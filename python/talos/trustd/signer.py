@@ -1,8 +1,8 @@
-"""Signing certificate requests of workers that show the machine token."""
+"""Signing certificate requests of workers that show the machine token; logins are next door."""
 
 import hashlib
 import hmac
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from google.protobuf.message import DecodeError
@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from talos.api.methods import split_path
 from talos.api.rpc import Code, RpcError
 from talos.api.security.security_pb2 import CertificateRequest, CertificateResponse
-from talos.pki.authority import CertificateAuthority, Usage
+from talos.pki.authority import Usage
 from talos.pki.csr import parse_csr
 from talos.rpc.port.call import PortCall
 from talos.rpc.port.rates import Rates
@@ -19,8 +19,13 @@ from talos.rpc.protocol import OK, Metadata, Status
 from talos.rpc.proxy.raw import receive_one
 from talos.system.errors import UserError
 from talos.system.logging import Log
+from talos.trustd.secrets import Secrets
+
+if TYPE_CHECKING:
+    from talos.trustd.login.service import LoginService
 
 SERVICE, METHOD = "securityapi.SecurityService", "Certificate"
+LOGIN_SERVICE = "talos.login.LoginService"
 
 REQUESTS_PER_SECOND, BURST = 10.0, 50.0
 """Requests of one client: its address, behind which there may be several nodes."""
@@ -32,20 +37,12 @@ MIN_RSA_BITS = 2048
 """Size of an RSA key that a certificate is signed for, as browsers and Go's TLS require."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Secrets:
-    """The CA that trustd signs with and the token that callers must present."""
-
-    authority: CertificateAuthority
-    accepted: tuple[bytes, ...]
-    token: str
-
-
 class Signer:
-    """Answers the calls of trustd's port. ``secrets`` is None until the node has some."""
+    """Answers the calls of trustd's port. ``secrets`` is None until the node has some, ``login`` if off."""
 
     def __init__(self, log: Log) -> None:
         self.secrets: Secrets | None = None
+        self.login: LoginService | None = None
         self._log = log
         self._refusals = Refusals(log)
         self._rates = Rates(REQUESTS_PER_SECOND, BURST)
@@ -53,13 +50,13 @@ class Signer:
     async def handle(self, call: PortCall) -> Status:
         """Answer one call."""
         service, method = split_path(call.method)
+        if service == LOGIN_SERVICE and self.login is not None:
+            return await self.login.handle(call, self._need_secrets())
         if service != SERVICE:
             raise RpcError(Code.UNIMPLEMENTED, f"unknown service {service}")
         if method != METHOD:
             raise RpcError(Code.UNIMPLEMENTED, f"unknown method {method} for service {service}")
-        secrets = self.secrets
-        if secrets is None:
-            raise RpcError(Code.UNAVAILABLE, "this node has no secrets yet")
+        secrets = self._need_secrets()
         if self._rates.take(call.client) > 0:
             self._refusals.record(call.peer.address, "it sends too many requests")
             raise RpcError(Code.RESOURCE_EXHAUSTED, "too many requests, try again later")
@@ -73,6 +70,11 @@ class Signer:
         reply = self._certificate(request, secrets, call.peer.address)
         await call.send(reply.SerializeToString())
         return OK
+
+    def _need_secrets(self) -> Secrets:
+        if self.secrets is None:
+            raise RpcError(Code.UNAVAILABLE, "this node has no secrets yet")
+        return self.secrets
 
     def _certificate(self, request: CertificateRequest, secrets: Secrets, peer: str) -> CertificateResponse:
         try:

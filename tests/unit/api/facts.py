@@ -30,6 +30,7 @@ FOREIGN = (
     "mvccpb",
     "runtime.v1",
     "talos.internal",
+    "talos.login",
     "talos.metrics",
 )
 """Packages that are not upstream's API: containerd's, Kubernetes', etcd's, and our own."""

@@ -28,7 +28,7 @@ from talos.system.logging import Log
 
 SENSITIVE = {
     "apid": {kinds.API_CERTIFICATE.type},
-    "trustd": {kinds.TRUSTD_CERTIFICATE.type, kinds.OS_ROOT_SECRET.type},
+    "trustd": {kinds.TRUSTD_CERTIFICATE.type, kinds.OS_ROOT_SECRET.type, kinds.MACHINE_CONFIG.type},
     "clusterd": {
         kinds.OPERATOR_SPEC.type,
         kinds.MACHINE_CONFIG.type,

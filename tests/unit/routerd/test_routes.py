@@ -13,7 +13,7 @@ from talos.routerd.routes import SERVICES, owner_of
 
 NOT_ON_NODES = (
     "securityapi.", "signerapi.", "sidero.", "events.", "cosi.internal.", "containerd.", "etcdserverpb.",
-    "runtime.v1.", "talos.internal.",
+    "runtime.v1.", "talos.internal.", "talos.login.",
 )  # fmt: skip
 ON_PID_1 = ("EtcdRecover", "EtcdLeaveCluster")
 """Of etcd's methods those that change its data on the node."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from talos.config.check import bgp, containers, kubernetes, links, network, runtime, volumes
+from talos.config.check import bgp, containers, kubernetes, links, login, network, runtime, volumes
 from talos.config.check.note import Check, Note
 from talos.config.schema import Document
 
@@ -11,6 +11,7 @@ CHECKS: Mapping[str, Check] = {
     **containers.CHECKS,
     **kubernetes.CHECKS,
     **links.CHECKS,
+    **login.CHECKS,
     **network.CHECKS,
     **runtime.CHECKS,
     **volumes.CHECKS,

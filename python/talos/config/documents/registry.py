@@ -96,6 +96,7 @@ MODULES: Mapping[str, str] = {
     "UnattendedInstallConfig": "runtime.unattended_install",
     "WatchdogTimerConfig": "runtime.watchdog_timer",
     "ImageVerificationConfig": "security.image_verification",
+    "OIDCLoginConfig": "security.oidc_login",
     "TrustedRootsConfig": "security.trusted_roots",
     "SideroLinkConfig": "siderolink.sidero_link",
     "LVMLogicalVolumeConfig": "storage.lvm_logical_volume",
@@ -103,6 +104,9 @@ MODULES: Mapping[str, str] = {
     "RAIDArrayConfig": "storage.raid_array",
 }
 """Kind to module below ``talos.config.documents``; the class has the kind's name."""
+
+OWN_KINDS = frozenset({"OIDCLoginConfig"})
+"""Kinds that upstream does not have."""
 
 
 @functools.cache

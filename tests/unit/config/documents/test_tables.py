@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.config.samples import all_fields
 
-from talos.config.documents.registry import MODULES, document_type
+from talos.config.documents.registry import MODULES, OWN_KINDS, document_type
 from talos.config.schema import Field, Form
 
 DATA = Path(__file__).parents[3] / "data" / "config"
@@ -34,8 +34,8 @@ MAIN = {row["path"]: row for row in read("v1alpha1.tsv")}
 
 
 def test_every_kind_is_declared() -> None:
-    assert MODULES.keys() == ROWS.keys()
-    assert len(MODULES) == 89
+    assert MODULES.keys() - OWN_KINDS == ROWS.keys()
+    assert len(ROWS) == 89
 
 
 @pytest.mark.parametrize("kind", sorted(ROWS))
