@@ -271,7 +271,7 @@ soak: build images all-images images-previous conformance-inputs upgrade-control
 	$(PYTEST) -m soak --ignore tests/kubernetes/redundant tests/kubernetes tests/netboot
 	FAULT_NODES=5 FAULT_SECONDS=$$(( 10 * $(SOAK) )) $(PYTEST) -s tests/cluster/faults
 	HEALING_NODES=all HEALING_WORKERS=2 $(PYTEST) -s tests/kubernetes/redundant
-	$(PYTEST) -s tests/conformance/test_suite.py
+	$(PYTEST) -s tests/conformance/test_suite.py tests/conformance/test_families.py
 	rm -rf build/airgap && nix run .\#airgap -- build/airgap
 	$(PYTEST) tests/airgap
 
