@@ -30,6 +30,7 @@ class Files:
     qmp: Path
     lan: Path | None = None
     agent: Path | None = None
+    tpm: Path | None = None
 
 
 def mac(index: int, card: int = 0) -> str:
@@ -58,6 +59,9 @@ def make_arguments(node: Node, files: Files, *, name: str, index: int, port: int
     if files.agent is not None:
         argv += ["-chardev", f"socket,id=agent,path={files.agent},server=on,wait=off"]
         argv += ["-device", "virtio-serial-pci", "-device", f"virtserialport,chardev=agent,name={PORT}"]
+    if files.tpm is not None:
+        argv += ["-chardev", f"socket,id=tpm,path={files.tpm}", "-tpmdev", "emulator,id=tpm0,chardev=tpm"]
+        argv += ["-device", "tpm-crb,tpmdev=tpm0"]
     argv += _boot(node, files)
     for place, disk in enumerate(node.disks):
         argv += _disk(node, disk, files.disks[disk], place)

@@ -24,6 +24,7 @@ from driver.programs import Programs
 from driver.qmp import Qmp
 from driver.recorder import RecordedDisk
 from driver.retry import POLL_INTERVAL, Patience, retry
+from driver.tpm import start_tpm
 
 CHUNK = 1 << 16
 SHOWN = 20
@@ -192,6 +193,7 @@ class Machine:
             qmp=self._qmp_path,
             lan=self.lan,
             agent=self.folder / "agent" if node.guest_agent else None,
+            tpm=start_tpm(programs, self.folder) if node.tpm else None,
         )
 
     def _read(self, process: subprocess.Popen[bytes]) -> None:

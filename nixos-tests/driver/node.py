@@ -61,6 +61,8 @@ class Node:
     network: tuple[str, ...] = ()
     """More arguments for the first card's network, such as ``bootfile=...``; see QEMU's ``-netdev user``."""
     uuid: str = ""
+    tpm: bool = False
+    """A TPM 2.0, whose keys outlive power cuts. Firmware measures into it; without firmware it is blank."""
     guest_agent: bool = False
     """A port for QEMU's guest agent."""
 

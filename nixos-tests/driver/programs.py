@@ -6,7 +6,12 @@ from pathlib import Path
 from driver.failure import Failed
 
 LOADER = "lib64/ld-linux-x86-64.so.2"
-LIBRARIES = ("usr/lib/x86_64-linux-gnu", "usr/lib", "usr/lib/x86_64-linux-gnu/systemd")
+LIBRARIES = (
+    "usr/lib/x86_64-linux-gnu",
+    "usr/lib",
+    "usr/lib/x86_64-linux-gnu/systemd",
+    "usr/lib/x86_64-linux-gnu/swtpm",
+)
 FOLDERS = ("usr/bin", "usr/sbin")
 
 

@@ -54,6 +54,15 @@ def test_a_plain_disk_has_nothing_in_qemus_own_memory() -> None:
     assert "-drive id=one,file=/1.raw,format=raw,if=none,discard=unmap,cache=unsafe " in line
 
 
+def test_a_tpm_is_a_program_that_qemu_connects_to() -> None:
+    line = argv(
+        Node(boot="uefi", tpm=True),
+        Files(code=Path("/c"), variables=Path("/v"), disks={}, qmp=QMP, tpm=Path("/t/tpm.socket")),
+    )
+    assert "-chardev socket,id=tpm,path=/t/tpm.socket -tpmdev emulator,id=tpm0,chardev=tpm " in line
+    assert "-device tpm-crb,tpmdev=tpm0" in line
+
+
 def test_without_netboot_the_card_has_no_rom() -> None:
     assert f"mac={mac(1)},romfile=" in argv(Node(boot="bios"), Files(disks={}, qmp=QMP))
 

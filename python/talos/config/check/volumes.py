@@ -8,6 +8,7 @@ from talos.config.check.expressions import check_expression
 from talos.config.check.forms import check_name, check_present
 from talos.config.check.note import Check, Note
 from talos.config.documents.block.encryption import (
+    MAX_PCR,
     MAX_SLOT,
     PERFORMANCE_OPTIONS,
     EncryptionKey,
@@ -36,7 +37,6 @@ _LABEL = re.compile(r"[a-zA-Z0-9-]{1,34}", re.ASCII)
 _LABEL_HINT = "1 to 34 letters, digits and hyphens"
 _GROUP = re.compile(r"[a-zA-Z0-9_-]{1,63}", re.ASCII)
 _ARRAY = re.compile(r"[a-zA-Z0-9_-]{1,32}", re.ASCII)
-_MAX_PCR = 23  # TPM 2.0
 _LAYOUTS = ("linear", "raid0", "raid1", "raid10")
 _MIN_SCRUB_PERIOD = 10  # seconds
 
@@ -162,13 +162,13 @@ def _check_key(key: EncryptionKey, at: Note, *, is_state: bool) -> Iterator[Note
         yield at.below("lockToState").find("is not for STATE")
     pcrs = (key.tpm and key.tpm.options and key.tpm.options.pcrs) or ()
     for index, pcr in enumerate(pcrs):
-        if not 0 <= pcr <= _MAX_PCR:
+        if not 0 <= pcr <= MAX_PCR:
             place = at.below(f"tpm.options.pcrs[{index}]")
-            yield place.find(f"{pcr} is out of range", hint=f"from 0 to {_MAX_PCR}")
+            yield place.find(f"{pcr} is out of range", hint=f"from 0 to {MAX_PCR}")
 
 
 def check_key_kind(key: EncryptionKey | OldKey, at: Note) -> Iterator[Note]:
-    """A service without an endpoint, or a kind that no node of this version has."""
+    """A service without an endpoint."""
     if key.kms is not None:
         place, endpoint = at.below("kms.endpoint"), key.kms.endpoint
         try:
@@ -176,8 +176,6 @@ def check_key_kind(key: EncryptionKey | OldKey, at: Note) -> Iterator[Note]:
         except ValueError as error:
             text = f'"{endpoint}" can\'t be used: {error}' if endpoint else "is missing"
             yield place.find(text, hint="https://HOST or grpc://HOST:PORT")
-    if key.tpm is not None:
-        yield at.below("tpm").find("is not supported by this version", hint="use static, nodeID or kms")
 
 
 def check_slot(slot: int, at: Note) -> Iterator[Note]:

@@ -8,7 +8,14 @@ import trio
 
 from talos.disks.volumes.encryption_keys import SlotKey
 from talos.system.block.luks import Luks, LuksOptions, hold_in_memory
-from talos.system.block.luks_header import LuksHeader, publish_header, read_header, write_mark
+from talos.system.block.luks_header import (
+    KMS_TOKEN,
+    TPM_TOKEN,
+    LuksHeader,
+    publish_header,
+    read_header,
+    write_mark,
+)
 
 
 class CryptDevices(Protocol):
@@ -70,7 +77,7 @@ class KernelCryptDevices(CryptDevices):
                 device, header, first.spec.slot, first.passphrase, options, is_random=first.is_sealed
             )
             if first.is_sealed:
-                await self._luks.write_token(header, first.spec.slot, first.sealed)
+                await self._write_token(header, first)
             for key in others:
                 await self.add(header, first, key)
             mapped = await self._luks.open_by(
@@ -102,14 +109,14 @@ class KernelCryptDevices(CryptDevices):
     async def add(self, device: str, opener: SlotKey, key: SlotKey) -> None:
         slot = key.spec.slot
         if key.is_sealed:  # before the key: one without its token opens nothing
-            await self._luks.write_token(device, slot, key.sealed)
+            await self._write_token(device, key)
         await self._luks.add(device, opener.passphrase, slot, key.passphrase, is_random=key.is_sealed)
 
     @override
     async def change(self, device: str, opener: SlotKey, key: SlotKey) -> None:
         slot = key.spec.slot
         if key.is_sealed:
-            await self._luks.write_token(device, slot, key.sealed)
+            await self._write_token(device, key)
         await self._luks.change(device, slot, opener.passphrase, key.passphrase, is_random=key.is_sealed)
         if opener.is_sealed and not key.is_sealed:
             await self._luks.remove_token(device, slot)
@@ -121,3 +128,7 @@ class KernelCryptDevices(CryptDevices):
     @override
     async def close(self, name: str) -> None:
         await self._luks.close(name)
+
+    async def _write_token(self, header: str, key: SlotKey) -> None:
+        kind = TPM_TOKEN if key.is_of_tpm else KMS_TOKEN
+        await self._luks.write_token(header, key.spec.slot, key.sealed, kind=kind)

@@ -147,7 +147,7 @@ class VolumeEncryption:
         """A slot's key with what its service returns, or why there is none. KeyPendingError."""
         if not key.is_sealed or key.problem:
             return key
-        sealed = header.sealed.get(key.spec.slot)
+        sealed = key.find_sealed(header)
         if sealed is None:
             return replace(key, problem="the volume has no sealed key in this slot")
         try:
@@ -230,9 +230,11 @@ class VolumeEncryption:
         if wanted.problem:
             raise UserError(wanted.problem)
         is_opener = slot == opener.spec.slot
-        if is_opener and wanted.is_sealed and opener.is_sealed:  # it works
+        if is_opener and wanted.is_sealed and wanted.spec.type == opener.spec.type:  # it works
             return
-        is_there = slot in work.present and (not wanted.is_sealed or slot in work.header.sealed)
+        is_there = slot in work.present and (
+            not wanted.is_sealed or wanted.find_sealed(work.header) is not None
+        )
         # A service that has lost its keys unseals something else each time: a new key is sealed anew.
         is_there = is_there and not is_opener
         key = self._unseal(wanted, work.header) if is_there else self._seal(wanted)
@@ -302,5 +304,5 @@ class _SlotWork:
             self.unsettled.add(slot)
         except (UserError, OSError) as error:
             self.failed[slot] = f"error {what} key slot {slot}: {error}"
-            if key is not None and key.is_sealed:
+            if key is not None and key.is_sealed and not key.is_of_tpm:  # PCRs stay until the next boot
                 self.unsettled.add(slot)

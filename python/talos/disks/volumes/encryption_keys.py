@@ -7,11 +7,11 @@ from typing import Protocol
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
 from talos.disks.volumes.encryption_spec import KINDS
+from talos.system.block.luks_header import LuksHeader
 from talos.system.errors import UserError
 
 _MAX_SAME = 0.5
 """The part of a machine's UUID that may be one character: more is a firmware's placeholder."""
-_NO_TPM = "tpm is not supported by this version (use static, nodeID or kms)"
 
 
 class KeyPendingError(UserError):
@@ -19,10 +19,10 @@ class KeyPendingError(UserError):
 
 
 class SealedKeys(Protocol):
-    """The keys of one volume that a service in the network seals. None of this waits for the service."""
+    """The keys of one volume that a service in the network seals, or the TPM. None of this waits for them."""
 
     def unseal(self, key: block_pb2.EncryptionKey, sealed: bytes) -> bytes:
-        """The bytes that were sealed. KeyPendingError, UserError when the service does not answer."""
+        """The bytes that were sealed. KeyPendingError, UserError when the service does not answer, or no."""
         ...
 
     def seal(self, key: block_pb2.EncryptionKey) -> tuple[bytes, bytes]:
@@ -53,8 +53,17 @@ class SlotKey:
 
     @property
     def is_sealed(self) -> bool:
-        """Whether its passphrase is random, and kept by a service in the network."""
-        return self.spec.type == enums.ENCRYPTION_KEY_KMS
+        """Whether its passphrase is random, and sealed by a service in the network or the TPM."""
+        return self.spec.type == enums.ENCRYPTION_KEY_KMS or self.is_of_tpm
+
+    @property
+    def is_of_tpm(self) -> bool:
+        """Whether the TPM seals its passphrase."""
+        return self.spec.type == enums.ENCRYPTION_KEY_TPM
+
+    def find_sealed(self, header: LuksHeader) -> bytes | None:
+        """What its slot has sealed, of its kind."""
+        return (header.sealed_by_tpm if self.is_of_tpm else header.sealed).get(self.spec.slot)
 
     def complete(self, secret: bytes, sealed: bytes) -> "SlotKey":
         """With what the service has sealed."""
@@ -76,7 +85,7 @@ def _make_key(key: block_pb2.EncryptionKey, volume: str, uuid: str, salt: bytes)
             return SlotKey(key, problem="the passphrase is empty")
         return SlotKey(key, key.static_passphrase + salt)
     if key.type == enums.ENCRYPTION_KEY_TPM:
-        return SlotKey(key, problem=_NO_TPM)
+        return SlotKey(key, salt=salt)
     if problem := find_uuid_problem(uuid):
         return SlotKey(key, problem=problem)
     if key.type == enums.ENCRYPTION_KEY_KMS:

@@ -6,7 +6,7 @@ from typing import Any
 
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
-from talos.config.documents.block.encryption import MAX_SLOT, EncryptionKey, EncryptionSpec
+from talos.config.documents.block.encryption import MAX_PCR, MAX_SLOT, EncryptionKey, EncryptionSpec
 from talos.config.documents.block.volume import VolumeConfig
 from talos.config.documents.v1alpha1.encryption import EncryptionConfig
 from talos.config.documents.v1alpha1.encryption import EncryptionKey as OldKey
@@ -19,6 +19,8 @@ KINDS: Mapping[int, str] = {
     enums.ENCRYPTION_KEY_KMS: "kms",
     enums.ENCRYPTION_KEY_TPM: "tpm",
 }
+DEFAULT_PCRS = (7,)
+"""What a key of the TPM is bound to where a config has no options for it: the state of Secure Boot."""
 _PROVIDER = "luks2"
 _WHERE = "META's key 0x09"
 
@@ -59,8 +61,11 @@ def _make_key(key: EncryptionKey | OldKey) -> block_pb2.EncryptionKey:
     elif key.kms is not None:
         made.type = enums.ENCRYPTION_KEY_KMS
         made.kms_endpoint = key.kms.endpoint or ""
-    else:
+    elif key.tpm is not None:
         made.type = enums.ENCRYPTION_KEY_TPM
+        made.tpm_check_secureboot_status_on_enroll = bool(key.tpm.check_secureboot_status_on_enroll)
+        options = key.tpm.options if isinstance(key, EncryptionKey) and key.tpm else None
+        made.tpmpc_rs[:] = DEFAULT_PCRS if options is None else options.pcrs or ()
     return made
 
 
@@ -88,7 +93,10 @@ def _format_key(key: block_pb2.EncryptionKey) -> Mapping[str, Any]:
     elif key.type == enums.ENCRYPTION_KEY_KMS:
         found["KeyKMS"] = {"KMSEndpoint": key.kms_endpoint}
     else:
-        found["KeyTPM"] = {}
+        found["KeyTPM"] = {
+            "TPMOptions": {"PCRs": list(key.tpmpc_rs)},
+            "TPMCheckSecurebootStatusOnEnroll": key.tpm_check_secureboot_status_on_enroll,
+        }
     return found
 
 
@@ -134,6 +142,12 @@ def _parse_key(found: Mapping[str, Any]) -> block_pb2.EncryptionKey:
         key.kms_endpoint = str(found["KeyKMS"].get("KMSEndpoint") or "")
     else:
         key.type = enums.ENCRYPTION_KEY_TPM
+        tpm = found["KeyTPM"]
+        options = tpm.get("TPMOptions")
+        key.tpmpc_rs[:] = DEFAULT_PCRS if options is None else options.get("PCRs") or ()
+        if not all(0 <= pcr <= MAX_PCR for pcr in key.tpmpc_rs):
+            raise ValueError(f"it has the PCRs {list(key.tpmpc_rs)}")
+        key.tpm_check_secureboot_status_on_enroll = bool(tpm.get("TPMCheckSecurebootStatusOnEnroll"))
     return key
 
 

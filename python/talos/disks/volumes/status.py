@@ -148,6 +148,8 @@ def _fill_encryption(
     if encryption.opener is not None:
         spec.encryption_slot = encryption.opener.spec.slot
         spec.encryption_locked_to_state = encryption.opener.spec.lock_to_state
+        if encryption.opener.is_of_tpm:
+            spec.tpm_encryption_options.pc_rs[:] = encryption.opener.spec.tpmpc_rs
 
 
 def fill_mount(spec: block_pb2.MountStatusSpec, volume: str, mount: Mount, quota: bool) -> None:

@@ -22,6 +22,7 @@ from talos.machined.controllers.block.volume_settler import VolumeContext
 from talos.machined.controllers.registry import ControllerContext, make_controllers
 from talos.machined.node.etc_files import write_pod_resolvers
 from talos.machined.node.etc_layer import ETC_LAYER
+from talos.machined.node.tpm_keys import KernelTpmKeys
 from talos.machined.platform.arguments import find_mistakes
 from talos.resource.controller.activity import Activities
 from talos.resource.controller.graph import dependencies
@@ -29,6 +30,7 @@ from talos.resource.controller.runtime import run_controllers
 from talos.system import kernel
 from talos.system.block.luks import Luks
 from talos.system.block.scrub import scrub_filesystem
+from talos.system.efi_variables import EfiVariables
 
 
 async def run_node(
@@ -54,6 +56,7 @@ async def run_node(
             devices=KernelCryptDevices(Luks(machine.processes.capture)),
             meta=machine.meta,
             keys=machine.keys,
+            tpm=KernelTpmKeys(EfiVariables()),
             scrubber=Scrubber(scrub_filesystem),
             log=machine.controllers_log,
         ),

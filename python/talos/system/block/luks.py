@@ -4,15 +4,13 @@ The program runs through an injected function. Passphrases reach it on its stand
 are being made, and those that a device is opened by, are files in memory.
 """
 
-import base64
-import json
 import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from talos.system.block.luks_header import DATA_OFFSET, KMS_TOKEN, SECTOR, LuksHeader
+from talos.system.block.luks_header import DATA_OFFSET, KMS_TOKEN, SECTOR, LuksHeader, make_token
 from talos.system.block.partitions import Run
 from talos.system.errors import UserError
 from talos.system.process import Finished, find_line
@@ -148,10 +146,9 @@ class Luks:
         await self._call(argv, key, header)
         await self.remove_token(header, slot)
 
-    async def write_token(self, header: str, slot: int, sealed: bytes) -> None:
+    async def write_token(self, header: str, slot: int, sealed: bytes, *, kind: str = KMS_TOKEN) -> None:
         """Keep a slot's sealed key in the header."""
-        data = {"sealedData": base64.b64encode(sealed).decode()}
-        token = json.dumps({"type": KMS_TOKEN, "keyslots": [], "UserData": data}).encode()
+        token = make_token(kind, slot, sealed)
         argv = ["token", "import", "-q", header, "--token-id", str(slot), "--json-file=-", "--token-replace"]
         await self._call(argv, token, header)
 

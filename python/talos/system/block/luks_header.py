@@ -27,6 +27,8 @@ MARK = b"talos: encryption is being set up".ljust(SECTOR, b"\0")
 """The first sector of a device until the header is complete."""
 KMS_TOKEN = "sideroKMS"  # noqa: S105 - no password
 """The type of the token with a slot's sealed key, as upstream's nodes have it; its id is the slot's."""
+TPM_TOKEN = "talos-tpm2"  # noqa: S105 - no password
+"""That of a key which the TPM has sealed."""
 MAX_SEALED = 4096
 """Bytes of a sealed key."""
 _KDFS = ("argon2id", "argon2i", "pbkdf2")
@@ -42,12 +44,14 @@ _CHECKSUM = slice(448, 512)
 class LuksHeader:
     """A header that passed every check. ``data`` is all before the encrypted part, key slots included.
 
-    ``sealed`` are the keys that another service has to open, by their slots.
+    ``sealed`` are the keys that another service has to open, by their slots; ``sealed_by_tpm`` those that the
+    TPM has to, as JSON.
     """
 
     slots: tuple[int, ...]
     data: bytes
     sealed: Mapping[int, bytes] = field(default_factory=dict[int, bytes])
+    sealed_by_tpm: Mapping[int, bytes] = field(default_factory=dict[int, bytes])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,10 +117,11 @@ def _read(descriptor: int, where: str) -> LuksHeader:
         parsed: Any = json.loads(newest.text.rstrip(b"\0"))
         offset = _check(parsed)
         slots = tuple(sorted(int(slot) for slot in parsed["keyslots"]))
-        sealed = dict(_find_sealed(parsed.get("tokens") or {}))
+        tokens: Mapping[str, Any] = parsed.get("tokens") or {}
+        sealed, by_tpm = dict(_find_sealed(tokens)), dict(_find_sealed_by_tpm(tokens))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"the LUKS2 header is not accepted: {error}", where=where) from None
-    return LuksHeader(slots=slots, data=_read_all(descriptor, offset), sealed=sealed)
+    return LuksHeader(slots=slots, data=_read_all(descriptor, offset), sealed=sealed, sealed_by_tpm=by_tpm)
 
 
 def _find_sealed(tokens: Mapping[str, Any]) -> Iterator[tuple[int, bytes]]:
@@ -124,9 +129,29 @@ def _find_sealed(tokens: Mapping[str, Any]) -> Iterator[tuple[int, bytes]]:
     for token_id, token in tokens.items():
         if token["type"] == KMS_TOKEN:
             sealed = base64.b64decode(token["UserData"]["sealedData"], validate=True)
-            if not 0 < len(sealed) <= MAX_SEALED:
-                raise ValueError(f"token {token_id} has {len(sealed)} bytes")
-            yield int(token_id), sealed
+            yield int(token_id), _check_size(token_id, sealed)
+
+
+def _find_sealed_by_tpm(tokens: Mapping[str, Any]) -> Iterator[tuple[int, bytes]]:
+    """What the TPM has sealed, unchecked but for its size. The same errors."""
+    for token_id, token in tokens.items():
+        if token["type"] == TPM_TOKEN:
+            yield int(token_id), _check_size(token_id, json.dumps(token["UserData"]).encode())
+
+
+def _check_size(token_id: str, sealed: bytes) -> bytes:
+    if not 0 < len(sealed) <= MAX_SEALED:
+        raise ValueError(f"token {token_id} has {len(sealed)} bytes")
+    return sealed
+
+
+def make_token(kind: str, slot: int, sealed: bytes) -> bytes:
+    """The token with a slot's sealed key, as JSON."""
+    if kind == TPM_TOKEN:
+        data = {"keyslots": [slot], **json.loads(sealed)}
+    else:
+        data = {"sealedData": base64.b64encode(sealed).decode()}
+    return json.dumps({"type": kind, "keyslots": [], "UserData": data}).encode()
 
 
 def _read_copy(descriptor: int, place: int, magic: bytes) -> _Copy | None:

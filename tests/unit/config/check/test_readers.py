@@ -129,11 +129,11 @@ NO_READER = {
     "machine.features.apidCheckExtKeyUsage": "always on, as upstream",
     "machine.install.grubUseUKICmdline": "true: the image's arguments; validation refuses others",
     "cluster.apiServer.disablePodSecurityPolicy": "without effect, as upstream",
-    "machine.systemDiskEncryption": "luks2 alone; keys of a TPM are refused",
-    "RawVolumeConfig.encryption": "luks2 alone; keys of a TPM are refused",
-    "SwapVolumeConfig.encryption": "luks2 alone; keys of a TPM are refused",
-    "UserVolumeConfig.encryption": "luks2 alone; keys of a TPM are refused",
-    "VolumeConfig.encryption": "luks2 alone; keys of a TPM are refused",
+    "machine.systemDiskEncryption": "luks2 alone",
+    "RawVolumeConfig.encryption": "luks2 alone",
+    "SwapVolumeConfig.encryption": "luks2 alone",
+    "UserVolumeConfig.encryption": "luks2 alone",
+    "VolumeConfig.encryption": "luks2 alone",
 }
 """Settings that nothing reads and that need no notice."""
 

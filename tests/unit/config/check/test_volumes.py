@@ -12,13 +12,14 @@ def find_errors(text: str) -> list[str]:
     return [str(problem) for problem in validate(load(text.encode()), partial=True).errors]
 
 
-UNSUPPORTED = "is not supported by this version (use static, nodeID or kms)"
-
-
 @pytest.mark.parametrize(
     ("encryption", "path", "message"),
     [
-        ("keys: [{slot: 0, tpm: {}}]", "keys[0].tpm", UNSUPPORTED),
+        (
+            "keys: [{slot: 0, tpm: {options: {pcrs: [7, 24]}}}]",
+            "keys[0].tpm.options.pcrs[1]",
+            "24 is out of range (from 0 to 23)",
+        ),
         (
             "keys: [{slot: 0, kms: {}}]",
             "keys[0].kms.endpoint",

@@ -202,6 +202,8 @@ class MemoryCrypt:
     """Names of mappings that something uses."""
     tokens: dict[str, dict[int, bytes]] = field(default_factory=dict[str, dict[int, bytes]])
     """Sealed keys, by device and slot."""
+    sealed_by_tpm: dict[str, dict[int, bytes]] = field(default_factory=dict[str, dict[int, bytes]])
+    """The same, of the TPM."""
     _made: dict[str, Sequence[SlotKey]] = field(default_factory=dict[str, Sequence[SlotKey]])
 
     async def create(self, device: str, name: str, keys: Sequence[SlotKey], options: LuksOptions) -> str:
@@ -232,7 +234,13 @@ class MemoryCrypt:
 
     async def read_header(self, device: str) -> LuksHeader:
         slots, sealed = self.slots[device], self.tokens[device]
-        return LuksHeader(slots=tuple(sorted(slots)), data=repr(slots).encode(), sealed=dict(sealed))
+        by_tpm = self.sealed_by_tpm.get(device, {})
+        return LuksHeader(
+            slots=tuple(sorted(slots)),
+            data=repr(slots).encode(),
+            sealed=dict(sealed),
+            sealed_by_tpm=dict(by_tpm),
+        )
 
     async def open(
         self, device: str, name: str, header: LuksHeader, key: SlotKey, options: LuksOptions
@@ -263,13 +271,19 @@ class MemoryCrypt:
         assert opener.spec.slot != slot, "the last key may be lost"
         self.blocks.write(f"remove {slot}")
         del self.slots[device][slot]
-        self.tokens[device].pop(slot, None)
+        self._drop_token(device, slot)
 
     def _put(self, device: str, key: SlotKey) -> None:
         self.slots[device][key.spec.slot] = key.passphrase
-        self.tokens[device].pop(key.spec.slot, None)
-        if key.is_sealed:
+        self._drop_token(device, key.spec.slot)
+        if key.is_of_tpm:
+            self.sealed_by_tpm.setdefault(device, {})[key.spec.slot] = key.sealed
+        elif key.is_sealed:
             self.tokens[device][key.spec.slot] = key.sealed
+
+    def _drop_token(self, device: str, slot: int) -> None:
+        self.tokens[device].pop(slot, None)
+        self.sealed_by_tpm.get(device, {}).pop(slot, None)
 
     async def close(self, name: str) -> None:
         if name in self.busy & self.opened.keys():

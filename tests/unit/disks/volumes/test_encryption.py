@@ -8,9 +8,10 @@ import pytest
 
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
+from talos.config.read.loader import load
 from talos.disks.volumes.encryption import VolumeEncryption
 from talos.disks.volumes.encryption_keys import KeyPendingError, SlotKey, find_uuid_problem, make_keys
-from talos.disks.volumes.encryption_spec import format_meta, parse_meta
+from talos.disks.volumes.encryption_spec import find_system_encryption, format_meta, parse_meta
 from talos.disks.volumes.settle import VolumePlace, VolumeProgress, WantedVolume, settle
 from talos.disks.volumes.whole_disk import settle_disk
 from talos.system.block.blkid import Content
@@ -39,6 +40,10 @@ def node_id(slot: int) -> block_pb2.EncryptionKey:
 
 def kms(slot: int, endpoint: str = "https://kms") -> block_pb2.EncryptionKey:
     return block_pb2.EncryptionKey(slot=slot, type=enums.ENCRYPTION_KEY_KMS, kms_endpoint=endpoint)
+
+
+def tpm(slot: int, *pcrs: int) -> block_pb2.EncryptionKey:
+    return block_pb2.EncryptionKey(slot=slot, type=enums.ENCRYPTION_KEY_TPM, tpmpc_rs=pcrs)
 
 
 SPEC = make_spec(static(0, "one"), node_id(1))
@@ -324,11 +329,32 @@ async def test_nothing_is_written_when_a_key_can_not_be_made() -> None:
     volume = Volume(whole=True)
     for spec in (
         make_spec(static(0, "x"), static(1, "y", locked=True)),
-        make_spec(block_pb2.EncryptionKey(type=enums.ENCRYPTION_KEY_TPM)),
+        make_spec(static(0, "")),
     ):
         with pytest.raises(UserError, match="can't be encrypted: slot"):
             await volume.boot(volume.encrypt(spec))
     assert volume.blocks.writes == []
+
+
+def test_what_documents_bind_keys_of_the_tpm_to() -> None:
+    for text, pcrs in (
+        ("{}", [7]),
+        ("{options: {}}", []),
+        ("{options: {pcrs: []}}", []),
+        ("{options: {pcrs: [4, 7]}, checkSecurebootStatusOnEnroll: true}", [4, 7]),
+    ):
+        document = (
+            "apiVersion: v1alpha1\nkind: VolumeConfig\nname: EPHEMERAL\n"
+            f"encryption: {{provider: luks2, keys: [{{slot: 2, tpm: {text}}}]}}\n"
+        )
+        spec = find_system_encryption(load(document.encode()), "EPHEMERAL")
+        assert spec is not None
+        (key,) = spec.keys
+        assert (key.slot, key.type, list(key.tpmpc_rs)) == (2, enums.ENCRYPTION_KEY_TPM, pcrs)
+        assert key.tpm_check_secureboot_status_on_enroll == ("true" in text)
+    keys = "{state: {provider: luks2, keys: [{slot: 0, tpm: {}}]}}"
+    old = f"version: v1alpha1\nmachine: {{systemDiskEncryption: {keys}}}"
+    assert find_system_encryption(load(old.encode()), "STATE") == make_spec(tpm(0, 7))
 
 
 def test_a_key_that_is_locked_to_state_ends_with_its_salt() -> None:
@@ -351,7 +377,12 @@ def test_meta_keeps_the_encryption_in_upstreams_form() -> None:
         b'"EncryptionBlockSize":0,"EncryptionPerfOptions":null,"EncryptionAllowDiscards":null}'
     )
     assert parse_meta(text) == make_spec(node_id(1))
+    for options, pcrs in ((b'{"PCRs":[0,7]}', [0, 7]), (b'{"PCRs":null}', []), (b"null", [7])):
+        by_tpm = b'{"EncryptionKeys":[{"KeyTPM":{"TPMOptions":%s}}]}' % options
+        assert parse_meta(by_tpm) == make_spec(tpm(0, *pcrs))
+    assert parse_meta(format_meta(make_spec(tpm(3, 7, 4)))) == make_spec(tpm(3, 7, 4))
     lists = (b"[]", b"[1]", b"null", b'[{"KeyStatic": 5}]', b'[{"KeyStatic": {"KeyData": 5}}]')
+    lists += (b'[{"KeyTPM": {"TPMOptions": {"PCRs": [24]}}}]', b'[{"KeyTPM": 5}]')
     lists += (b'[{"KeySlot": "0", "KeyNodeID": {}}]', b'[{"KeySlot": -1, "KeyNodeID": {}}]')
     for broken in (b"", b"[]", b"{}", b"\xff", *(b'{"EncryptionKeys": %s}' % one for one in lists)):
         with pytest.raises(UserError, match="META's key 0x09: the encryption of STATE can't be read"):

@@ -9,6 +9,7 @@ import pytest
 import trio
 from tests.harness.rest import CountingState, check_rest
 from tests.unit.disks.volumes.disks import DISK, MemoryBlocks, MemoryCrypt
+from tests.unit.machined.controllers.block.tpms import MemoryTpm
 
 from talos.api.definitions.block_pb2 import DiscoveredVolumeSpec
 from talos.api.definitions.network_pb2 import HostnameStatusSpec, NodeAddressSpec, ResolverStatusSpec
@@ -103,6 +104,7 @@ def make_context(state: CountingState, folder: Path, log: Log) -> ControllerCont
             devices=MemoryCrypt(blocks),
             meta=MetaStore(),
             keys=KeyRequests(),
+            tpm=MemoryTpm(),
             scrubber=Scrubber(lambda _target, _check: Findings()),
             log=log,
         ),

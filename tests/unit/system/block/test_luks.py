@@ -16,6 +16,7 @@ from talos.system.block.luks_header import (
     DATA_OFFSET,
     MARK,
     SECTOR,
+    TPM_TOKEN,
     measure_keys,
     publish_header,
     read_header,
@@ -121,6 +122,11 @@ async def test_keys_are_changed_and_removed(luks: Luks, device: Path) -> None:
     token = read_json(device)["tokens"]["3"]
     assert token == {"type": "sideroKMS", "keyslots": [], "UserData": {"sealedData": "eA=="}}
     assert read_header(path).sealed == {3: b"x"}
+    await luks.write_token(path, 3, b'{"pcrs": [7]}', kind=TPM_TOKEN)
+    token = read_json(device)["tokens"]["3"]
+    assert token == {"type": "talos-tpm2", "keyslots": [], "UserData": {"keyslots": [3], "pcrs": [7]}}
+    header = read_header(path)
+    assert (header.sealed, json.loads(header.sealed_by_tpm[3])) == ({}, token["UserData"])
     await luks.remove(path, 3, b"three")
     assert read_header(path).slots == (0,)
     assert read_json(device)["tokens"] == {}
@@ -184,6 +190,7 @@ def set_value(parsed: Any, path: str, value: object) -> None:
         ("keyslots", None, "NoneType"),
         ("tokens", [1], "list"),
         ("tokens/0", {"type": "sideroKMS"}, "UserData"),
+        ("tokens/0", {"type": "talos-tpm2", "UserData": "x" * 5000}, "token 0 has 5002 bytes"),
         ("tokens/0", {"type": "sideroKMS", "UserData": {"sealedData": "-"}}, "base64|padding"),
         ("tokens/0", {"type": "sideroKMS", "UserData": {"sealedData": ""}}, "token 0 has 0 bytes"),
     ],

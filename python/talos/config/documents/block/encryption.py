@@ -8,6 +8,8 @@ PERFORMANCE_OPTIONS = ("no_read_workqueue", "no_write_workqueue", "same_cpu_cryp
 """Of dm-crypt."""
 MAX_SLOT = 31
 """LUKS2 has a fixed number of key slots."""
+MAX_PCR = 23
+"""TPM 2.0 has 24."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

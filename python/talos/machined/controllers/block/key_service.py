@@ -1,4 +1,4 @@
-"""The keys of encrypted volumes that services in the network seal: requested in tasks of their own.
+"""The keys of encrypted volumes that services in the network or the TPM seal: requested in other tasks.
 
 A volume's slots are opened by the keys that have come by now; an answer wakes the manager of volumes. A
 request that fails is repeated, later each time.
@@ -13,8 +13,10 @@ from typing import override
 import trio
 
 from talos.api.definitions import block_pb2
+from talos.api.definitions import enums_pb2 as enums
 from talos.disks.volumes.encryption_keys import KeyPendingError, SealedKeys
 from talos.machined.node.key_requests import KeyRequests
+from talos.machined.node.tpm_keys import TpmKeys
 from talos.system.errors import UserError
 
 SECRET_SIZE = 32
@@ -25,14 +27,28 @@ FIRST_RETRY_DELAY, MAX_RETRY_DELAY = 1.0, 60.0
 """Seconds until a request that failed is repeated; doubled each time."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
-    """A request to a service. That for a new key has its slot, so that two of them are different ones."""
+    """A request to a service, or to the TPM, which seals to ``pcrs``.
 
-    endpoint: str
-    uuid: str
-    sealed: bytes
+    That for a new key has its slot, so that two of them are different ones.
+    """
+
+    endpoint: str = ""
+    uuid: str = ""
+    is_to_tpm: bool = False
+    pcrs: tuple[int, ...] = ()
+    needs_secure_boot: bool = False
+    sealed: bytes = b""
     new_in: int = -1
+
+    def __str__(self) -> str:
+        return "the TPM" if self.is_to_tpm else self.endpoint
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it is one for a new key."""
+        return self.new_in >= 0
 
 
 @dataclass(slots=True)
@@ -50,8 +66,9 @@ class _Exchange:
 class KeyService:
     """Requests the keys of all volumes; ``wake`` is called at every answer and failure."""
 
-    def __init__(self, requests: KeyRequests, wake: Callable[[], None]) -> None:
+    def __init__(self, requests: KeyRequests, tpm: TpmKeys, wake: Callable[[], None]) -> None:
         self._requests = requests
+        self._tpm = tpm
         self._wake = wake
         self._nursery: trio.Nursery | None = None
         self._volumes: dict[str, VolumeKeys] = {}
@@ -96,14 +113,23 @@ class KeyService:
             self._notify(keys)
 
     async def _send(self, keys: "VolumeKeys", request: _Request, exchange: _Exchange) -> None:
-        seal = request.new_in >= 0
         try:
-            exchange.answer = await self._requests.ask(
-                request.endpoint, request.uuid, exchange.data, seal=seal
-            )
+            if request.is_to_tpm:
+                exchange.answer = await self._use_tpm(request, exchange)
+            else:
+                exchange.answer = await self._requests.ask(
+                    request.endpoint, request.uuid, exchange.data, seal=request.is_new
+                )
         except UserError as error:
-            exchange.reason = error.message
+            exchange.reason = str(error) if request.is_to_tpm else error.message
+        except OSError as error:
+            exchange.reason = f"{request}: {error.strerror}"
         self._notify(keys)
+
+    async def _use_tpm(self, request: _Request, exchange: _Exchange) -> bytes:
+        if not request.is_new:
+            return await self._tpm.unseal(request.sealed)
+        return await self._tpm.seal(exchange.data, request.pcrs, needs_secure_boot=request.needs_secure_boot)
 
     def _notify(self, keys: "VolumeKeys") -> None:
         keys.has_changed = True
@@ -121,17 +147,16 @@ class VolumeKeys(SealedKeys):
 
     @override
     def unseal(self, key: block_pb2.EncryptionKey, sealed: bytes) -> bytes:
-        return self._find(_Request(key.kms_endpoint, self.uuid, sealed), sealed).answer
+        return self._find(self._make_request(key, sealed), sealed).answer
 
     @override
     def seal(self, key: block_pb2.EncryptionKey) -> tuple[bytes, bytes]:
-        request = _Request(key.kms_endpoint, self.uuid, b"", new_in=key.slot)
-        exchange = self._find(request, os.urandom(SECRET_SIZE))
+        exchange = self._find(self._make_request(key, new_in=key.slot), os.urandom(SECRET_SIZE))
         return exchange.data, exchange.answer
 
     @override
     def reject(self, key: block_pb2.EncryptionKey, sealed: bytes) -> None:
-        request = _Request(key.kms_endpoint, self.uuid, sealed)
+        request = self._make_request(key, sealed)
         exchange = self._exchanges.get(request)
         if exchange is not None:
             exchange.answer, exchange.reason, exchange.began = b"", "its key is rejected", -math.inf
@@ -141,14 +166,32 @@ class VolumeKeys(SealedKeys):
     def forget(self) -> None:
         self._exchanges.clear()
 
+    def _make_request(
+        self, key: block_pb2.EncryptionKey, sealed: bytes = b"", *, new_in: int = -1
+    ) -> _Request:
+        if key.type != enums.ENCRYPTION_KEY_TPM:
+            return _Request(endpoint=key.kms_endpoint, uuid=self.uuid, sealed=sealed, new_in=new_in)
+        if new_in < 0:
+            return _Request(is_to_tpm=True, sealed=sealed)
+        return _Request(
+            is_to_tpm=True,
+            pcrs=tuple(key.tpmpc_rs),
+            needs_secure_boot=key.tpm_check_secureboot_status_on_enroll,
+            new_in=new_in,
+        )
+
     def _find(self, request: _Request, data: bytes) -> _Exchange:
         """The answer; KeyPendingError, UserError."""
-        exchange = self._exchanges.setdefault(request, _Exchange(data=data, began=trio.current_time()))
+        exchange = self._exchanges.get(request)
+        if exchange is None:
+            exchange = self._exchanges[request] = _Exchange(data=data, began=trio.current_time())
+            if request.is_to_tpm:  # it refuses for as long as the system runs
+                exchange.delay = MAX_RETRY_DELAY
         if exchange.answer:
             return exchange
         self.service.start(self, request, exchange, delayed=False)
+        if exchange.reason and request.is_to_tpm:
+            raise UserError(exchange.reason)
         if exchange.reason and trio.current_time() >= exchange.began + SLOT_TIMEOUT:
-            raise UserError(f"{request.endpoint}: {exchange.reason}")
-        raise KeyPendingError(
-            f"waiting for {request.endpoint}" + (f": {exchange.reason}" if exchange.reason else "")
-        )
+            raise UserError(f"{request}: {exchange.reason}")
+        raise KeyPendingError(f"waiting for {request}" + (f": {exchange.reason}" if exchange.reason else ""))

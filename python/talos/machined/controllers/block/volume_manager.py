@@ -68,7 +68,7 @@ class VolumeManagerController(Controller):
         self._used: dict[str, VolumeState] = {}
         self._failures: dict[str, str] = {}
         self._answers = Wakeup()
-        service = KeyService(context.keys, self._answers.set)
+        service = KeyService(context.keys, context.tpm, self._answers.set)
         self._service = service
         self._encryption = EncryptionKeeper(context.devices, context.meta, service, context.log)
         self._settler = VolumeSettler(context, self._encryption, self._used)

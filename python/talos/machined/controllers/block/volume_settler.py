@@ -43,6 +43,7 @@ from talos.disks.volumes.whole_disk import settle_disk
 from talos.machined.controllers.block.encryption import EncryptionKeeper
 from talos.machined.node.key_requests import KeyRequests
 from talos.machined.node.meta_store import MetaStore
+from talos.machined.node.tpm_keys import TpmKeys
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime
 from talos.resource.resource import Resource
@@ -74,6 +75,7 @@ class VolumeContext:
     devices: CryptDevices
     meta: MetaStore
     keys: KeyRequests
+    tpm: TpmKeys
     scrubber: Scrubber
     log: Log
 

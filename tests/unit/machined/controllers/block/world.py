@@ -7,6 +7,7 @@ from typing import override
 
 import trio
 from tests.unit.disks.volumes.disks import DISK, MemoryBlocks, MemoryCrypt
+from tests.unit.machined.controllers.block.tpms import MemoryTpm
 
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
@@ -74,6 +75,7 @@ class World:
     folders: list[str] = field(default_factory=list[str])
     refreshed: int = 0
     keys: KeyRequests = field(default_factory=KeyRequests)
+    tpm: MemoryTpm = field(default_factory=MemoryTpm)
     scrubber: Scrubber = field(default_factory=lambda: Scrubber(lambda _target, _check: Findings()))
     meta: MemoryMeta = field(default_factory=MemoryMeta)
     crypt: MemoryCrypt = field(default_factory=lambda: MemoryCrypt(MemoryBlocks()))
@@ -100,6 +102,7 @@ class World:
             devices=self.crypt,
             meta=self.meta,
             keys=self.keys,
+            tpm=self.tpm,
             scrubber=self.scrubber,
             log=self.log,
         )

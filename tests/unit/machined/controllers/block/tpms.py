@@ -1,0 +1,34 @@
+"""A TPM in memory: the twin of the machine's."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import override
+
+import trio
+
+from talos.machined.node.tpm_keys import TpmKeys
+from talos.system.errors import UserError
+
+
+@dataclass
+class MemoryTpm(TpmKeys):
+    """What it seals it can open again, while ``pcrs`` are the same; by number, what was measured."""
+
+    pcrs: dict[int, str] = field(default_factory=lambda: {7: "usual"})
+
+    @override
+    async def seal(self, secret: bytes, pcrs: Sequence[int], *, needs_secure_boot: bool) -> bytes:
+        await trio.lowlevel.checkpoint()
+        if needs_secure_boot:
+            raise UserError("Secure Boot is off")
+        return json.dumps({"secret": secret.hex(), "pcrs": {pcr: self.pcrs[pcr] for pcr in pcrs}}).encode()
+
+    @override
+    async def unseal(self, sealed: bytes) -> bytes:
+        await trio.lowlevel.checkpoint()
+        found = json.loads(sealed)
+        for pcr, value in found["pcrs"].items():
+            if self.pcrs[int(pcr)] != value:
+                raise UserError(f"PCR {pcr} has changed since the key was sealed")
+        return bytes.fromhex(found["secret"])
