@@ -18,6 +18,7 @@ TOOLS = (
     "usr/sbin/mkfs.xfs",
     "usr/sbin/sfdisk",
     "usr/sbin/cryptsetup",
+    "usr/sbin/lvm",
     "usr/sbin/xfs_growfs",
     "usr/sbin/xfs_repair",
 )

@@ -10,13 +10,16 @@ from talos.resource.kinds import DISCOVERED_VOLUME, DISK
 from talos.resource.state import State
 from talos.system.block.blkid import TALOS_META
 from talos.system.block.layout import INSTALLED, META, STATE, UKI_INSTALLED, place_areas
+from talos.system.block.lvm import is_part
 from talos.system.sizes import format_size
 
 MEDIUM_FILESYSTEM = "iso9660"
 MEDIUM_LABEL = "TALOS"
 """Label of the ISO, or what comes before an underscore in it."""
 MAPPED = "/dev/dm-"
-"""What the devices of encrypted volumes begin with."""
+"""What the devices of encrypted volumes and of LVM begin with."""
+LOGICAL = "/dev/disk/by-id/dm-uuid-LVM-"
+"""What a link to a logical volume begins with, and to the parts of one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +78,12 @@ class Disk:
         if held.get(META.label) == "":
             return bool(held.get(STATE.label))
         return held.get(META.label) == TALOS_META
+
+    @property
+    def is_logical(self) -> bool:
+        """Whether it is a logical volume of LVM: a disk for a volume that takes all of it."""
+        links = self.spec.symlinks
+        return any(link.startswith(LOGICAL) for link in links) and not any(is_part(link) for link in links)
 
     @property
     def obstacle(self) -> str:

@@ -83,6 +83,7 @@ KUBE_SPAN_IDENTITY = _one(kinds.KUBE_SPAN_IDENTITY, "local")
 KUBERNETES_DYNAMIC_CERT = _one(kinds.KUBERNETES_DYNAMIC_CERT, "k8s-dynamic-certs")
 KUBERNETES_ROOT_SECRET = _one(kinds.KUBERNETES_ROOT_SECRET, "k8s")
 KUBERNETES_SECRET = _one(kinds.KUBERNETES_SECRET, "k8s-certs")
+LVM_REFRESH_REQUEST = _one(kinds.LVM_REFRESH_REQUEST, "refresh")
 MACHINE_CONFIG = _one(kinds.MACHINE_CONFIG, "v1alpha1")
 """The config in force."""
 MACHINE_CONFIG_MAINTENANCE = _one(kinds.MACHINE_CONFIG, "maintenance")

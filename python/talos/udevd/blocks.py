@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from talos.system.block.blkid import AmbiguousContentError, Content, Partition, probe
+from talos.system.block.lvm import is_part
 from talos.system.block.sysfs import SysDevice, Sysfs
 from talos.udevd.bus_path import make_path_names
 from talos.udevd.disk_identity import Identify, Identity, identify_disk
@@ -83,7 +84,8 @@ def read_block(
     numbers = int(uevent.get("MAJOR", "0")), int(uevent.get("MINOR", "0"))
     size = device.number("size") * SECTOR
     is_probed = size > 0 and not node.startswith(_NEVER_PROBED)
-    content = prober(node) if is_probed else Content()
+    # Each half of a mirror holds what the whole one does.
+    content = prober(node) if is_probed and not is_part(device.attribute("dm/name")) else Content()
     if disk is not None:
         number = device.number("partition")
         return Block(

@@ -172,6 +172,17 @@ def test_a_mapped_device_wins_its_links(world: World) -> None:
     assert world.links()["mapper/state"] == "dm-0"
 
 
+def test_parts_of_a_logical_volume_are_not_looked_into(world: World) -> None:
+    world.contents |= {"dm-0": XFS, "dm-1": XFS}
+    world.devices.scan()
+    for name, mapped in (("dm-0", "pool-data_rimage_0"), ("dm-1", "pool-data")):
+        device = world.fake.disk(f"/devices/virtual/block/{name}", 300, dm__name=mapped)
+        world.node(name)
+        world.devices.handle([event(device, "add")])
+    assert world.devices.blocks["dm-0"].content == Content()
+    assert world.links()["disk/by-label/STATE"] == "dm-1"
+
+
 def test_resize_and_generations(world: World) -> None:
     disk = world.virtio_disk("vda", 5)
     world.devices.scan()

@@ -18,8 +18,6 @@ from talos.config.schema import Form, Section, fields_of
 UNREAD_KINDS = frozenset({
     "BGPInstanceConfig", "ContainerConfig",
     "KernelModuleConfig",
-    "LVMLogicalVolumeConfig",
-    "LVMVolumeGroupConfig",
     "RAIDArrayConfig",
     "SecurityProfileConfig",
 })  # fmt: skip

@@ -30,7 +30,12 @@ def choose_disks(
     whatever the selector is by now: another one of its name would hide what was written. ``where``
     names the selector for an error.
     """
-    usable = [replace(disk, is_system=disk.path == system) for disk in disks if not disk.obstacle]
+    takes_all = spec.type == enums.VOLUME_TYPE_DISK
+    usable = [
+        replace(disk, is_system=disk.path == system)
+        for disk in disks
+        if not disk.obstacle or (takes_all and disk.is_logical)
+    ]
     if is_user_volume(spec) and spec.type == enums.VOLUME_TYPE_PARTITION:
         label = spec.provisioning.partition_spec.label
         found = [disk.path for disk in usable if any(part.label == label for part in disk.contents)]
@@ -42,8 +47,8 @@ def choose_disks(
     found = [disk for disk in usable if expression.is_true(disk.variables())]
     if not found:
         raise UserError(f"no disk matches {selector}", where=where)
-    if spec.type == enums.VOLUME_TYPE_DISK and all(disk.is_system for disk in found):
+    if takes_all and all(disk.is_system for disk in found):
         raise UserError(f"{system} is the system disk", where=where, hint="add && !system_disk")
-    if spec.type == enums.VOLUME_TYPE_DISK:
+    if takes_all:
         found = [disk for disk in found if not disk.is_system]
     return [disk.path for disk in sorted(found, key=lambda disk: (not disk.is_system, disk.path))]

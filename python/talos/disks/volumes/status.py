@@ -67,6 +67,7 @@ def make_wanted_volume(
             label=label,
             filesystem_label=filesystem.label,
             min_group=filesystem.min_allocation_group_size,
+            grow=spec.type == enums.VOLUME_TYPE_DISK,
             encryption=encryption,
         )
     part = spec.provisioning.partition_spec

@@ -23,6 +23,7 @@ from talos.machined.api import (
     health,
     images,
     logs,
+    lvm,
     meta,
     monitoring,
     netstat,
@@ -67,7 +68,7 @@ _GROUPS: Mapping[ServiceDescriptor, tuple[Group, ...]] = {
     image_pb2.DESCRIPTOR.services_by_name["ImageService"]: (images.handlers, verification.handlers),
     lifecycle_pb2.DESCRIPTOR.services_by_name["LifecycleService"]: (upgrade.lifecycle_handlers,),
     debug_pb2.DESCRIPTOR.services_by_name["DebugService"]: (debug.handlers,),
-    lvm_pb2.DESCRIPTOR.services_by_name["LVMService"]: (),
+    lvm_pb2.DESCRIPTOR.services_by_name["LVMService"]: (lvm.handlers,),
     md_pb2.DESCRIPTOR.services_by_name["MDService"]: (),
     cluster_pb2.DESCRIPTOR.services_by_name["ClusterService"]: (health.handlers,),
 }

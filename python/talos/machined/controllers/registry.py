@@ -98,6 +98,7 @@ from talos.machined.controllers.siderolink.config import (
     SiderolinkConfigController,
     read_siderolink_argument,
 )
+from talos.machined.controllers.storage.lvm import LVMController
 from talos.machined.node.etc_files import EtcFiles
 from talos.machined.node.etc_layer import EtcLayer
 from talos.machined.node.identity import Identity
@@ -109,6 +110,7 @@ from talos.machined.platform.arguments import find_environment
 from talos.machined.platform.platform import METAL
 from talos.resource.controller.controller import Controller
 from talos.rpc.bridge import Bridge
+from talos.system.block.lvm import Lvm, make_blank
 from talos.system.block.mapped import read_images
 from talos.system.block.trim import trim_filesystem
 from talos.system.files import KernelFiles
@@ -256,6 +258,7 @@ def make_volume_controllers(context: ControllerContext) -> list[Controller]:
         SystemDiskController(context.log),
         VolumeConfigController(has_partitions=context.node.platform.has_disks),
         VolumeManagerController(context.volumes),
+        *([make_lvm_controller(context)] if context.node.platform.has_disks else []),
         KeyDaemonController(context.volumes.keys, context.node.services),
         VolumeDiagnosticsController(),
         SwapStatusController(KernelFiles().read),
@@ -268,3 +271,9 @@ def make_volume_controllers(context: ControllerContext) -> list[Controller]:
         PersistenceController(context.log),
         KubeSpanIdentityController(context.log),
     ]
+
+
+def make_lvm_controller(context: ControllerContext) -> LVMController:
+    """The controller of what lies between disks and volumes."""
+    lvm, volumes = Lvm(context.node.processes.capture, make_blank), context.volumes
+    return LVMController(lvm, volumes.blocks.read_head, volumes.refresh, context.log)

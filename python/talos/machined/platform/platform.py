@@ -20,6 +20,9 @@ _NEED_DISKS = frozenset(
         "machine.MachineService/MetaWrite",
         "machine.MachineService/MetaDelete",
         "machine.LifecycleService/Install",
+        "machine.LVMService/LogicalVolumeRemove",
+        "machine.LVMService/PhysicalVolumeRemove",
+        "machine.LVMService/VolumeGroupRemove",
     }
 )
 

@@ -10,7 +10,7 @@ import trio
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
 from talos.disks.volumes.encryption_keys import KeyPendingError
-from talos.disks.volumes.mounting import CHANGEABLE, unmount_volume
+from talos.disks.volumes.mounting import CHANGEABLE, GROWTH, unmount_volume
 from talos.disks.volumes.settle import SWAP, VolumeProgress
 from talos.disks.volumes.status import VolumeState, fill_mount, fill_runtime_mount, fill_status
 from talos.disks.volumes.user import find_place, is_mounted, is_user_volume
@@ -29,6 +29,7 @@ from talos.resource.resource import Phase, Resource
 from talos.system.errors import UserError
 from talos.system.files import KernelFiles
 from talos.system.proc.processes import find_holders
+from talos.system.sizes import format_size
 from talos.system.wakeup import Wakeup
 
 RETRY = 15.0
@@ -128,6 +129,7 @@ class VolumeManagerController(Controller):
             await self._encryption.keep(runtime, config, current)
             if is_mounted(config.spec):
                 await self._keep_options(config, current)
+                current = await self._keep_size(runtime, config, current)
             return current
         progress = VolumeProgress()
         try:
@@ -161,6 +163,27 @@ class VolumeManagerController(Controller):
             return
         self._failures.pop(config.id, None)
         self._context.log.info(f"volume {config.id}: other mount options", options=",".join(wanted))
+
+    async def _keep_size(
+        self, runtime: ControllerRuntime, config: ConfigResource, current: VolumeState
+    ) -> VolumeState:
+        """The filesystem of a whole disk grows with it: with a logical volume, or the disk of a guest."""
+        place = current.place
+        if config.spec.type != enums.VOLUME_TYPE_DISK or place is None or place.mapped:
+            return current
+        disk = await runtime.get_or_none(kinds.DISK, place.disk.removeprefix("/dev/"))
+        if disk is None or disk.spec.size - place.partition.size < GROWTH:
+            return current
+        try:
+            await self._context.blocks.grow_filesystem(current.target)
+        except UserError as error:
+            self._warn(config.id, "can't grow", str(error))
+            return current
+        size = disk.spec.size
+        self._context.log.info(f"volume {config.id}: grown", size=format_size(size))
+        current = replace(current, place=replace(place, partition=replace(place.partition, size=size)))
+        self._used[config.id] = current
+        return current
 
     def _fail(self, volume: str, progress: VolumeProgress, error: Exception) -> VolumeState:
         text = str(error)
