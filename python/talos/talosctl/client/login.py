@@ -16,13 +16,13 @@ from talos.client.target import Target
 from talos.pki.csr import make_csr
 from talos.pki.keys import KeyType, key_to_pem, make_key
 from talos.process.fetch import FetchBounds, FetchError, NotThereError, fetch
+from talos.process.issuer import fetch_metadata
 from talos.system.errors import UserError
 from talos.talosctl.cli.exit import CommandError
 from talos.talosctl.client.failure import find_exit
 
 TRUSTD_PORT = 50001
 SERVICE = "/talos.login.LoginService/"
-METADATA = "/.well-known/openid-configuration"
 BOUNDS = FetchBounds(max_bytes=256 * 1024, time_limit=20.0, silence=10.0)
 
 
@@ -105,14 +105,8 @@ def _find_endpoints(settings: DescribeReply) -> tuple[str, str]:
 
 
 def _get_metadata(settings: DescribeReply) -> dict[str, Any]:
-    import json
-
-    from talos.system.parsed import as_object
-
-    url = settings.issuer.rstrip("/") + METADATA
-    if urlsplit(url).scheme != "https":
+    if urlsplit(settings.issuer).scheme != "https":
         raise FetchError("it is no URL of https")
-    try:
-        return as_object(json.loads(fetch(url, bounds=BOUNDS, authorities=settings.ca).data))
-    except (ValueError, RecursionError):
-        raise FetchError("it replied something else than an object in JSON") from None
+    return fetch_metadata(
+        settings.issuer, lambda url: fetch(url, bounds=BOUNDS, authorities=settings.ca).data
+    )

@@ -1,11 +1,10 @@
 """The public keys of an issuer, fetched from it when they are needed, and kept for some minutes."""
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, cast
+from typing import cast
 from urllib.parse import urlsplit
 
 import jwt
@@ -13,11 +12,11 @@ from cryptography.exceptions import UnsupportedAlgorithm
 
 from talos.api.rpc import Code, RpcError
 from talos.process.fetch import FetchBounds, FetchError, NotThereError, fetch
+from talos.process.issuer import Fetch, fetch_metadata, fetch_object
 from talos.system.logging import Log
 from talos.system.parsed import as_object
 from talos.trustd.login.tokens import ALGORITHMS, refuse
 
-METADATA = "/.well-known/openid-configuration"
 BOUNDS = FetchBounds(max_bytes=256 * 1024, time_limit=10.0, silence=5.0)
 MAX_KEYS = 64
 MAX_RSA_BITS = 8192
@@ -31,7 +30,6 @@ _TYPES = frozenset({"RSA", "EC", "OKP"})
 _MEMBERS = ("kty", "n", "e", "crv", "x", "y", "kid", "use", "alg")
 """Members of a public key that are read: not private parts, certificates and their addresses."""
 
-type Fetch = Callable[[str], bytes]
 type Keys = Mapping[str, jwt.PyJWK]
 
 
@@ -93,13 +91,13 @@ def _fetch(ca: str, url: str) -> bytes:
 
 def fetch_keys(issuer: str, get: Fetch) -> Keys:
     """The keys that an issuer's metadata lead to. It blocks. FetchError, NotThereError."""
-    metadata = _get_object(issuer.rstrip("/") + METADATA, get)
+    metadata = fetch_metadata(issuer, get)
     if metadata.get("issuer") != issuer:
         raise FetchError("its metadata name another issuer")
     url = metadata.get("jwks_uri")
     if not isinstance(url, str) or urlsplit(url).scheme != "https":
         raise FetchError("its metadata have no jwks_uri by https")
-    listed = _get_object(url, get).get("keys")
+    listed = fetch_object(url, get).get("keys")
     if not isinstance(listed, list) or len(cast("list[object]", listed)) > MAX_KEYS:
         raise FetchError(f"its keys are no list, or more than {MAX_KEYS}")
     keys: dict[str, jwt.PyJWK] = {}
@@ -109,13 +107,6 @@ def fetch_keys(issuer: str, get: Fetch) -> Keys:
     if not keys:
         raise FetchError(f"it has no key for {', '.join(ALGORITHMS)}")
     return keys
-
-
-def _get_object(url: str, get: Fetch) -> Mapping[str, Any]:
-    try:
-        return as_object(json.loads(get(url)))
-    except (ValueError, RecursionError):
-        raise FetchError("it replied something else than an object in JSON") from None
 
 
 def _read_key(item: object) -> jwt.PyJWK | None:
