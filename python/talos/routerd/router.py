@@ -7,6 +7,7 @@ from pathlib import Path
 
 from talos.api.metadata import CALLER, ROLE
 from talos.api.rpc import Code, RpcError
+from talos.resource.controller.activity import READ_METHOD
 from talos.routerd.counts import CallCounts
 from talos.routerd.routes import METHODS, OWNERS, Owner, owner_of
 from talos.rpc.http2.client import LocalChannel
@@ -16,8 +17,6 @@ from talos.rpc.proxy.local import forward, open_local
 from talos.rpc.proxy.raw import RawCall
 from talos.rpc.proxy.roles import check_roles
 from talos.rpc.shares import Shares
-
-READ_METRICS = "/talos.metrics.MetricsService/Read"
 
 
 class Router:
@@ -57,7 +56,7 @@ class Router:
             # The daemons of the cluster start with the config that makes the machine a part of one.
             raise RpcError(Code.UNIMPLEMENTED, "API is not implemented in maintenance mode")
         return await forward(
-            _WithCounts(call, self._counts) if call.method == READ_METRICS else call,
+            _WithCounts(call, self._counts) if call.method == READ_METHOD else call,
             self._channels[owner],
             call.metadata,
             to=owner.name,
