@@ -152,14 +152,26 @@ class SiderolinkManagerController(Controller):
         return True
 
     async def _step(self, runtime: ControllerRuntime, enrollment: Enrollment) -> None:
-        """Try the next endpoint, or call the service."""
+        """Try the next endpoint, or call the service; another enrollment ends either at once."""
         link = self._link
-        if link is not None and link.turn + 1 < len(link.reply.endpoints):
-            await self._try_endpoint(link.reply, link.turn + 1)
-        else:
-            await self._provision(runtime, enrollment)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch, runtime, enrollment, nursery.cancel_scope)
+            if link is not None and link.turn + 1 < len(link.reply.endpoints):
+                await self._try_endpoint(link.reply, link.turn + 1)
+            else:
+                await self._provision(runtime, enrollment)
+            nursery.cancel_scope.cancel()
         if self._link is not None:
             await self._write(runtime)
+        runtime.queue_reconcile()  # for the changes that the watch has taken
+
+    async def _watch(
+        self, runtime: ControllerRuntime, enrollment: Enrollment, scope: trio.CancelScope
+    ) -> None:
+        """Cancel when the inputs show another enrollment, or none."""
+        while await self._find_enrollment(runtime) == enrollment:
+            await runtime.wait_for_round()
+        scope.cancel()
 
     async def _provision(self, runtime: ControllerRuntime, enrollment: Enrollment) -> None:
         """Call the service; what there is stays until it has replied."""

@@ -36,6 +36,7 @@ class Service:
 
     reply: dict[str, Any] = field(default_factory=lambda: dict(GOOD))
     error: RpcError | None = None
+    hangs: bool = False
     calls: list[tuple[RemoteServer, ProvisionRequest]] = field(
         default_factory=list[tuple[RemoteServer, ProvisionRequest]]
     )
@@ -50,6 +51,8 @@ class Service:
     ) -> ProvisionResponse:
         assert method == "/sidero.link.ProvisionService/Provision"
         self.calls.append((self.server, request))
+        if self.hangs:
+            await trio.sleep_forever()
         if self.error is not None:
             raise self.error
         return reply(**self.reply)
@@ -209,6 +212,34 @@ async def test_another_token_is_another_machine(autojump_clock: MockClock) -> No
         await put(node.state, kinds.META_KEY, UUID_KEY, MetaKeySpec(value="other"))
         await node.settle()
         assert node.service.calls[-1][1].node_uuid == "other"
+
+
+async def test_a_call_in_progress_does_not_hold_back_what_the_config_names_no_more(
+    autojump_clock: MockClock,
+) -> None:
+    node = Node()
+    async with node.running():
+        await node.configure()
+        await node.make_link(connected=False)
+        node.service.hangs = True
+        await trio.sleep(3 * TURN_INTERVAL)
+        await node.settle()
+        assert (len(node.service.calls), len(await node.specs())) == (2, 1)
+        began = trio.current_time()
+        await put(node.state, *ids.NETWORK_STATUS, NetworkStatusSpec(address_ready=True, hostname_ready=True))
+        await node.settle()
+        assert len(node.service.calls) == 2, "another input leaves the call alone"
+        await put(node.state, *ids.SIDEROLINK_CONFIG, ConfigSpec(host="192.0.2.7:4000", insecure=True))
+        await node.settle()
+        assert (node.service.calls[-1][0].host, await node.specs()) == ("192.0.2.7", {})
+        await destroy_if_present(node.state, *ids.SIDEROLINK_CONFIG)
+        node.service.hangs = False
+        await put(node.state, *ids.SIDEROLINK_CONFIG, ConfigSpec(host="192.0.2.8:4000", insecure=True))
+        await node.settle()
+        assert node.service.calls[-1][0].host == "192.0.2.8"
+        assert len(await node.specs()) == 1
+        assert trio.current_time() == began
+    del autojump_clock
 
 
 async def test_a_daemon_that_is_replaced_keeps_the_links_key() -> None:
