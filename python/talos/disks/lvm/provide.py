@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from talos.disks.lvm.plan import Growth, find_group_change, find_logical_change
-from talos.disks.lvm.specs import LvmSpecs, Problem, WantedGroup
+from talos.disks.lvm.specs import LvmSpecs, Problem, WantedGroup, make_message
 from talos.system.block.lvm import LogicalVolume, Lvm, LvmReport
 from talos.system.errors import UserError
 from talos.system.logging import Log
@@ -36,7 +36,8 @@ class LvmProvider:
             try:
                 reasons, is_changed, is_failed = await self._provide_group(group, report)
             except (UserError, OSError) as error:
-                reasons, is_changed, is_failed = [str(error)], False, not isinstance(error, UserError)
+                reasons = [make_message(error, group.name)]
+                is_changed, is_failed = False, not isinstance(error, UserError)
             changed, failed = changed or is_changed, failed or is_failed
             problems += [Problem(id=group.name, group=group.name, message=reason) for reason in reasons]
         if changed and specs.logical:
@@ -70,14 +71,14 @@ class LvmProvider:
                 if device in change.blank:
                     await self._make_physical(group.name, device)
             except (UserError, OSError) as error:
-                failed.append(str(error))
+                failed.append(make_message(error, group.name))
             else:
                 devices.append(device)
         if devices:
             try:
                 await self._join(group.name, devices, create=change.create)
             except UserError as error:
-                failed.append(str(error))
+                failed.append(make_message(error, group.name))
         return [*reasons, *failed], bool(devices), bool(failed)
 
     async def _make_physical(self, group: str, device: str) -> None:
@@ -109,4 +110,5 @@ class LvmProvider:
 
 
 def _name_problem(volume: LogicalVolume, error: Exception) -> Problem:
-    return Problem(id=f"{volume.group}/{volume.name}", group=volume.group, message=str(error))
+    place = f"{volume.group}/{volume.name}"
+    return Problem(id=place, group=volume.group, message=make_message(error, place))

@@ -44,6 +44,13 @@ class Problem:
     message: str
 
 
+def make_message(error: Exception, id: str) -> str:
+    """An error as the message of a problem, whose id is not repeated in it."""
+    if isinstance(error, UserError) and error.where == id:
+        return str(UserError(error.message, hint=error.hint))
+    return str(error)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedGroup:
     """A volume group, and the devices that are to be its physical volumes."""

@@ -130,6 +130,7 @@ async def test_what_cannot_be_is_named_and_holds_nothing_back(wanted: LogicalVol
     (problem,) = found.problems
     assert problem.id == f"{wanted.group}/{wanted.name}"
     assert words in problem.message
+    assert not problem.message.startswith(problem.id), "the id is shown before it"
     assert not found.failed, "it would be tried for ever"
     assert [change.split()[3] for change in memory.changes] == ["data"]
 
@@ -150,12 +151,13 @@ async def test_a_program_that_fails_is_tried_again_later() -> None:
     memory = MemoryLvm(failing={"pvcreate": "Can't open /dev/vdb exclusively.  Mounted filesystem?"})
     found = await provide(memory, POOL)
     assert found.failed
-    assert "lvm pvcreate ended with 5: Can't open /dev/vdb exclusively" in found.problems[0].message
+    assert "/dev/vdb: lvm pvcreate ended with 5: Can't open /dev/vdb exclusively" in found.problems[0].message
     memory = make_lvm()
     memory.failing["lvcreate"] = "Volume group has insufficient free space"
     found = await provide(memory, MIRROR)
     assert found.failed
-    assert "insufficient free space" in found.problems[0].message
+    (problem,) = found.problems
+    assert problem.message == "lvm lvcreate ended with 5: Volume group has insufficient free space"
 
 
 @pytest.mark.parametrize(
@@ -167,5 +169,7 @@ async def test_a_program_that_fails_is_tried_again_later() -> None:
 )
 async def test_a_group_in_disorder_is_not_changed(memory: MemoryLvm, words: str) -> None:
     found = await provide(memory, POOL)
-    assert words in found.problems[0].message
+    (problem,) = found.problems
+    assert words in problem.message
+    assert not problem.message.startswith("pool: ")
     assert memory.changes == []

@@ -17,6 +17,7 @@ from talos.disks.lvm.specs import (
     Problem,
     make_group_spec,
     make_logical_spec,
+    make_message,
     make_physical_spec,
     make_specs,
 )
@@ -160,7 +161,7 @@ class LVMController(Reconciler):
             try:
                 await self._lvm.activate(name)
             except UserError as error:
-                problems.append(Problem(id=name, group=name, message=str(error)))
+                problems.append(Problem(id=name, group=name, message=make_message(error, name)))
             else:
                 self._log.info(f"volume group {name}: activated")
         self._incomplete = waiting
