@@ -81,14 +81,17 @@ def _find_growth(wanted: LogicalVolume, row: Row, groups: Sequence[Row], where: 
     """As far as the group has room, where the size is a share of it."""
     size, group = int(row["lv_size"]), groups[0]
     extent, copies = int(group["vg_extent_size"]), wanted.mirrors + 1
-    target = wanted.size
+    target, least = wanted.size, size - size // _SLACK
     if not target:
+        stripes = max(_count_stripes(wanted, int(group["pv_count"])), 1)
         # Each copy of a mirror has an extent for its own metadata.
         share = int(group["vg_extent_count"]) * wanted.percent // 100 // copies - (1 if wanted.mirrors else 0)
-        share = min(share, size // extent + int(group["vg_free_count"]) // copies)
-        stripes = max(_count_stripes(wanted, int(group["pv_count"])), 1)  # lvm rounds up to whole ones
-        target = max(share // stripes * stripes * extent, size)
-    if target < size - size // _SLACK:
+        target = share * extent
+        least = min(least, size - (stripes + 1) * extent)  # for the metadata, and as lvm rounds up to stripes
+        if target >= least:
+            share = min(share, size // extent + int(group["vg_free_count"]) // copies)
+            target = max(share // stripes * stripes * extent, size)
+    if target < least:
         raise UserError(
             f"requested size {target} bytes is smaller than current size {size} bytes; "
             "shrinking logical volumes is not supported",

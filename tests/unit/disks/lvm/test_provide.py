@@ -73,6 +73,23 @@ async def test_all_of_a_group_is_not_grown_for_ever() -> None:
     assert await provide(memory, whole) == Provided(problems=[])
 
 
+@pytest.mark.parametrize(
+    ("wanted", "size", "copies"),
+    [
+        (LogicalVolume(group="pool", name="a", percent=50), 127, 1),
+        (LogicalVolume(group="pool", name="a", type="raid0", stripes=4, percent=50), 128, 1),
+        (LogicalVolume(group="pool", name="a", type="raid1", mirrors=1, percent=10), 12, 2),
+    ],
+)
+async def test_a_share_as_lvm_rounds_it_is_none_that_has_shrunk(
+    wanted: LogicalVolume, size: int, copies: int
+) -> None:
+    memory = make_lvm()
+    layout = wanted.type if wanted.type == "linear" else f"raid,{wanted.type}"
+    memory.logical.append(Logical(group="pool", name="a", layout=layout, size=size * EXTENT, copies=copies))
+    assert await provide(memory, wanted) == Provided(problems=[])
+
+
 async def test_a_striped_volume_grows_by_whole_stripes() -> None:
     memory = MemoryLvm(physical={f"/dev/vd{letter}": "pool" for letter in "bcd"})
     memory.logical.append(Logical(group="pool", name="a", layout="raid,raid0", size=150 * EXTENT))
@@ -116,6 +133,10 @@ async def test_stripes_are_as_many_as_there_are_disks(
         (
             LogicalVolume(group="pool", name="old", size=10 * EXTENT),
             f"requested size {10 * EXTENT} bytes is smaller than current size {20 * EXTENT} bytes; shrinking",
+        ),
+        (
+            LogicalVolume(group="pool", name="old", percent=7),
+            f"requested size {17 * EXTENT} bytes is smaller than current size {20 * EXTENT} bytes; shrinking",
         ),
         (
             LogicalVolume(group="pool", name="old", type="raid1", mirrors=1, size=20 * EXTENT),
