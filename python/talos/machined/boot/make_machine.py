@@ -8,6 +8,7 @@ from socket import socket
 import trio
 from google.protobuf.empty_pb2 import Empty
 
+from talos.disks.lvm.deactivate import deactivate_groups
 from talos.disks.volumes.requests import end_lifecycle
 from talos.machined.boot.machine import STATE_DIR, Machine, SystemPorts
 from talos.machined.boot.power import PowerSequences
@@ -46,6 +47,7 @@ from talos.resource import ids
 from talos.resource.changes import put
 from talos.resource.memory.state import MemoryState
 from talos.rpc.channel import open_channel, open_remote
+from talos.system.block.lvm import Lvm, make_blank
 from talos.system.cgroups import find_groups
 from talos.system.files import KernelFiles
 from talos.system.mounts import KernelMounts
@@ -110,6 +112,13 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         supervisor.start_soon([KUBELET])
         await supervisor.terminate(CLUSTERD.name)  # it has resigned until its end
 
+    processes = ProcessRunner(reaper, context.logs)
+
+    async def finalize() -> None:
+        """Unmount all volumes, then deactivate the groups that some of them are in."""
+        await end_lifecycle(state, daemon.log)
+        await deactivate_groups(state, Lvm(processes.capture, make_blank), daemon.log)
+
     meta = MetaStore()
     power = PowerSequences(
         nursery=nursery,
@@ -122,7 +131,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         switch=ports.power,
         files=ports.files,
         log=daemon.log,
-        finalize=partial(end_lifecycle, state, daemon.log),
+        finalize=finalize,
         leave=leave,
         resign=partial(resign, runner_context.connect),
         drain=partial(drain, runner_context.connect, supervisor, daemon.log),
@@ -134,7 +143,6 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         if platform.arguments.first(SHUTDOWN_ARGUMENT) == "halt"
         else PowerAction.POWER_OFF,
     )
-    processes = ProcessRunner(reaper, context.logs)
 
     async def list_checks() -> list[str]:
         """What is healthy now."""

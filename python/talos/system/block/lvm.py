@@ -106,6 +106,10 @@ class Lvm:
         """
         await self._call(["vgchange", "-aay", group], group)
 
+    async def deactivate(self, group: str) -> None:
+        """Remove the devices of a group's volumes, but for those in use, which are an error."""
+        await self._call(["vgchange", "-an", group], group)
+
     async def create_physical(self, device: str) -> None:
         """Make a device a physical volume. lvm refuses one with content that it recognises, or in use."""
         await self._call(["pvcreate", device], device)
