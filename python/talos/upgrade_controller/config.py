@@ -81,9 +81,9 @@ class WindowSection(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy(Section):
-    """Which nodes follow which channel, and when."""
+    """Which nodes follow which channel, and when; which snapshots are taken. One of both may be alone."""
 
-    channel: ChannelSection = setting("where releases come from", default=REQUIRED)
+    channel: ChannelSection | None = setting("where releases come from (default: none, for snapshots alone)")
     nodes: NodesSection = setting("which nodes (default: all members of the cluster)", default=NodesSection())
     windows: tuple[WindowSection, ...] = setting("when (default: always)", default=())
     allow_unhealthy: bool = setting("begin although nodes are not healthy", default=False)
@@ -135,14 +135,14 @@ def load_settings(path: Path) -> tuple[Settings, Path]:
 def make_settings(text: bytes, path: Path) -> tuple[Settings, Path]:
     """The same of a file's text."""
     config = read_policy(ControllerConfig, text, source=str(path))
-    folder = path.parent
+    folder, channel = path.parent, config.channel
     settings = Settings(
         policy=config,
         windows=check_policy(config, f"{path}: "),
-        keys=tuple(load_public(folder / name) for name in config.channel.keys),
+        keys=tuple(load_public(folder / name) for name in (channel.keys if channel else ())),
         access=ClientAccess(talosconfig=folder / config.talosconfig, context=config.context),
-        credentials=_load_credentials(folder / config.channel.credentials)
-        if config.channel.credentials
+        credentials=_load_credentials(folder / channel.credentials)
+        if channel and channel.credentials
         else ANONYMOUS,
         snapshots=_load_snapshots(config.snapshots, path),
     )
@@ -165,7 +165,9 @@ def check_policy(policy: Policy, where: str) -> tuple[Window, ...]:
     """Check what the declaration of its settings does not show; its windows. UserError."""
     if policy.max_unavailable:
         parse_unavailable(policy.max_unavailable, 1, where=f"{where}maxUnavailable")
-    if not policy.channel.keys:
+    if policy.channel is None and policy.snapshots is None:
+        raise UserError("is missing", where=f"{where}channel", hint="name a channel, or snapshots to take")
+    if policy.channel and not policy.channel.keys:
         raise UserError("is empty", where=f"{where}channel.keys", hint="name a public key")
     for index, rule in enumerate(policy.nodes.match_expressions):
         place = f"{where}nodes.matchExpressions[{index}].values"

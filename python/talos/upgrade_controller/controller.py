@@ -81,6 +81,7 @@ class FilePlace(PolicySource):
 def find_release(settings: Settings) -> ChannelRelease:
     """What the policy's channel offers; UserError."""
     channel = settings.policy.channel
+    assert channel is not None
     return read_channel(
         channel.image, settings.keys, endpoint=channel.endpoint, credentials=settings.credentials
     )
@@ -189,6 +190,9 @@ class UpgradeController:
         )
         try:
             settings = self.place.load()
+            if settings.policy.channel is None:
+                self._show(state=states.IDLE)
+                return True
             self.status = replace(self.status, image=settings.policy.channel.image)
             return await self._follow(settings)
         except GoneError:
@@ -215,7 +219,7 @@ class UpgradeController:
         except UserError:
             return RETRY_INTERVAL
         seconds = settings.policy.interval.seconds
-        at_rest = (states.CURRENT, states.HELD)
+        at_rest = (states.CURRENT, states.HELD, states.IDLE)
         if self.status.state in at_rest or find_closed(settings, self.now()):
             return seconds
         return min(seconds, RETRY_INTERVAL)

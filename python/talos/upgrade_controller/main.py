@@ -32,6 +32,7 @@ from talos.upgrade_controller.status import HELD, as_object, read_status, write_
 _EPILOG = """\
 The certificate needs the role os:upgrade, for snapshots os:etcd:backup, too, and no other:
   talosctl config new --roles os:upgrade,os:etcd:backup --crt-ttl 8760h upgrade.talosconfig
+For snapshots alone, without a channel, it needs os:reader,os:etcd:backup.
 
 A config:
   channel:
@@ -181,7 +182,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
         description="Keep the nodes of a cluster at the release of a channel, within maintenance windows, "
-        "and take encrypted snapshots of its etcd.",
+        "and take encrypted snapshots of its etcd, or one of both.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -67,7 +67,8 @@ def make_kind() -> Manifest:
             ("Reason", ".status.reason"),
         )
     ]
-    properties = {"spec": make_schema(Policy), "status": _make_status()}
+    either = [{"required": ["channel"]}, {"required": ["snapshots"]}]
+    properties = {"spec": {**make_schema(Policy), "anyOf": either}, "status": _make_status()}
     version: Manifest = {
         "name": VERSION,
         "served": True,

@@ -112,12 +112,13 @@ def make_settings(spec: Mapping[str, Any], access: ClientAccess) -> Settings:
         # Places in the text are of no use to who has not seen it.
         reasons = [f"spec.{problem.path}: {problem.message}" for problem in error.problems]
         raise UserError("; ".join(reasons)) from None
+    keys = policy.channel.keys if policy.channel else ()
     return Settings(
         policy=policy,
         windows=check_policy(policy, "spec."),
         keys=tuple(
             parse_public(text.encode(), where=f"spec.channel.keys[{index}]")
-            for index, text in enumerate(policy.channel.keys)
+            for index, text in enumerate(keys)
         ),
         access=access,
         snapshots=check_snapshots(policy.snapshots, "spec.snapshots"),
@@ -239,7 +240,8 @@ class Policies:
 
     def _find_release(self, settings: Settings) -> ChannelRelease:
         """With the credentials of the Secret, read each time: they may be others by now."""
-        name = settings.policy.channel.credentials
+        channel = settings.policy.channel
+        name = channel.credentials if channel else ""
         credentials = self._read_credentials(name) if name else ANONYMOUS
         return self.find_release(replace(settings, credentials=credentials))
 

@@ -12,11 +12,12 @@ from talos.system.parsed import as_object
 
 MAX_STATUS = 4 << 20
 """Bytes of the file: a thousand nodes have 300 KB."""
-CURRENT, WAITING, PAUSED, UPGRADING, HELD, FAILED = (
-    "current", "waiting", "paused", "upgrading", "held", "error",
+CURRENT, WAITING, PAUSED, UPGRADING, HELD, FAILED, IDLE = (
+    "current", "waiting", "paused", "upgrading", "held", "error", "idle",
 )  # fmt: skip
 """States: all nodes run the release; the window is closed; the switch is off; nodes are under way; a release
-has failed and is not tried again; the channel, the cluster or the config can't be used."""
+has failed and is not tried again; the channel, the cluster or the config can't be used; there is no channel.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

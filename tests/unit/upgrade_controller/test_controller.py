@@ -303,6 +303,23 @@ def test_snapshots_are_taken_beside_upgrades(world: World, capsys: pytest.Captur
     assert path.name in capsys.readouterr().out
 
 
+def test_snapshots_alone(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    age: Any = importlib.import_module("pyrage")
+    recipient = str(age.x25519.Identity.generate().to_public())
+    del world.config["channel"]
+    (world.path.parent / "backups").mkdir()
+    world.set(snapshots={"recipients": [recipient], "folder": "backups"})
+    assert asyncio.run(world.make().run_all_once()) is True
+    status = read_status(world.path.parent / "status.json")
+    assert (status["state"], status["channel"], status["snapshot"]["state"]) == ("idle", "", "current")
+    assert [verb for verb, _ in world.cluster.log] == ["snapshot"]
+    assert main(["status", "--config", str(world.path)]) == 0
+    assert "idle" in capsys.readouterr().out
+    del world.config["snapshots"]
+    assert world.once()[0] is False
+    assert "channel: is missing" in "".join(world.lines)
+
+
 def test_snapshots_go_on_while_the_channel_is_down(world: World) -> None:
     age: Any = importlib.import_module("pyrage")
     recipient = str(age.x25519.Identity.generate().to_public())

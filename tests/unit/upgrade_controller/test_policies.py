@@ -15,12 +15,19 @@ from talos.upgrade_controller.manifests import make_kind
 from talos.upgrade_controller.policies import RETRY, ResourcePlace, make_settings
 
 KEY = Ed25519PrivateKey.generate().public_key()
+RECIPIENT = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
 ACCESS = ClientAccess(talosconfig=Path("/talosconfig"))
 
 
 def make_spec(**more: Any) -> dict[str, Any]:
     channel = {"image": "registry.test/installer:stable", "keys": [format_public(KEY).decode()]}
     return {"channel": channel, **more}
+
+
+def test_a_policy_of_snapshots_alone() -> None:
+    settings = make_settings({"snapshots": {"recipients": [RECIPIENT], "folder": "/snapshots"}}, ACCESS)
+    assert (settings.policy.channel, settings.keys) == (None, ())
+    assert settings.snapshots is not None
 
 
 def make_policy(spec: object, *, retry: str = "", status: object = None) -> dict[str, Any]:
@@ -37,7 +44,9 @@ def test_a_policy_is_the_same_as_a_file() -> None:
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [
-        ({}, "spec.channel: is missing"),
+        ({}, "spec.channel: is missing (name a channel, or snapshots to take)"),
+        ({"channel": {}}, "spec.channel.image: is missing"),
+        ({"snapshots": {"folder": "/x"}}, "spec.snapshots.recipients: is missing"),
         (make_spec(paralel=1), "spec.paralel: unknown key"),
         (make_spec(talosconfig="/etc/passwd"), "spec.talosconfig: unknown key"),
         (make_spec(windows=[{"from": "1", "to": "2"}]), "spec.windows[0].from: '1' is no time of the day"),
@@ -60,11 +69,10 @@ def test_resources_that_are_something_else(found: dict[str, Any]) -> None:
 
 
 def test_two_policies_have_no_place_for_snapshots_in_common() -> None:
-    recipient = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
     bucket = {"endpoint": "https://s3.test", "bucket": "backups", "credentials": "key"}
 
     def make(name: str, age: int, **place: Any) -> dict[str, Any]:
-        policy = make_policy(make_spec(snapshots={"recipients": [recipient], **place}))
+        policy = make_policy(make_spec(snapshots={"recipients": [RECIPIENT], **place}))
         policy["metadata"] |= {"name": name, "creationTimestamp": f"2026-01-0{age}T00:00:00Z"}
         return policy
 
@@ -110,7 +118,8 @@ def test_another_annotation_lets_a_release_be_tried_again() -> None:
 def test_the_kind_has_a_setting_of_the_file_in_its_schema() -> None:
     (version,) = make_kind()["spec"]["versions"]
     spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    assert spec["required"] == ["channel"]
+    assert spec["anyOf"] == [{"required": ["channel"]}, {"required": ["snapshots"]}]
+    assert spec["properties"]["channel"]["required"] == ["image", "keys"]
     assert spec["properties"]["windows"]["items"]["required"] == ["from", "to"]
     assert spec["properties"]["parallel"]["minimum"] == 1
     assert "talosconfig" not in spec["properties"]
