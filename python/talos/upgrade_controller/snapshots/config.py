@@ -16,7 +16,7 @@ from talos.upgrade_controller.snapshots.s3 import Bucket
 from talos.upgrade_controller.snapshots.sigv4 import AccessKey, parse_access_key
 
 MIN_INTERVAL = 60
-"""Seconds."""
+"""Seconds between two snapshots, and for one."""
 MAX_KEEP = 500
 """Half of the names that a store lists at a time."""
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}", re.ASCII)
@@ -44,6 +44,7 @@ class SnapshotsSection(Section):
     """Encrypted snapshots of etcd, away from the cluster."""
 
     interval: Duration = setting("between two snapshots", default=Duration("6h0m0s"))
+    timeout: Duration = setting("for a whole snapshot", default=Duration("1h0m0s"))
     keep: int = setting("how many stay, 0 for all", default=28, bounds=(0, MAX_KEEP))
     recipients: tuple[str, ...] = setting(
         "public keys that can decrypt them: age1…, ssh-ed25519 …", default=REQUIRED
@@ -77,9 +78,10 @@ def check_snapshots(section: SnapshotsSection | None, where: str) -> Snapshots |
         raise UserError("is empty", where=f"{where}.recipients", hint="name a public key that you keep")
     for index, text in enumerate(section.recipients):
         check_recipients([text], where=f"{where}.recipients[{index}]")
-    if section.interval.seconds < MIN_INTERVAL:
-        text = f"'{section.interval}' is less than {MIN_INTERVAL} s"
-        raise UserError(text, where=f"{where}.interval", hint="write it like 6h")
+    for name, value in (("interval", section.interval), ("timeout", section.timeout)):
+        if value.seconds < MIN_INTERVAL:
+            text = f"'{value}' is less than {MIN_INTERVAL} s"
+            raise UserError(text, where=f"{where}.{name}", hint="write it like 6h")
     if bool(section.folder) == bool(section.s3):
         raise UserError("has no folder or s3, or both", where=where, hint="name one place for them")
     if section.s3:

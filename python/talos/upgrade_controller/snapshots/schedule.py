@@ -71,7 +71,9 @@ class SnapshotSchedule:
         members = await find_members(calls)
         member = members[self._failures % len(members)]
         name = make_name(begun)
-        size = await take_snapshot(calls, member, destination, section.recipients, name)
+        size = await take_snapshot(
+            calls, member, destination, section.recipients, name, limit=section.timeout.seconds
+        )
         following = begun + timedelta(seconds=section.interval.seconds)
         self._note(
             state=CURRENT,

@@ -125,16 +125,30 @@ class SnapshotReader:
 
 
 async def take_snapshot(
-    calls: FleetCalls, member: Member, destination: Destination, recipients: Sequence[str], name: str
+    calls: FleetCalls,
+    member: Member,
+    destination: Destination,
+    recipients: Sequence[str],
+    name: str,
+    *,
+    limit: float,
 ) -> int:
-    """Bring a member's snapshot to its destination; its size in bytes. UserError, RpcError."""
+    """Bring a member's snapshot to its destination, in ``limit`` seconds; its size. UserError, RpcError."""
     request = machine_pb2.EtcdSnapshotRequest()
-    async with calls.stream(member.node, MACHINE + "EtcdSnapshot", request, Data) as pieces:
-        reader = SnapshotReader(pieces, member.hostname)
-        try:
-            await asyncio.to_thread(_upload, reader, destination, recipients, name)
-        finally:
-            reader.cancel()
+    scope = asyncio.timeout(limit)
+    try:
+        async with scope, calls.stream(member.node, MACHINE + "EtcdSnapshot", request, Data) as pieces:
+            reader = SnapshotReader(pieces, member.hostname)
+            try:
+                await asyncio.to_thread(_upload, reader, destination, recipients, name)
+            finally:
+                reader.cancel()
+    except TimeoutError:
+        if not scope.expired():
+            raise
+        text = f"the snapshot is not whole after {limit:g} s"
+        hint = "look at the network to the node and to the place, or raise snapshots.timeout"
+        raise UserError(text, where=member.hostname, hint=hint) from None
     return reader.hash.size
 
 

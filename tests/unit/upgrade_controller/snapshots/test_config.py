@@ -71,6 +71,7 @@ def test_a_bucket_has_a_key_beside_the_file(tmp_path: Path) -> None:
         ({"folder": "/x", "recipients": [RECIPIENT, "age1x"]}, 'spec.snapshots.recipients[1]: "age1x" is no'),
         ({"folder": "/x", "recipients": [PRIVATE]}, "recipients[0]: a private key is no recipient"),
         ({"folder": "/x", "interval": "5s"}, "spec.snapshots.interval: '5s' is less than 60 s"),
+        ({"folder": "/x", "timeout": "0s"}, "spec.snapshots.timeout: '0s' is less than 60 s"),
         ({"folder": "/x", "keep": -1}, "spec.snapshots.keep: "),
         ({"folder": "/x", "keep": 501}, "spec.snapshots.keep: "),
         ({"s3": {**S3, "endpoint": "ftp://x"}}, "spec.snapshots.s3.endpoint: "),

@@ -20,6 +20,7 @@ from talos.api.cosi.resource_pb2 import Resource
 from talos.api.definitions.enums_pb2 import MachineType
 from talos.api.machine import machine_pb2
 from talos.api.rpc import Code, RpcError
+from talos.config.values import Duration
 from talos.fleet.calls import FleetCalls
 from talos.resource import kinds
 from talos.resource.kind import Kind
@@ -258,6 +259,16 @@ def test_a_member_that_sends_nothing_is_left(world: World, monkeypatch: pytest.M
     is_well, status = world.follow()
     assert (is_well, world.names) == (False, [])
     assert status["reason"].startswith("cp-2: sent nothing for 0.01 s")
+
+
+def test_a_snapshot_as_a_whole_has_a_limit(world: World) -> None:
+    there, world.etcd.hangs = world.wanted, True
+    world.wanted = replace(there, section=replace(there.section, timeout=Duration("50ms")))
+    is_well, status = world.follow()
+    assert (is_well, world.names) == (False, [])
+    assert status["reason"].startswith("cp-2: the snapshot is not whole after 0.05 s (look at the network")
+    world.wanted, world.etcd.hangs = there, False
+    assert world.follow()[0]
 
 
 def test_ending_in_the_middle_leaves_nothing(world: World) -> None:
