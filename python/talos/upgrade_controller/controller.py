@@ -23,7 +23,7 @@ from talos.upgrade_controller.config import ClientAccess, Settings, load_setting
 from talos.upgrade_controller.selection import select_nodes
 from talos.upgrade_controller.snapshots.config import Snapshots, open_destination
 from talos.upgrade_controller.snapshots.destination import Destination
-from talos.upgrade_controller.snapshots.schedule import SnapshotSchedule
+from talos.upgrade_controller.snapshots.schedule import Outcome, SnapshotSchedule
 from talos.upgrade_controller.status import Status, read_status, read_texts, write_status
 
 WRITE_INTERVAL = 1.0
@@ -127,6 +127,7 @@ class UpgradeController:
     log: Log
     find_release: ReadChannel = find_release
     open_destination: Callable[[Snapshots], Destination] = open_destination
+    report_snapshot: Callable[[Outcome], None] = lambda _: None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     status: Status = field(default_factory=lambda: Status(state=states.WAITING))
@@ -135,7 +136,11 @@ class UpgradeController:
 
     def __post_init__(self) -> None:
         self.snapshots = SnapshotSchedule(
-            open=self.open_destination, now=self.now, log=self.log, show=self._write_snapshots
+            open=self.open_destination,
+            now=self.now,
+            log=self.log,
+            show=self._write_snapshots,
+            report=self.report_snapshot,
         )
 
     async def run(self) -> None:

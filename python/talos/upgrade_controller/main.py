@@ -20,13 +20,21 @@ from talos.talosctl.cli.flag import Flags
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.fleet_calls import FreshCalls
 from talos.talosctl.client.select import select_target
+from talos.talosctl.output.http import start_server
 from talos.talosctl.output.table import format_table
 from talos.talosctl.output.yaml_text import dump_yaml
 from talos.talosctl.web.nodes import Nodes, run_page
 from talos.upgrade_controller.config import ClientAccess, load_settings
 from talos.upgrade_controller.controller import FilePlace, UpgradeController
-from talos.upgrade_controller.manifests import NAMESPACE, PAGE_PORT, PROGRAM, format_manifests
+from talos.upgrade_controller.manifests import (
+    METRICS_PORT,
+    NAMESPACE,
+    PAGE_PORT,
+    PROGRAM,
+    format_manifests,
+)
 from talos.upgrade_controller.policies import Policies, find_namespace
+from talos.upgrade_controller.reports import make_answer
 from talos.upgrade_controller.status import HELD, as_object, read_status, write_status
 
 _EPILOG = """\
@@ -87,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def run_policies(options: argparse.Namespace) -> int:
-    """Follow the policies of this pod's namespace until stopped."""
+    """Follow the policies of this pod's namespace until stopped, and serve the metrics of their snapshots."""
     policies = Policies(
         client=KubernetesClient(find_pod_access()),
         namespace=find_namespace(),
@@ -95,7 +103,12 @@ def run_policies(options: argparse.Namespace) -> int:
         connect=connect,
         log=Log({"service": PROGRAM}),
     )
-    return asyncio.run(_run(policies.run()))
+
+    async def follow() -> None:
+        async with await start_server(make_answer(policies.format_metrics), "", METRICS_PORT):
+            await policies.run()
+
+    return asyncio.run(_run(follow()))
 
 
 def serve_page(options: argparse.Namespace) -> int:

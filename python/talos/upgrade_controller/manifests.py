@@ -20,6 +20,8 @@ TALOSCONFIG = "/var/run/secrets/talos.dev/config"
 """Where a container finds the talosconfig of its account."""
 PAGE, PAGE_PORT = f"{PROGRAM}-page", 8080
 """The account that the page reads the nodes with, and the pod's port that it is at."""
+METRICS_PORT = 9190
+"""The pod's port that Prometheus finds the metrics of snapshots at."""
 USER = 65532
 MAX_LENGTH, MAX_ITEMS = 4096, 64
 """Characters of a text and items of a list."""
@@ -142,12 +144,13 @@ def make_talos_account(name: str, roles: Sequence[str]) -> Manifest:
 
 
 def make_account() -> list[Manifest]:
-    """The account for the API of Kubernetes: policies and Secrets of the namespace, and nothing beyond it."""
+    """The account for the API of Kubernetes: what it needs in its namespace, and nothing beyond it."""
     rights = "rbac.authorization.k8s.io"
     rules = [
         {"apiGroups": [GROUP], "resources": [PLURAL], "verbs": ["get", "list", "watch"]},
         {"apiGroups": [GROUP], "resources": [f"{PLURAL}/status"], "verbs": ["patch"]},
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
     ]
     subject = {"kind": "ServiceAccount", "name": PROGRAM, "namespace": NAMESPACE}
     binding = {
@@ -162,9 +165,12 @@ def make_account() -> list[Manifest]:
 
 
 def make_service() -> Manifest:
-    """The page's name for the API server's proxy and for kubectl."""
-    port = {"name": "page", "port": PAGE_PORT, "targetPort": "page"}
-    return {**_make_head("v1", "Service"), "spec": {"selector": LABELS, "ports": [port]}}
+    """The page's name for the API server's proxy and for kubectl, the metrics' for Prometheus."""
+    ports = [
+        {"name": name, "port": port, "targetPort": name}
+        for name, port in (("page", PAGE_PORT), ("metrics", METRICS_PORT))
+    ]
+    return {**_make_head("v1", "Service"), "spec": {"selector": LABELS, "ports": ports}}
 
 
 def make_deployment(image: str) -> Manifest:
@@ -176,6 +182,7 @@ def make_deployment(image: str) -> Manifest:
     token = {"name": "token", "mountPath": str(POD_FOLDER), "readOnly": True}
     controller = _make_container(PROGRAM, "policies", image, "talos")
     controller["volumeMounts"].append(token)
+    controller["ports"] = [{"name": "metrics", "containerPort": METRICS_PORT}]
     page = _make_container("page", "page", image, "page")
     page["ports"] = [{"name": "page", "containerPort": PAGE_PORT}]
     spec = {

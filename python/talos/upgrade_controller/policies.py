@@ -10,6 +10,7 @@ import threading
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, override
 from urllib.parse import quote
@@ -31,6 +32,7 @@ from talos.upgrade_controller.controller import (
 )
 from talos.upgrade_controller.credentials import ANONYMOUS, Credentials, parse_credentials
 from talos.upgrade_controller.manifests import GROUP, PLURAL, PROGRAM, VERSION
+from talos.upgrade_controller.reports import SnapshotCounts, record_event
 from talos.upgrade_controller.snapshots.config import (
     Snapshots,
     SnapshotsSection,
@@ -40,6 +42,7 @@ from talos.upgrade_controller.snapshots.config import (
     open_destination,
 )
 from talos.upgrade_controller.snapshots.destination import Destination
+from talos.upgrade_controller.snapshots.schedule import Outcome
 from talos.upgrade_controller.status import as_object, read_texts
 
 RETRY_INTERVAL = 5.0
@@ -157,6 +160,7 @@ class Policies:
     find_release: Callable[[Settings], ChannelRelease] = find_release
     _places: dict[str, ResourcePlace] = field(default_factory=dict[str, ResourcePlace])
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _counts: SnapshotCounts = field(default_factory=SnapshotCounts)
 
     @property
     def _collection(self) -> str:
@@ -214,6 +218,7 @@ class Policies:
         if place := self._places.pop(name, None):
             place.found = None  # what is under way is seen through
             place.changed.set()
+            self._counts.forget(name)
 
     def _note(self, group: asyncio.TaskGroup, found: Object) -> None:
         name = found["metadata"]["name"]
@@ -230,10 +235,29 @@ class Policies:
                 log=self.log.bind(policy=name),
                 find_release=self._find_release,
                 open_destination=self._open_destination,
+                report_snapshot=lambda outcome: self._report(group, name, place, outcome),
                 turn=self._turn,
             )
             group.create_task(controller.run())
             group.create_task(self._write(name, place))
+
+    def _report(self, group: asyncio.TaskGroup, name: str, place: ResourcePlace, outcome: Outcome) -> None:
+        if place.found is not None:
+            self._counts.add(name, outcome)
+            group.create_task(self._record(name, place.found, outcome))
+
+    async def _record(self, name: str, found: Object, outcome: Outcome) -> None:
+        key = f"events of {name}"
+        try:
+            await record_event(self.client, found, outcome, datetime.now(UTC))
+            self.log.forget(key)
+        except KubernetesError as error:
+            self.log.once(f"an event of {name} is not written: {error}", key=key)
+
+    def format_metrics(self) -> str:
+        """The snapshots of all policies, for Prometheus."""
+        statuses = {name: read_texts(place.read(), "snapshot") for name, place in self._places.items()}
+        return self._counts.format({name: status for name, status in statuses.items() if status})
 
     def _list(self) -> list[Object]:
         return [place.found for place in self._places.values() if place.found is not None]

@@ -4,7 +4,7 @@ from typing import Any
 
 import yaml
 
-from talos.upgrade_controller.manifests import PAGE, PAGE_PORT, PROGRAM, format_manifests
+from talos.upgrade_controller.manifests import METRICS_PORT, PAGE, PAGE_PORT, PROGRAM, format_manifests
 
 OBJECTS = list(yaml.safe_load_all(format_manifests("registry.example.org/upgrade-controller:v1")))
 
@@ -49,6 +49,20 @@ def test_containers_have_no_privileges_and_the_service_leads_to_the_page() -> No
     service = find("Service", "v1")[PROGRAM]["spec"]
     assert service["selector"] == deployment["selector"]["matchLabels"]
     assert "type" not in service
-    (port,) = service["ports"]
-    ports = deployment["template"]["spec"]["containers"][1]["ports"]
-    assert ports == [{"name": port["targetPort"], "containerPort": PAGE_PORT}]
+    containers = {one["name"]: one for one in deployment["template"]["spec"]["containers"]}
+    for container, name, number in ((PROGRAM, "metrics", METRICS_PORT), ("page", "page", PAGE_PORT)):
+        assert containers[container]["ports"] == [{"name": name, "containerPort": number}]
+        assert {"name": name, "port": number, "targetPort": name} in service["ports"]
+
+
+def test_the_account_has_its_namespace_alone_and_writes_nothing_but_status_and_events() -> None:
+    rules = find("Role", "rbac")[PROGRAM]["rules"]
+    writes = {
+        (resource, verb)
+        for rule in rules
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        if verb not in {"get", "list", "watch"}
+    }
+    assert writes == {("upgradepolicies/status", "patch"), ("events", "create")}
+    assert not find("ClusterRole", "rbac")

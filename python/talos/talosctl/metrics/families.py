@@ -4,7 +4,7 @@ The format is 20 lines here. Its client library is a registry of counters that a
 there is nothing to keep: every number is asked of the nodes when it is asked for.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -86,24 +86,24 @@ FAMILIES = {
 }
 
 
-def format_samples(samples: Iterable[Sample]) -> str:
+def format_samples(samples: Iterable[Sample], families: Mapping[str, tuple[str, str]] = FAMILIES) -> str:
     """The text of a scrape: each family once, in the order of the table."""
     lines: dict[str, list[str]] = {}
     for sample in samples:
         labels = ",".join(f'{name}="{_escape(value)}"' for name, value in sample.labels.items())
-        lines.setdefault(find_family(sample.family), []).append(
+        lines.setdefault(find_family(sample.family, families), []).append(
             f"{sample.family}{{{labels}}} {_format_value(sample.value)}\n"
         )
     return "".join(
         f"# HELP {name} {meaning}\n# TYPE {name} {kind}\n{''.join(lines[name])}"
-        for name, (kind, meaning) in FAMILIES.items()
+        for name, (kind, meaning) in families.items()
         if name in lines
     )
 
 
-def find_family(name: str) -> str:
+def find_family(name: str, families: Container[str] = FAMILIES) -> str:
     """A histogram's name is that of its samples without their last word: bucket, sum, count."""
-    return name if name in FAMILIES else name.rpartition("_")[0]
+    return name if name in families else name.rpartition("_")[0]
 
 
 def _format_value(value: float) -> str:

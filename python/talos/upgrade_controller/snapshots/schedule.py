@@ -19,14 +19,26 @@ MIN_RETRY_INTERVAL, MAX_RETRY_INTERVAL = timedelta(minutes=1), timedelta(hours=1
 CURRENT, RUNNING, FAILED = "current", "running", "error"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one try: the snapshot that was taken, or why none was."""
+
+    is_taken: bool
+    message: str
+
+
 @dataclass(slots=True, kw_only=True)
 class SnapshotSchedule:
-    """The snapshots of one cluster. ``status`` is shown; its ``time`` is that of the last good one."""
+    """The snapshots of one cluster. ``status`` is shown; its ``time`` is that of the last good one.
+
+    ``report`` gets what became of each try.
+    """
 
     open: Callable[[Snapshots], Destination]
     now: Callable[[], datetime]
     log: Log
     show: Callable[[], None]
+    report: Callable[[Outcome], None] = lambda _: None
     status: dict[str, str] = field(default_factory=dict[str, str])
     _failures: int = 0
     _tried: Snapshots | None = None
@@ -53,6 +65,7 @@ class SnapshotSchedule:
             self._retry = retry
             self._note(state=FAILED, reason=_explain(error, wanted), next=_format(retry))
             self.log.once(f"snapshot: {self.status['reason']}", key="snapshot", level="error")
+            self.report(Outcome(is_taken=False, message=self.status["reason"]))
             return False
         self._failures, self._retry = 0, None
         return self.status["state"] == CURRENT
@@ -60,7 +73,7 @@ class SnapshotSchedule:
     def _is_due(self, wanted: Snapshots) -> bool:
         if self._retry and wanted == self._tried:
             return self.now() >= self._retry
-        last = _parse(self.status.get("time", ""))
+        last = parse_time(self.status.get("time", ""))
         # A time that is to come is of a clock that was wrong.
         interval = timedelta(seconds=wanted.section.interval.seconds)
         return last is None or not last <= self.now() < last + interval
@@ -85,6 +98,7 @@ class SnapshotSchedule:
             next=_format(following),
         )
         self.log.once(f"snapshot: {name} of {member.hostname}", key="snapshot", level="info")
+        self.report(Outcome(is_taken=True, message=f"{name} of {member.hostname}, {self.status['size']}"))
         try:
             await asyncio.to_thread(remove_old, destination, section.keep)
         except UserError as error:  # no reason to take another one
@@ -111,7 +125,8 @@ def _format(time: datetime) -> str:
     return time.astimezone(UTC).isoformat(timespec="seconds")
 
 
-def _parse(text: str) -> datetime | None:
+def parse_time(text: str) -> datetime | None:
+    """A time of the status, if there is one."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

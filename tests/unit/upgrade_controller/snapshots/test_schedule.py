@@ -30,7 +30,7 @@ from talos.talosctl.output.age import encrypt
 from talos.upgrade_controller.snapshots import take
 from talos.upgrade_controller.snapshots.config import Snapshots, SnapshotsSection, open_destination
 from talos.upgrade_controller.snapshots.folder import Folder
-from talos.upgrade_controller.snapshots.schedule import SnapshotSchedule
+from talos.upgrade_controller.snapshots.schedule import Outcome, SnapshotSchedule
 from talos.upgrade_controller.snapshots.take import find_members
 
 AGE: Any = importlib.import_module("pyrage")
@@ -107,6 +107,7 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.etcd, self.folder, self.now = Etcd(), folder, NOON
         self.shown: list[dict[str, str]] = []
+        self.outcomes: list[Outcome] = []
         section = SnapshotsSection(recipients=(str(KEY.to_public()),), keep=2, folder=str(folder))
         self.wanted = Snapshots(section=section, where="snapshots", folder=folder)
         self.schedule = self.make()
@@ -117,6 +118,7 @@ class World:
             now=lambda: self.now,
             log=Log(write=lambda _: None),
             show=lambda: self.shown.append(self.schedule.status),
+            report=self.outcomes.append,
         )
 
     def follow(self, after: timedelta = timedelta()) -> tuple[bool, dict[str, str]]:
@@ -141,6 +143,7 @@ def test_a_snapshot_is_for_the_owner_alone(world: World) -> None:
     assert AGE.decrypt((world.folder / name).read_bytes(), [KEY]) == SNAPSHOT
     assert world.etcd.asked == ["10.0.0.2"], "a follower"
     assert [one["state"] for one in world.shown] == ["running", "current"]
+    assert world.outcomes == [Outcome(is_taken=True, message=f"{name} of cp-2, 1.0 MB")]
     assert status == {
         "state": "current",
         "reason": "",
@@ -203,6 +206,7 @@ def test_what_is_not_whole_is_not_kept(world: World, pieces: Any, reason: str) -
     is_well, status = world.follow()
     assert (is_well, status["state"], status["time"], world.names) == (False, "error", "", [])
     assert status["reason"].startswith(reason), status
+    assert world.outcomes == [Outcome(is_taken=False, message=status["reason"])]
 
 
 def test_failures_are_tried_again_later_and_later_and_elsewhere(world: World) -> None:
