@@ -23,7 +23,7 @@ from talos.talosctl.client.select import select_target
 from talos.talosctl.output.http import start_server
 from talos.talosctl.output.table import format_table
 from talos.talosctl.output.yaml_text import dump_yaml
-from talos.talosctl.web.nodes import Nodes, run_page
+from talos.talosctl.web.nodes import Nodes
 from talos.upgrade_controller.config import ClientAccess, load_settings
 from talos.upgrade_controller.controller import FilePlace, UpgradeController
 from talos.upgrade_controller.manifests import (
@@ -33,6 +33,7 @@ from talos.upgrade_controller.manifests import (
     PROGRAM,
     format_manifests,
 )
+from talos.upgrade_controller.page import run_page_in_pod
 from talos.upgrade_controller.policies import Policies, find_namespace
 from talos.upgrade_controller.reports import make_answer
 from talos.upgrade_controller.status import HELD, as_object, read_status, write_status
@@ -123,7 +124,7 @@ def serve_page(options: argparse.Namespace) -> int:
         forward = f"kubectl port-forward --namespace {NAMESPACE} service/{PROGRAM} {PAGE_PORT}"
         log.info(f"beside `{forward}`: http://127.0.0.1:{PAGE_PORT}{path}")
 
-    return asyncio.run(_run(run_page(nodes, "", PAGE_PORT, show, is_local=False)))
+    return asyncio.run(_run(run_page_in_pod(nodes, options.talosconfig, "", PAGE_PORT, show, log)))
 
 
 async def _run(work: Coroutine[Any, Any, bool | None]) -> int:

@@ -177,7 +177,7 @@ def make_deployment(image: str) -> Manifest:
     """One pod: two would wait for each other's locks. It goes where there is room, the control plane too.
 
     The page is a container of its own: who breaks into it finds neither the role that upgrades nodes nor
-    a token of Kubernetes. Where nodes don't allow its account it has no Secret; the controller runs.
+    a token of Kubernetes. Where nodes do not allow its account there is no Secret: it shows that, and waits.
     """
     token = {"name": "token", "mountPath": str(POD_FOLDER), "readOnly": True}
     controller = _make_container(PROGRAM, "policies", image, "talos")

@@ -57,11 +57,28 @@ def check_loopback(host: str, flag: str) -> str:
     return address
 
 
+def make_token() -> str:
+    """The secret that begins every path."""
+    return secrets.token_urlsafe(24)
+
+
+def has_token(request: Request, token: str) -> bool:
+    """Whether a request's path begins with the secret."""
+    return secrets.compare_digest(_split(request)[0].encode(), token.encode())
+
+
+def refuse_token() -> Reply:
+    """The reply to a request without it."""
+    return _refuse(HTTPStatus.NOT_FOUND, "the address that was printed at the start is another one")
+
+
 class PageServer:
     """Serves one fleet, if ``is_local`` on the loopback interface. ``token`` begins every path."""
 
-    def __init__(self, fleet: FleetWatch, follow_node: FollowNode, *, is_local: bool = True) -> None:
-        self.token = secrets.token_urlsafe(24)
+    def __init__(
+        self, fleet: FleetWatch, follow_node: FollowNode, *, is_local: bool = True, token: str = ""
+    ) -> None:
+        self.token = token or make_token()
         self._fleet = fleet
         self._follow_node = follow_node
         self._is_local = is_local
@@ -82,10 +99,9 @@ class PageServer:
     async def _answer(self, request: Request) -> Reply:
         if self._is_local and request.headers.get("host", "").lower() not in self._hosts:
             return _refuse(HTTPStatus.MISDIRECTED_REQUEST, "this server has another name")
-        # A client may add a query, as kubectl does.
-        token, _, name = request.path.partition("?")[0].removeprefix("/").partition("/")
-        if not secrets.compare_digest(token.encode(), self.token.encode()):
-            return _refuse(HTTPStatus.NOT_FOUND, "the address that was printed at the start is another one")
+        if not has_token(request, self.token):
+            return refuse_token()
+        _, name = _split(request)
         if name == "events":
             return Reply(type="text/event-stream", headers=HEADERS, stream=self._follow())
         folder, _, node = name.partition("/")
@@ -112,6 +128,13 @@ class PageServer:
                         break
                     except TimeoutError:
                         yield b":\n\n"
+
+
+def _split(request: Request) -> tuple[str, str]:
+    """The first part of a path, and what follows."""
+    # A client may add a query, as kubectl does.
+    token, _, name = request.path.partition("?")[0].removeprefix("/").partition("/")
+    return token, name
 
 
 async def _send_events(events: AsyncGenerator[dict[str, Any]]) -> AsyncGenerator[bytes]:
