@@ -15,6 +15,7 @@ from talos.config.check.authorities import find_unusable
 from talos.config.check.cluster import check_cluster, find_cluster_warnings
 from talos.config.check.documents import check_document
 from talos.config.check.encryption import find_unencrypted
+from talos.config.check.kubelet import find_ignored
 from talos.config.check.legacy import check_conflicts
 from talos.config.check.machine import check_machine, find_deprecated
 from talos.config.check.note import Note
@@ -52,7 +53,10 @@ def validate(config: Config, mode: Mode = Mode.METAL, *, partial: bool = False) 
     errors = [note.problem(config) for note in found]
     warnings = [note.problem(config) for note in _warnings(config)]
     found = itertools.islice(
-        itertools.chain(find_unencrypted(config), find_unusable(config), find_unread(config)), MAX_PROBLEMS
+        itertools.chain(
+            find_unencrypted(config), find_unusable(config), find_unread(config), find_ignored(config)
+        ),
+        MAX_PROBLEMS,
     )
     notes = tuple(note.problem(config) for note in found)
     return Report(errors=tuple(_sorted(errors)), warnings=tuple(_sorted(warnings)), notes=notes)
