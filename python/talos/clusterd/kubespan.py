@@ -12,7 +12,7 @@ from talos.api.definitions.cluster_pb2 import AffiliateSpec, KubeSpanAffiliateSp
 from talos.api.definitions.kubespan_pb2 import ConfigSpec, IdentitySpec, PeerSpecSpec
 from talos.clusterd.discovery.payload import MAX_ADDRESSES
 from talos.config.contract import KUBE_SPAN_PORT
-from talos.config.effective import machine as effective
+from talos.config.effective import cluster as effective
 from talos.config.effective.kubespan import kubespan, kubespan_extra_endpoints
 from talos.config.model import Config
 from talos.config.subnet_list import Address, parse_entry

@@ -8,7 +8,7 @@
     config.machine_type -> MachineType
 
 Settings of the main document or of a document of its own are resolved in
-``talos.config.effective.machine``.
+``talos.config.effective``.
 """
 
 import enum

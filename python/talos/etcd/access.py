@@ -9,7 +9,7 @@ from talos.api.definitions.etcd_pb2 import SpecSpec
 from talos.api.machine_types import is_control_plane
 from talos.api.rpc import Code, RpcError
 from talos.config.active import parse_active
-from talos.config.effective import machine as effective
+from talos.config.effective import cluster as effective
 from talos.etcd.client import LOCAL, EtcdClient, open_any, open_member
 from talos.resource import ids, kinds
 from talos.resource.state import NotFoundError, State

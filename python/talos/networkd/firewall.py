@@ -27,7 +27,8 @@ from talos.api.definitions.network_pb2 import (
 from talos.config.contract import HOST_DNS_FOR_PODS
 from talos.config.documents.network.network_default_action import NetworkDefaultActionConfig
 from talos.config.documents.network.network_rule import NetworkRuleConfig
-from talos.config.effective import machine as effective
+from talos.config.effective import cluster as effective_cluster
+from talos.config.effective import network as effective_network
 from talos.config.model import Config
 from talos.networkd.addresses import number
 from talos.networkd.packet_filter import NEIGHBOUR_DISCOVERY
@@ -130,9 +131,9 @@ def _make_blocking(config: Config) -> list[NfTablesRule]:
         rule = _rule(_ACCEPT, layer4=NfTablesLayer4Match(protocol=protocol))
         rule.match_limit.CopyFrom(NfTablesLimitMatch(packet_rate_per_second=ICMP_PER_SECOND))
         rules.append(rule)
-    networks = (*effective.pod_subnets(config), *effective.service_subnets(config))
+    networks = (*effective_cluster.pod_subnets(config), *effective_cluster.service_subnets(config))
     inside = [_prefix(text) for text in networks]
-    host_dns = effective.host_dns(config)
+    host_dns = effective_network.host_dns(config)
     if host_dns is not None and host_dns.forward_kube_dns_to_host:
         ports = NfTablesPortMatch(ranges=[PortRange(lo=_DNS_PORT, hi=_DNS_PORT)])
         for protocol in (enums_pb2.PROTOCOL_UDP, enums_pb2.PROTOCOL_TCP):

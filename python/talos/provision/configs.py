@@ -8,7 +8,7 @@ from talos.config import contract
 from talos.config.change.patch import Patch, apply_patches, parse_patch
 from talos.config.check.validate import Mode, check
 from talos.config.contract import Contract
-from talos.config.effective import machine as effective
+from talos.config.effective import cluster as effective
 from talos.config.generate.config import generate_config, generate_talosconfig, render
 from talos.config.generate.options import GenerateOptions
 from talos.config.model import MachineType

@@ -7,7 +7,7 @@ import pytest
 from talos.clusterd.controllers.etcd_config import make_config, make_spec
 from talos.config.check.validate import Mode, validate
 from talos.config.documents.v1alpha1.etcd import EtcdConfig
-from talos.config.effective import machine as effective
+from talos.config.effective import cluster as effective
 from talos.config.read.loader import load
 from talos.config.subnet_list import parse_entry, split_entries
 from talos.kubed.controllers.node import choose_addresses, make_node_ip_config

@@ -11,8 +11,11 @@ from talos.api.definitions.secrets_pb2 import KubernetesRootSpec
 from talos.config import contract
 from talos.config.arguments import KUBELET
 from talos.config.contract import CONTROL_PLANE_LABEL, CURRENT, Contract
+from talos.config.effective import cluster as effective_cluster
 from talos.config.effective import kubernetes
-from talos.config.effective import machine as effective
+from talos.config.effective import machine as effective_machine
+from talos.config.effective import network as effective_network
+from talos.config.effective import secrets as effective_secrets
 from talos.config.generate.config import generate_config, render
 from talos.config.generate.options import GenerateOptions
 from talos.config.model import Config, MachineType
@@ -111,15 +114,16 @@ def read_manifests(config: Config) -> Iterator[tuple[str, Any]]:
 def read_machine(config: Config) -> Iterator[tuple[str, Any]]:
     """What the node's own parts read."""
     for read in (
-        effective.nameservers, effective.search_domains, effective.time_sync, effective.sysctls,
-        effective.cluster_name, effective.cluster_endpoint, effective.discovery_endpoints,
-        effective.has_kubernetes_registry, effective.api_server_port, effective.bootstrap_token,
-        effective.virtual_addresses, effective.dns_domain, effective.auto_hostname,
+        effective_network.nameservers, effective_network.search_domains, effective_network.time_sync,
+        effective_machine.sysctls, effective_cluster.cluster_name, effective_cluster.cluster_endpoint,
+        effective_cluster.discovery_endpoints, effective_cluster.has_kubernetes_registry,
+        effective_cluster.api_server_port, effective_secrets.bootstrap_token,
+        effective_network.virtual_addresses, effective_cluster.dns_domain, effective_network.auto_hostname,
         kubernetes.prism_port, kubernetes.api_access, kubernetes.audit_policy, kubernetes.admission_plugins,
         kubernetes.authorizers, kubernetes.credential_providers, kubernetes.node_ip_subnets,
     ):  # fmt: skip
         yield f"machine {read.__name__}", read(config)
-    dns = effective.host_dns(config)
+    dns = effective_network.host_dns(config)
     yield "machine host_dns", (dns and dns.enabled, dns and dns.forward_kube_dns_to_host)
     yield (
         "machine mirrors",
@@ -133,8 +137,8 @@ def read_machine(config: Config) -> Iterator[tuple[str, Any]]:
 def find_effects(config: Config) -> dict[str, Any]:
     """Labels, taints, pods, the kubelet's settings, the cluster's objects, what the node's own parts read."""
     found: dict[str, Any] = dict(read_machine(config))
-    found |= {f"label {key}": value for key, value in effective.node_labels(config).items()}
-    found |= {f"taint {key}": value for key, value in effective.node_taints(config).items()}
+    found |= {f"label {key}": value for key, value in effective_cluster.node_labels(config).items()}
+    found |= {f"taint {key}": value for key, value in effective_cluster.node_taints(config).items()}
     is_control_plane = config.machine_type.is_control_plane
     kubelet = make_kubelet_config(config, "http://127.0.0.1:1" if is_control_plane else "")
     found |= {f"{KUBELET} {word}": True for word in make_arguments(kubelet, "node", ["10.5.0.2"])}
@@ -167,12 +171,12 @@ def test_a_control_plane_of_the_main_document_is_labelled_and_tainted() -> None:
         "version: v1alpha1\nmachine: {type: controlplane, nodeLabels: {a: b}, nodeTaints: {c: NoExecute}}\n"
     )
     config = load(f"{text}cluster: {{}}\n")
-    assert effective.node_labels(config) == {CONTROL_PLANE_LABEL: "", "a": "b"}
-    assert effective.node_taints(config) == {CONTROL_PLANE_LABEL: "NoSchedule", "c": "NoExecute"}
+    assert effective_cluster.node_labels(config) == {CONTROL_PLANE_LABEL: "", "a": "b"}
+    assert effective_cluster.node_taints(config) == {CONTROL_PLANE_LABEL: "NoSchedule", "c": "NoExecute"}
     for setting in ("allowSchedulingOnControlPlanes: true", "allowSchedulingOnMasters: true"):
-        assert effective.node_taints(load(f"{text}cluster: {{{setting}}}\n")) == {"c": "NoExecute"}
+        assert effective_cluster.node_taints(load(f"{text}cluster: {{{setting}}}\n")) == {"c": "NoExecute"}
     both = "allowSchedulingOnControlPlanes: false, allowSchedulingOnMasters: true"
-    assert CONTROL_PLANE_LABEL in effective.node_taints(load(f"{text}cluster: {{{both}}}\n"))
+    assert CONTROL_PLANE_LABEL in effective_cluster.node_taints(load(f"{text}cluster: {{{both}}}\n"))
 
 
 def test_the_document_of_a_node_says_all_of_it() -> None:
@@ -180,5 +184,5 @@ def test_the_document_of_a_node_says_all_of_it() -> None:
         "version: v1alpha1\nmachine: {type: controlplane}\ncluster: {}\n"
         "---\napiVersion: v1alpha1\nkind: KubeNodeConfig\nlabels: {a: b}\n"
     )
-    assert effective.node_labels(config) == {"a": "b"}
-    assert effective.node_taints(config) == {}
+    assert effective_cluster.node_labels(config) == {"a": "b"}
+    assert effective_cluster.node_taints(config) == {}

@@ -8,8 +8,9 @@ from tests.unit.config.samples import ALL_KINDS, all_fields, make_plain
 from talos.api.resource.config_pb2 import MachineConfigSpec
 from talos.api.rpc import Call
 from talos.config.documents.registry import document_type
+from talos.config.effective import cluster as effective_cluster
 from talos.config.effective import kubernetes
-from talos.config.effective import machine as effective
+from talos.config.effective import machine as effective_machine
 from talos.config.generate.config import generate_config, render
 from talos.config.generate.options import GenerateOptions
 from talos.config.model import MachineType
@@ -63,13 +64,13 @@ async def test_a_daemon_sees_the_config_without_the_clusters_keys() -> None:
         MachineConfigSpec(yaml_marshalled=f"{text}---\n{wireguard}".encode()),
     )
     secrets, own = secrets_of(config.documents), secrets_of(load(wireguard).documents)
-    shared: set[object] = {repr(effective.cluster_secret(config))}
+    shared: set[object] = {repr(effective_cluster.cluster_secret(config))}
     for daemon, kept in ((UDEVD, set[object]()), (NETWORKD, own), (CLUSTERD, shared)):
         shown = (await make_view(daemon)(resource, CALL)).spec
         assert isinstance(shown, MachineConfigSpec)
         view = load(shown.yaml_marshalled)
         assert secrets & secrets_of(view.documents) == kept
-        assert effective.udev_rules(view) == effective.udev_rules(config)
+        assert effective_machine.udev_rules(view) == effective_machine.udev_rules(config)
         assert [one.id for one in view.documents] == [one.id for one in config.documents]
 
 

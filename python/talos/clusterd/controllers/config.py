@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from talos.api.definitions.cluster_pb2 import ConfigSpec, InfoSpec, ServiceEndpoint
 from talos.config.active import read_config
-from talos.config.effective import machine as effective
+from talos.config.effective import cluster as effective
 from talos.config.model import Config
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler

@@ -10,7 +10,8 @@ from talos.api.definitions.network_pb2 import NodeAddressSpec
 from talos.config.active import read_config
 from talos.config.contract import ETCD_IMAGE
 from talos.config.documents.v1alpha1.etcd import EtcdConfig
-from talos.config.effective import machine as effective
+from talos.config.effective import cluster as effective_cluster
+from talos.config.effective import network as effective_network
 from talos.config.subnet_list import EVERYWHERE, Address, select, split_entries
 from talos.process.addresses import read_addresses
 from talos.resource import ids, kinds
@@ -30,9 +31,11 @@ class EtcdConfigController(Reconciler):
         async with runtime.track_outputs():
             if config is None or not config.machine_type.is_control_plane:
                 return
-            etcd = effective.etcd(config)
+            etcd = effective_cluster.etcd(config)
             if etcd is not None:
-                await runtime.put(*ids.ETCD_CONFIG, make_config(etcd, effective.virtual_addresses(config)))
+                await runtime.put(
+                    *ids.ETCD_CONFIG, make_config(etcd, effective_network.virtual_addresses(config))
+                )
 
 
 def make_config(etcd: EtcdConfig, virtual: Sequence[str]) -> ConfigSpec:

@@ -4,7 +4,7 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.kubespan_pb2 import EndpointSpec
 from talos.clusterd.kubespan import make_config, make_peers
 from talos.config.active import read_config
-from talos.config.effective import machine as effective
+from talos.config.effective import cluster as effective
 from talos.pki.wireguard import is_key
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler

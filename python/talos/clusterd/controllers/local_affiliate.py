@@ -10,7 +10,7 @@ from talos.api.resource import config_pb2
 from talos.clusterd.controllers.discovery_service import CLUSTER_NAMESPACE, PUBLIC_ADDRESS
 from talos.clusterd.kubespan import make_affiliate
 from talos.config.active import read_config
-from talos.config.effective import machine as effective
+from talos.config.effective import cluster as effective
 from talos.process.names import make_fqdn
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler

@@ -2,7 +2,7 @@
 
 from talos.api.definitions.k8s_pb2 import NodenameSpec
 from talos.config.active import read_config
-from talos.config.effective import machine as effective
+from talos.config.effective import cluster as effective
 from talos.process.names import make_fqdn
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler

@@ -11,7 +11,7 @@ from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import AddressSpecSpec, OperatorSpecSpec
 from talos.clusterd.hcloud import CloudError, HetznerCloud
 from talos.config.active import read_config
-from talos.config.effective import machine as effective
+from talos.config.effective import network as effective
 from talos.etcd.election import Election, OpenStore
 from talos.resource import ids, kinds
 from talos.resource.changes import copy_spec

@@ -11,7 +11,7 @@ from talos.config.documents.network.link import LinkConfig
 from talos.config.documents.network.network_default_action import NetworkDefaultActionConfig
 from talos.config.documents.network.network_rule import NetworkRuleConfig
 from talos.config.documents.network.vlan import VLANConfig
-from talos.config.effective import machine as effective
+from talos.config.effective import cluster as effective
 from talos.config.model import Config
 
 API_PORT = 50000

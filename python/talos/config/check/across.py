@@ -22,7 +22,8 @@ from talos.config.documents.network.veth import VethConfig
 from talos.config.documents.network.vlan import VLANConfig
 from talos.config.documents.network.vrf import VRFConfig
 from talos.config.documents.network.wireguard import WireguardConfig
-from talos.config.effective import machine as effective
+from talos.config.effective import cluster as effective_cluster
+from talos.config.effective import network as effective_network
 from talos.config.model import Config
 from talos.config.schema import Document
 
@@ -49,7 +50,7 @@ def check_across(config: Config, *, in_container: bool) -> Iterator[Note]:
 
 
 def _check_host_dns(config: Config, *, in_container: bool) -> Iterator[Note]:
-    host_dns = effective.host_dns(config)
+    host_dns = effective_network.host_dns(config)
     document = config.find(ResolverConfig)
     hint = "add ResolverConfig with hostDNS: {enabled: true, forwardKubeDNSToHost: true}"
     if in_container and host_dns is None:
@@ -70,13 +71,13 @@ def _check_discovery(config: Config) -> Iterator[Note]:
     legacy = config.machine.network.kubespan if config.machine and config.machine.network else None
     if service is not None:
         for name, value in (
-            ("cluster id", effective.cluster_id(config)),
-            ("cluster secret", effective.cluster_secret(config)),
+            ("cluster id", effective_cluster.cluster_id(config)),
+            ("cluster secret", effective_cluster.cluster_secret(config)),
         ):
             if not value:
                 yield Note(f"needs a {name}", service, hint="add DiscoveryIdentityConfig")
     enabled = kubespan.enabled if kubespan else legacy.enabled if legacy else False
-    if enabled and not effective.has_discovery(config):
+    if enabled and not effective_cluster.has_discovery(config):
         place = Note.at(kubespan) if kubespan else Note.at(config.main, "machine.network.kubespan")
         yield place.find("needs discovery", hint="add DiscoveryServiceConfig and DiscoveryIdentityConfig")
 
@@ -90,7 +91,7 @@ def _check_control_plane(config: Config) -> Iterator[Note]:
     has_legacy_ca = cluster is not None and cluster.ca is not None
     if config.find(KubeAPIServerCAConfig) is None and not has_legacy_ca:
         return
-    if config.find(KubeClusterConfig) is None and effective.cluster_endpoint(config) is None:
+    if config.find(KubeClusterConfig) is None and effective_cluster.cluster_endpoint(config) is None:
         hint = "add KubeClusterConfig with clusterName and endpoint"
         yield Note("the URL of the Kubernetes API is missing", config.main, "cluster", hint)
     encrypted = config.find(KubeEtcdEncryptionConfig) or (

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from talos.config.check.note import Note
 from talos.config.documents.kubernetes.api_server_ca import KubeAPIServerCAConfig
-from talos.config.effective import machine as effective
+from talos.config.effective import secrets as effective
 from talos.config.model import Config
 from talos.pki.authority import CertificateAuthority
 from talos.pki.certificate import PemPair, parse_certificate

@@ -17,8 +17,8 @@ from talos.config.documents.kubernetes.kubelet import KubeletConfig
 from talos.config.documents.kubernetes.network import KubeNetworkConfig
 from talos.config.documents.kubernetes.scheduler import KubeSchedulerConfig
 from talos.config.documents.kubernetes.static_pod import KubeStaticPodConfig
+from talos.config.effective import cluster as effective
 from talos.config.effective import kubernetes
-from talos.config.effective import machine as effective
 from talos.config.model import Config
 from talos.config.schema import Document
 

@@ -1,6 +1,6 @@
 """The effective settings of Kubernetes' components, from the main document or documents of their own.
 
-As in :mod:`talos.config.effective.machine`, a document takes precedence over the main one.
+As in the modules beside this one, a document takes precedence over the main one.
 """
 
 from collections.abc import Mapping, Sequence

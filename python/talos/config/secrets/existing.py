@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from talos.config.contract import CURRENT, Contract
-from talos.config.effective import machine as effective
+from talos.config.effective import cluster as effective_cluster
+from talos.config.effective import secrets as effective_secrets
 from talos.config.model import Config
 from talos.config.secrets.bundle import SecretsBundle
 from talos.pki.certificate import PemPair
@@ -33,17 +34,19 @@ def bundle_from_config(config: Config) -> SecretsBundle:
             hint="only a control plane's has all secrets",
         )
     bundle = SecretsBundle(
-        cluster_id=_text(effective.cluster_id(config), "the cluster's id", where),
-        cluster_secret=_text(effective.cluster_secret(config), "the cluster's secret", where),
-        bootstrap_token=_text(effective.bootstrap_token(config), "cluster.token", where),
-        secretbox_secret=effective.secretbox_secret(config),
-        aescbc_secret=effective.aescbc_secret(config),
-        trustd_token=_text(effective.machine_token(config), "machine.token", where),
-        etcd=_pair(effective.etcd_ca(config), "cluster.etcd.ca", where),
-        kubernetes=_pair(effective.kubernetes_ca(config), "the authority of the Kubernetes API", where),
-        aggregator=_pair(effective.aggregator_ca(config), "the authority of API aggregation", where),
-        service_account=effective.service_account_key(config),
-        os=_pair(effective.os_ca(config), "machine.ca", where),
+        cluster_id=_text(effective_cluster.cluster_id(config), "the cluster's id", where),
+        cluster_secret=_text(effective_cluster.cluster_secret(config), "the cluster's secret", where),
+        bootstrap_token=_text(effective_secrets.bootstrap_token(config), "cluster.token", where),
+        secretbox_secret=effective_secrets.secretbox_secret(config),
+        aescbc_secret=effective_secrets.aescbc_secret(config),
+        trustd_token=_text(effective_secrets.machine_token(config), "machine.token", where),
+        etcd=_pair(effective_secrets.etcd_ca(config), "cluster.etcd.ca", where),
+        kubernetes=_pair(
+            effective_secrets.kubernetes_ca(config), "the authority of the Kubernetes API", where
+        ),
+        aggregator=_pair(effective_secrets.aggregator_ca(config), "the authority of API aggregation", where),
+        service_account=effective_secrets.service_account_key(config),
+        os=_pair(effective_secrets.os_ca(config), "machine.ca", where),
     )
     bundle.check(where=where)
     return bundle

@@ -19,8 +19,8 @@ from talos.api.definitions.k8s_pb2 import (
 )
 from talos.config.active import read_config
 from talos.config.documents.v1alpha1.control_plane import VolumeMountConfig
+from talos.config.effective import cluster as effective
 from talos.config.effective import kubernetes
-from talos.config.effective import machine as effective
 from talos.config.model import Config
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler

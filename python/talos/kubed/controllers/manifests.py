@@ -11,8 +11,8 @@ from talos.api.definitions.k8s_pb2 import (
 )
 from talos.config import contract
 from talos.config.arguments import PROXY, merge_arguments
+from talos.config.effective import cluster as effective
 from talos.config.effective import kubernetes
-from talos.config.effective import machine as effective
 from talos.config.model import Config
 from talos.kubed.controllers.control_plane import make_resources, read_control_plane_config
 from talos.kubed.manifests.first import make_manifests

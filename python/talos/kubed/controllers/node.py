@@ -12,8 +12,9 @@ from talos.api.definitions.k8s_pb2 import (
     NodeTaintSpecSpec,
 )
 from talos.config.active import read_config
+from talos.config.effective import cluster as effective_cluster
 from talos.config.effective import kubernetes
-from talos.config.effective import machine as effective
+from talos.config.effective import network as effective_network
 from talos.config.model import Config
 from talos.config.subnet_list import EVERYWHERE, Address, select, split_entries
 from talos.process.addresses import read_addresses
@@ -45,11 +46,11 @@ def make_node_ip_config(config: Config) -> NodeIPConfigSpec:
     Addresses that nodes share are excluded: the node that has one now would be known by it.
     """
     valid, excluded = split_entries(kubernetes.node_ip_subnets(config))
-    networks = [*effective.pod_subnets(config), *effective.service_subnets(config)]
+    networks = [*effective_cluster.pod_subnets(config), *effective_cluster.service_subnets(config)]
     if not valid:
         versions = {ip_network(network, strict=False).version for network in networks}
         valid = [EVERYWHERE[version] for version in sorted(versions)]
-    virtual = effective.virtual_addresses(config)
+    virtual = effective_network.virtual_addresses(config)
     return NodeIPConfigSpec(valid_subnets=valid, exclude_subnets=[*excluded, *networks, *virtual])
 
 
@@ -72,7 +73,7 @@ class NodeIPController(Reconciler):
             return
         known = [ip_address(prefix.ip[:16]) for prefix in addresses.addresses]
         machine = await read_config(runtime)
-        services = effective.service_subnets(machine) if machine else ()
+        services = effective_cluster.service_subnets(machine) if machine else ()
         spec = config.spec
         if chosen := choose_addresses(known, spec.valid_subnets, spec.exclude_subnets, services):
             await runtime.put(*ids.NODE_IP, NodeIPSpec(addresses=[make_ip(address) for address in chosen]))
@@ -110,16 +111,16 @@ class NodeMarksController(Reconciler):
         async with runtime.track_outputs():
             if config is None:
                 return
-            for key, value in effective.node_labels(config).items():
+            for key, value in effective_cluster.node_labels(config).items():
                 await runtime.put(kinds.NODE_LABEL_SPEC, key, NodeLabelSpecSpec(key=key, value=value))
-            for key, value in effective.node_annotations(config).items():
+            for key, value in effective_cluster.node_annotations(config).items():
                 spec = NodeAnnotationSpecSpec(key=key, value=value)
                 await runtime.put(kinds.NODE_ANNOTATION_SPEC, key, spec)
             for status in await runtime.list(kinds.EXTENSION_STATUS):
                 key, extension = f"{EXTENSIONS}{status.spec.metadata.name}", status.spec.metadata
                 spec = NodeAnnotationSpecSpec(key=key, value=extension.version)
                 await runtime.put(kinds.NODE_ANNOTATION_SPEC, key, spec)
-            for key, (value, effect) in parse_taints(effective.node_taints(config)).items():
+            for key, (value, effect) in parse_taints(effective_cluster.node_taints(config)).items():
                 taint = NodeTaintSpecSpec(key=key, value=value, effect=effect)
                 await runtime.put(kinds.NODE_TAINT_SPEC, key, taint)
 

@@ -14,8 +14,8 @@ from talos.api.definitions.k8s_pb2 import (
 )
 from talos.config import contract
 from talos.config.active import read_config
+from talos.config.effective import cluster as effective
 from talos.config.effective import kubernetes
-from talos.config.effective import machine as effective
 from talos.kubernetes.balancer import Balancer, Endpoint
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Reconciler

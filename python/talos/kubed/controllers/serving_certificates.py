@@ -15,7 +15,8 @@ import trio
 
 from talos.api.definitions.secrets_pb2 import KubernetesRootSpec
 from talos.config.active import read_config
-from talos.config.effective import machine as effective
+from talos.config.effective import cluster as effective_cluster
+from talos.config.effective import network as effective_network
 from talos.config.model import Config
 from talos.kubed.admin import ADMIN_INPUTS, AdminAccess, find_admin_secret
 from talos.kubed.controllers.certificates import make_sans
@@ -131,18 +132,20 @@ class ServingCertificatesController(Controller):
         # This very node, whose addresses are on its links whatever others report.
         node_ip = await runtime.get_or_none(*ids.NODE_IP)
         addresses = node_ip.spec.addresses if node_ip is not None else ()
-        own = {str(ip_address(one.ip[:16])) for one in addresses} - set(effective.virtual_addresses(config))
+        own = {str(ip_address(one.ip[:16])) for one in addresses} - set(
+            effective_network.virtual_addresses(config)
+        )
         return Names(dns_names=frozenset({node}), ips=names.ips | own, reasons=names.reasons)
 
 
 def find_reserved(config: Config, root: KubernetesRootSpec) -> Reserved:
     """What is the cluster's: the names of the API server, but for those of the node that it runs on."""
     sans = make_sans(root, ["localhost"], [])
-    virtual = effective.virtual_addresses(config)
+    virtual = effective_network.virtual_addresses(config)
     return make_reserved(
         sans.dns_names,
         [*(str(ip_address(one.ip)) for one in sans.i_ps), *virtual],
-        [*effective.pod_subnets(config), *effective.service_subnets(config)],
+        [*effective_cluster.pod_subnets(config), *effective_cluster.service_subnets(config)],
     )
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
-from talos.config.effective.machine import cluster_name
+from talos.config.effective.cluster import cluster_name
 from talos.config.model import Config
 from talos.config.read.loader import load
 from talos.config.talosconfig.model import Context, TalosConfig

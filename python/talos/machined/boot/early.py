@@ -31,7 +31,10 @@ SHARED_MODULES = (
     "talos.process.state",
     "talos.resource.controller.runtime",
     "talos.resource.remote.service",
+    "talos.config.effective.cluster",
     "talos.config.effective.machine",
+    "talos.config.effective.network",
+    "talos.config.effective.secrets",
 )
 """Modules of both PID 1 and daemons: imported before the fork, their memory is shared."""
 MACHINES_FIRST = (*(daemon.module for daemon in DAEMONS if daemon.needs_devices), NETWORKD.module)

@@ -14,7 +14,7 @@ from talos.api.definitions.network_pb2 import (
 )
 from talos.config.active import PARTIAL_CONFIG_INPUTS, read_partial_config
 from talos.config.documents.network.resolver import NameserverConfig
-from talos.config.effective import machine as effective
+from talos.config.effective import network as effective
 from talos.networkd.addresses import parse_interface
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
 from talos.networkd.spec_makers import make_hostname

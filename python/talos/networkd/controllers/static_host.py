@@ -5,7 +5,7 @@ from ipaddress import ip_address
 from talos.api.addresses import make_ip
 from talos.api.definitions.network_pb2 import StaticHostSpec
 from talos.config.active import PARTIAL_CONFIG_INPUTS, read_partial_config
-from talos.config.effective import machine as effective
+from talos.config.effective import network as effective
 from talos.resource import kinds
 from talos.resource.controller.controller import ControllerRuntime, Output, Reconciler
 from talos.system.logging import Log

@@ -11,7 +11,7 @@ from talos.config.documents.certificate import (
 from talos.config.documents.kubernetes.api_server_ca import KubeAPIServerCAConfig
 from talos.config.documents.v1alpha1.cluster import ClusterConfig
 from talos.config.documents.v1alpha1.main import V1Alpha1Config
-from talos.config.effective import machine as effective
+from talos.config.effective import secrets as effective
 from talos.config.model import Config
 from talos.pki.certificate import PemPair, parse_certificate
 from talos.talosctl.client.change import replace_document

@@ -16,7 +16,7 @@ from typing import Any
 from talos.client.resources import get_resource
 from talos.client.session import Session
 from talos.client.wait import wait_until
-from talos.config.effective import machine as effective
+from talos.config.effective import secrets as effective
 from talos.config.model import Config
 from talos.health.calls import ClusterNodes
 from talos.kubernetes.client import ClusterAccess, KubernetesClient, parse_kubeconfig

@@ -9,7 +9,7 @@ import trio
 from talos.api.definitions.time_pb2 import AdjtimeStatusSpec, NTPStatusSpec, StatusSpec
 from talos.api.timestamps import make_duration
 from talos.config.active import read_config
-from talos.config.effective import machine as effective
+from talos.config.effective import network as effective
 from talos.resource import ids
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 from talos.system.clock import Adjtime, Clock

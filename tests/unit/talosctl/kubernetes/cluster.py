@@ -33,7 +33,7 @@ from talos.api.definitions.v1alpha1_pb2 import ServiceSpec
 from talos.api.machine import image_pb2, machine_pb2
 from talos.api.rpc import Code, RpcError
 from talos.client.session import Session
-from talos.config.effective import machine as effective
+from talos.config.effective import secrets as effective
 from talos.config.model import Config
 from talos.config.read.loader import dump, load
 from talos.health.calls import ClusterNodes

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from talos.config.effective import machine as effective
+from talos.config.effective import secrets as effective
 from talos.config.model import Config
 from talos.config.read.loader import dump, load
 from talos.pki.authority import CertificateAuthority

@@ -79,11 +79,11 @@ async def write_files(machine: Machine) -> None:
     """Write the files of the main document; what is not possible is logged."""
     # What reads configs is large: PID 1 has started its first services by now.
     from talos.config.active import parse_active
-    from talos.config.effective import machine as effective
+    from talos.config.effective import machine as effective_machine
     from talos.machined.boot.user_files import write_user_files
 
     config = parse_active((await machine.state.get(*ids.MACHINE_CONFIG)).spec.yaml_marshalled)
-    files = effective.files(config)
+    files = effective_machine.files(config)
     for problem in await trio.to_thread.run_sync(write_user_files, files, machine.ports.mounts):
         machine.log.error("a file of the config is not written", reason=problem)
 
@@ -98,10 +98,10 @@ async def has_etcd(machine: Machine) -> bool:
     """Whether the config of a control plane node has etcd, which can be left out."""
     # What reads configs is large: PID 1 has started its first services by now.
     from talos.config.active import parse_active
-    from talos.config.effective import machine as effective
+    from talos.config.effective import secrets as effective_secrets
 
     config = parse_active((await machine.state.get(*ids.MACHINE_CONFIG)).spec.yaml_marshalled)
-    return effective.etcd_ca(config) is not None
+    return effective_secrets.etcd_ca(config) is not None
 
 
 def _is_known(resource: Resource[config_pb2.MachineTypeSpec]) -> bool:

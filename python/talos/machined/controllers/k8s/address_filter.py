@@ -5,7 +5,7 @@ from ipaddress import ip_network
 from talos.api.addresses import make_prefix
 from talos.api.definitions.network_pb2 import NodeAddressFilterSpec
 from talos.config.active import read_config
-from talos.config.effective import machine as effective
+from talos.config.effective import cluster as effective
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 

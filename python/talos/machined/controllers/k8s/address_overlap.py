@@ -6,7 +6,7 @@ import trio
 
 from talos.api.definitions.runtime_pb2 import DiagnosticSpec
 from talos.config.active import read_config
-from talos.config.effective import machine as effective
+from talos.config.effective import cluster as effective
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 

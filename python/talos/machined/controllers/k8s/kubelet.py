@@ -20,8 +20,8 @@ from talos.api.definitions.proto_pb2 import Mount
 from talos.config.active import read_config
 from talos.config.arguments import KUBELET, find_fixed, merge_arguments
 from talos.config.documents.v1alpha1.kubelet import LinuxIDMapping
+from talos.config.effective import cluster as effective
 from talos.config.effective import kubernetes
-from talos.config.effective import machine as effective
 from talos.config.model import Config
 from talos.config.static_pods import MANIFESTS
 from talos.resource import ids, kinds

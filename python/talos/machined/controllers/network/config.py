@@ -8,7 +8,8 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.network_pb2 import HostDNSConfigSpec, NodeAddressSortAlgorithmSpec
 from talos.config.active import read_config
 from talos.config.contract import HOST_DNS_FOR_PODS
-from talos.config.effective import machine as effective
+from talos.config.effective import cluster as effective_cluster
+from talos.config.effective import network as effective_network
 from talos.config.model import Config
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
@@ -34,13 +35,15 @@ class HostDNSConfigController(Reconciler):
 def make_host_dns(config: Config | None) -> HostDNSConfigSpec:
     """Where the resolver listens; it is off without a config."""
     spec = HostDNSConfigSpec(listen_addresses=[_listen_on(LOCAL)])
-    wanted = effective.host_dns(config) if config else None
+    wanted = effective_network.host_dns(config) if config else None
     if config is None or wanted is None:
         return spec
     spec.enabled = bool(wanted.enabled)
     spec.resolve_member_names = bool(wanted.resolve_member_names)
     if wanted.forward_kube_dns_to_host:
-        families = {ip_network(subnet, strict=False).version for subnet in effective.pod_subnets(config)}
+        families = {
+            ip_network(subnet, strict=False).version for subnet in effective_cluster.pod_subnets(config)
+        }
         targets = (spec.service_host_dns_address, spec.service_host_dns_address_v6)
         for text, target in zip(HOST_DNS_FOR_PODS, targets, strict=True):
             address = ip_address(text)

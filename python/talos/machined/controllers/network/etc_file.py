@@ -5,7 +5,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from talos.api.definitions.files_pb2 import EtcFileSpecSpec
 from talos.config.active import read_config
-from talos.config.effective import machine as effective
+from talos.config.effective import network as effective
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 

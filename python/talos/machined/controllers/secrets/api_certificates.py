@@ -9,7 +9,8 @@ from talos.api.common import common_pb2 as common
 from talos.api.definitions import secrets_pb2 as secrets
 from talos.api.metadata import IMPERSONATOR
 from talos.config.active import read_config
-from talos.config.effective import machine as effective
+from talos.config.effective import cluster as effective_cluster
+from talos.config.effective import secrets as effective_secrets
 from talos.machined.controllers.secrets.certificates import (
     TRUSTD_ANSWER,
     addresses_of,
@@ -134,7 +135,7 @@ class ApiCertificatesController(RenewingReconciler):
     ) -> None:
         accepted = tuple(authority.crt for authority in root.accepted_c_as)
         config = await read_config(runtime)
-        own = effective.os_ca(config) if config else None
+        own = effective_secrets.os_ca(config) if config else None
         issuing = own.crt if own else b""
         current = await runtime.get_or_none(*ids.API_CERTIFICATE)
         if (
@@ -186,7 +187,7 @@ async def _endpoints(runtime: ControllerRuntime) -> tuple[str, ...]:
         found |= dict.fromkeys(_addresses(resource.spec.addresses))
         found |= dict.fromkeys(resource.spec.hosts)
     config = await read_config(runtime)
-    url = effective.cluster_endpoint(config) if config else None
+    url = effective_cluster.cluster_endpoint(config) if config else None
     if url is not None and url.host:
         found[url.host] = None
     return tuple(found)

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from talos.api.definitions.secrets_pb2 import EtcdRootSpec
 from talos.config.active import read_config
-from talos.config.effective import machine as effective
+from talos.config.effective import secrets as effective
 from talos.machined.controllers.secrets.certificates import to_proto
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler

@@ -10,8 +10,9 @@ from talos.config.active import read_config
 from talos.config.documents.kubernetes.aggregator_ca import KubeAggregatorCAConfig
 from talos.config.documents.kubernetes.etcd_encryption import KubeEtcdEncryptionConfig
 from talos.config.documents.kubernetes.service_account import KubeServiceAccountConfig
+from talos.config.effective import cluster as effective_cluster
 from talos.config.effective import kubernetes
-from talos.config.effective import machine as effective
+from talos.config.effective import secrets as effective_secrets
 from talos.config.model import Config
 from talos.machined.controllers.secrets.certificates import to_proto
 from talos.resource import ids, kinds
@@ -31,8 +32,8 @@ class KubernetesRootController(Reconciler):
         async with runtime.track_outputs():
             if config is None or not config.machine_type.is_control_plane:
                 return
-            authority = effective.kubernetes_ca(config)
-            if authority is not None and authority.key and effective.cluster_endpoint(config):
+            authority = effective_secrets.kubernetes_ca(config)
+            if authority is not None and authority.key and effective_cluster.cluster_endpoint(config):
                 await runtime.put(*ids.KUBERNETES_ROOT_SECRET, make_root(config))
 
 
@@ -49,14 +50,14 @@ class KubeletSecretController(Reconciler):
         async with runtime.track_outputs():
             if (
                 config is None
-                or not effective.cluster_endpoint(config)
-                or not effective.kubernetes_ca(config)
+                or not effective_cluster.cluster_endpoint(config)
+                or not effective_secrets.kubernetes_ca(config)
             ):
                 return
             spec = KubeletSpec()
             spec.endpoint.full_path = find_endpoint(config)
             spec.bootstrap_token_id, spec.bootstrap_token_secret = split_token(config)
-            for crt in effective.kubernetes_cas(config):
+            for crt in effective_secrets.kubernetes_cas(config):
                 spec.accepted_c_as.add(crt=crt)
             await runtime.put(*ids.KUBELET_SECRET, spec)
 
@@ -66,41 +67,41 @@ def find_endpoint(config: Config) -> str:
     if port := kubernetes.prism_port(config):
         return f"https://127.0.0.1:{port}"
     if config.machine_type.is_control_plane:
-        return f"https://localhost:{effective.api_server_port(config)}"
-    return effective.cluster_endpoint(config) or ""
+        return f"https://localhost:{effective_cluster.api_server_port(config)}"
+    return effective_cluster.cluster_endpoint(config) or ""
 
 
 def split_token(config: Config) -> tuple[str, str]:
     """The two halves of the bootstrap token."""
-    token_id, _, secret = effective.bootstrap_token(config).partition(".")
+    token_id, _, secret = effective_secrets.bootstrap_token(config).partition(".")
     return token_id, secret
 
 
 def make_root(config: Config) -> KubernetesRootSpec:
     """The secrets of a config."""
-    endpoint = effective.cluster_endpoint(config) or ""
+    endpoint = effective_cluster.cluster_endpoint(config) or ""
     root = KubernetesRootSpec(
-        name=effective.cluster_name(config),
+        name=effective_cluster.cluster_name(config),
         cert_sa_ns=kubernetes.cert_sans(config),
-        dns_domain=effective.dns_domain(config),
-        aescbc_encryption_secret=effective.aescbc_secret(config),
-        secretbox_encryption_secret=effective.secretbox_secret(config),
+        dns_domain=effective_cluster.dns_domain(config),
+        aescbc_encryption_secret=effective_secrets.aescbc_secret(config),
+        secretbox_encryption_secret=effective_secrets.secretbox_secret(config),
         issuer_url=endpoint,
         api_audiences=[endpoint],
     )
     root.endpoint.full_path = endpoint
-    root.local_endpoint.full_path = f"https://localhost:{effective.api_server_port(config)}"
+    root.local_endpoint.full_path = f"https://localhost:{effective_cluster.api_server_port(config)}"
     root.bootstrap_token_id, root.bootstrap_token_secret = split_token(config)
-    root.service_account.key = effective.service_account_key(config)
+    root.service_account.key = effective_secrets.service_account_key(config)
     for pair, target in (
-        (effective.kubernetes_ca(config), root.issuing_ca),
-        (effective.aggregator_ca(config), root.aggregator_ca),
+        (effective_secrets.kubernetes_ca(config), root.issuing_ca),
+        (effective_secrets.aggregator_ca(config), root.aggregator_ca),
     ):
         if pair is not None:
             target.CopyFrom(to_proto(pair))
-    for subnet in effective.service_subnets(config):
+    for subnet in effective_cluster.service_subnets(config):
         root.api_server_ips.add(ip=ipaddress.ip_network(subnet, strict=False)[1].packed)
-    for crt in effective.kubernetes_cas(config):
+    for crt in effective_secrets.kubernetes_cas(config):
         root.accepted_c_as.add(crt=crt)
     _add_documents(root, config)
     return root

@@ -5,7 +5,8 @@ from typing import ClassVar
 
 from talos.api.definitions import secrets_pb2 as secrets
 from talos.config.active import read_config
-from talos.config.effective import machine as effective
+from talos.config.effective import machine as effective_machine
+from talos.config.effective import secrets as effective_secrets
 from talos.config.model import Config
 from talos.pki.names import split_names
 from talos.resource import ids, kinds
@@ -29,10 +30,10 @@ class OSRootController(Reconciler):
 
 def make_root(config: Config) -> secrets.OSRootSpec:
     """The secrets of a config. A worker's CA has no key, so it can't issue."""
-    dns_names, ips = split_names(effective.cert_sans(config))
-    accepted = list(effective.os_accepted_cas(config))
-    root = secrets.OSRootSpec(token=effective.machine_token(config), cert_sandns_names=dns_names)
-    issuing = effective.os_ca(config)
+    dns_names, ips = split_names(effective_machine.cert_sans(config))
+    accepted = list(effective_secrets.os_accepted_cas(config))
+    root = secrets.OSRootSpec(token=effective_secrets.machine_token(config), cert_sandns_names=dns_names)
+    issuing = effective_secrets.os_ca(config)
     if issuing is not None and issuing.crt:
         accepted.append(issuing.crt)
         if issuing.key:

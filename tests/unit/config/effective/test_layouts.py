@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 
 from talos.config.documents.network.resolver import NameserverConfig
-from talos.config.effective import machine as effective
+from talos.config.effective import cluster as effective_cluster
+from talos.config.effective import machine as effective_machine
+from talos.config.effective import network as effective_network
+from talos.config.effective import secrets as effective_secrets
 from talos.config.read.loader import load
 from talos.config.values import Address
 
@@ -64,20 +67,20 @@ serviceSubnets: [10.2.0.0/16]
 """
 
 EXPECTED: dict[Callable[..., Any], Any] = {
-    effective.machine_token: "t",
-    effective.cert_sans: ("a",),
-    effective.hostname: "h",
-    effective.nameservers: (NameserverConfig(address=Address("10.0.0.53")),),
-    effective.search_domains: ("d",),
-    effective.time_sync: effective.TimeSync(enabled=False, servers=("ntp",)),
-    effective.sysctls: {"a": "b"},
-    effective.environment: {"c": "d"},
-    effective.cluster_id: "i",
-    effective.cluster_secret: "s",
-    effective.cluster_name: "demo",
-    effective.cluster_endpoint: "https://k:6443",
-    effective.pod_subnets: ("10.1.0.0/16",),
-    effective.service_subnets: ("10.2.0.0/16",),
+    effective_secrets.machine_token: "t",
+    effective_machine.cert_sans: ("a",),
+    effective_network.hostname: "h",
+    effective_network.nameservers: (NameserverConfig(address=Address("10.0.0.53")),),
+    effective_network.search_domains: ("d",),
+    effective_network.time_sync: effective_network.TimeSync(enabled=False, servers=("ntp",)),
+    effective_machine.sysctls: {"a": "b"},
+    effective_machine.environment: {"c": "d"},
+    effective_cluster.cluster_id: "i",
+    effective_cluster.cluster_secret: "s",
+    effective_cluster.cluster_name: "demo",
+    effective_cluster.cluster_endpoint: "https://k:6443",
+    effective_cluster.pod_subnets: ("10.1.0.0/16",),
+    effective_cluster.service_subnets: ("10.2.0.0/16",),
 }
 
 
@@ -89,9 +92,9 @@ def test_both_layouts_mean_the_same(read: Callable[..., Any], text: str) -> None
 
 def test_defaults_of_an_empty_config() -> None:
     config = load("")
-    assert effective.time_sync(config) == effective.TimeSync()
-    assert effective.os_ca(config) is None
-    assert effective.pod_subnets(config) == effective.service_subnets(config) == ()
+    assert effective_network.time_sync(config) == effective_network.TimeSync()
+    assert effective_secrets.os_ca(config) is None
+    assert effective_cluster.pod_subnets(config) == effective_cluster.service_subnets(config) == ()
 
 
 @pytest.mark.parametrize(
@@ -104,13 +107,13 @@ def test_defaults_of_an_empty_config() -> None:
 )
 def test_networks_of_a_cluster_that_names_none(text: str) -> None:
     config = load(text)
-    assert effective.pod_subnets(config) == ("10.244.0.0/16",)
-    assert effective.service_subnets(config) == ("10.96.0.0/12",)
+    assert effective_cluster.pod_subnets(config) == ("10.244.0.0/16",)
+    assert effective_cluster.service_subnets(config) == ("10.96.0.0/12",)
 
 
 def test_encryption_secret_is_found_in_free_form() -> None:
     text = "apiVersion: v1alpha1\nkind: KubeEtcdEncryptionConfig\nconfig: {resources: %s}\n"
     good = "[{providers: [{secretbox: {keys: [{name: key2, secret: hush}]}}, {identity: {}}]}]"
-    assert effective.secretbox_secret(load(text % good)) == "hush"
+    assert effective_secrets.secretbox_secret(load(text % good)) == "hush"
     for odd in ("[a]", "5", "[{providers: [{secretbox: {keys: []}}]}]", "{secretbox: [1]}"):
-        assert effective.secretbox_secret(load(text % odd)) == ""
+        assert effective_secrets.secretbox_secret(load(text % odd)) == ""
