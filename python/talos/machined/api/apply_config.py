@@ -26,7 +26,7 @@ from talos.machined.node.config_store import (
     publish_config,
     write_config,
 )
-from talos.machined.node.ports import Node
+from talos.machined.node.ports.node import Node
 from talos.resource import ids, kinds
 from talos.resource.changes import destroy_if_present
 from talos.system.errors import UserError

@@ -21,7 +21,8 @@ from talos.machined.api.peers import PeerCalls, open_peers
 from talos.machined.api.pump import in_thread
 from talos.machined.node import etcd_data
 from talos.machined.node.etcd import MEMBERSHIP, BootstrapOrder
-from talos.machined.node.ports import Node, ServiceState
+from talos.machined.node.ports.node import Node
+from talos.machined.node.ports.services import ServiceState
 from talos.machined.services.etcd import ETCD, plan_etcd
 from talos.machined.services.runner import AGAIN, FINISHED
 from talos.process.daemons import CLUSTERD

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from talos.api.durations import format_duration
 from talos.api.metadata import CALLER, REACHED
 from talos.api.rpc import Code
-from talos.machined.node.ports import Logs
+from talos.machined.node.ports.logs import Logs
 from talos.rpc.handlers import CallEnd
 from talos.system.logging import Log, make_printable
 

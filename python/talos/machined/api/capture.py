@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from talos.api.common import common_pb2
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError, Send
-from talos.machined.node.ports import Node
+from talos.machined.node.ports.node import Node
 from talos.system.net.capture import (
     DEFAULT_SNAP_LENGTH,
     MAX_SNAP_LENGTH,

@@ -12,7 +12,7 @@ from talos.config.talosconfig.model import Context, TalosConfig
 from talos.config.talosconfig.text import format_talosconfig
 from talos.machined.api.pump import in_thread
 from talos.machined.node.config_store import get_config
-from talos.machined.node.ports import Node
+from talos.machined.node.ports.node import Node
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType

@@ -12,7 +12,7 @@ from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Code, RpcError, Send
 from talos.machined.api.containers import find_container
 from talos.machined.api.pump import in_thread
-from talos.machined.node.ports import Node
+from talos.machined.node.ports.node import Node
 
 DIRECTORY = "/var/log/pods"
 CHUNK = 64 * 1024

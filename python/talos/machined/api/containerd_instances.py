@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from talos.api.rpc import Code, DuplexTransport, RpcError
 from talos.machined.api.pump import in_thread
 from talos.machined.containerd.client import CRI_SOCKET, PODS, SYSTEM, SYSTEM_SOCKET
-from talos.machined.node.ports import Node
+from talos.machined.node.ports.node import Node
 
 SOCKETS = {
     SYSTEM: SYSTEM_SOCKET,

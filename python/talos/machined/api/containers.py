@@ -15,7 +15,8 @@ from talos.api.rpc import Call, Code, Handler, RpcError, Transport
 from talos.machined.api import containerd_instances as instances
 from talos.machined.api.pump import in_thread
 from talos.machined.containerd.client import PODS, SYSTEM, TIMEOUT, Containerd
-from talos.machined.node.ports import Node, ServiceStatus
+from talos.machined.node.ports.node import Node
+from talos.machined.node.ports.services import ServiceStatus
 from talos.system.cgroups import Usage
 
 _LIST_STATES = "/runtime.v1.RuntimeService/ListContainers"

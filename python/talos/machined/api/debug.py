@@ -20,7 +20,7 @@ from talos.machined.containerd.attached import Attached, run_attached
 from talos.machined.containerd.spec import ContainerSpec, Mount
 from talos.machined.containerd.store import find_image
 from talos.machined.logs.store import AUDIT
-from talos.machined.node.ports import Node
+from talos.machined.node.ports.node import Node
 from talos.machined.services.kubelet import find_capabilities
 from talos.system.logging import Log, make_printable
 from talos.system.proc.cmdline import parse_cmdline

@@ -8,7 +8,7 @@ from talos.api.definitions import block_pb2
 from talos.api.rpc import Call, Handler
 from talos.api.storage import storage_pb2 as pb
 from talos.disks.installation import find_system_disk
-from talos.machined.node.ports import Node
+from talos.machined.node.ports.node import Node
 from talos.resource.kinds import DISK
 from talos.resource.resource import Resource
 

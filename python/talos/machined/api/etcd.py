@@ -14,7 +14,7 @@ from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.machined.api.bootstrap import bootstrap
 from talos.machined.api.pump import in_thread
 from talos.machined.node import etcd_data
-from talos.machined.node.ports import Node
+from talos.machined.node.ports.node import Node
 from talos.machined.services.etcd import leave_etcd
 from talos.process.machine_type import require_control_plane
 

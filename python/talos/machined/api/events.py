@@ -8,7 +8,8 @@ from google.protobuf.any_pb2 import Any
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError, Send
 from talos.config.values import Duration
-from talos.machined.node.ports import Event, Node
+from talos.machined.node.ports.logs import Event
+from talos.machined.node.ports.node import Node
 
 _XID = re.compile(r"[0-9a-v]{20}")
 """An xid: 12 bytes in base32 with the extended hexadecimal alphabet."""

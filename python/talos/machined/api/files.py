@@ -13,7 +13,7 @@ from talos.machined.api.paths import NotRegularError, check_path, make_error, ma
 from talos.machined.api.pump import in_thread, pump
 from talos.machined.api.tree import Entry, make_mode, walk
 from talos.machined.api.usage import measure
-from talos.machined.node.ports import Node
+from talos.machined.node.ports.node import Node
 
 _BATCH = 64
 """Files per step in a thread: a switch of threads costs as much as several lstat calls."""

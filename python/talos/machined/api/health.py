@@ -10,7 +10,7 @@ from talos.api.rpc import Call, Code, Handler, RpcError, Send
 from talos.health.calls import ClusterNodes
 from talos.health.conditions import sort_members, wait_for_health
 from talos.machined.api.peers import open_peers
-from talos.machined.node.ports import Node
+from talos.machined.node.ports.node import Node
 from talos.process.machine_type import require_control_plane
 from talos.resource import kinds
 

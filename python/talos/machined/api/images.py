@@ -21,7 +21,7 @@ from talos.machined.containerd.client import PODS, SYSTEM, Containerd, find_root
 from talos.machined.containerd.pull import Admit, LayerProgress, admit_all, pull_image, read_sources
 from talos.machined.containerd.release import check_manifest
 from talos.machined.containerd.store import read_image
-from talos.machined.node.ports import Node
+from talos.machined.node.ports.node import Node
 from talos.system.errors import UserError
 
 PROGRESS_INTERVAL = 0.2

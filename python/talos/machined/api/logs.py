@@ -9,7 +9,8 @@ from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError, Send
 from talos.machined.api.container_logs import send_container_log
 from talos.machined.containerd.client import PODS, SYSTEM
-from talos.machined.node.ports import Node, UnknownLogError
+from talos.machined.node.ports.logs import UnknownLogError
+from talos.machined.node.ports.node import Node
 
 _OTHER_NAMES = {"dns-resolve-cache": "dnsd"}
 """Names of logs that existing clients use, and the daemons that write them here."""

@@ -9,7 +9,7 @@ from talos.api.definitions import storage_pb2
 from talos.api.machine import lvm_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.disks.refresh import refresh_discovery
-from talos.machined.node.ports import Node
+from talos.machined.node.ports.node import Node
 from talos.resource import ids
 from talos.resource.changes import modify
 from talos.system.block.lvm import Lvm, LvmReport, Row, make_blank

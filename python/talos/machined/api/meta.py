@@ -12,7 +12,7 @@ from talos.api.definitions.runtime_pb2 import MetaKeySpec
 from talos.api.machine import machine_pb2 as pb
 from talos.api.metadata import ADMIN
 from talos.api.rpc import Call, Code, Handler, RpcError
-from talos.machined.node.ports import Node
+from talos.machined.node.ports.node import Node
 from talos.resource import kinds
 from talos.resource.resource import Resource
 from talos.system.block.meta import MetaFullError

@@ -13,7 +13,7 @@ from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Handler
 from talos.machined.api.paths import make_text
 from talos.machined.api.pump import in_thread
-from talos.machined.node.ports import Node
+from talos.machined.node.ports.node import Node
 from talos.system.files import Files
 from talos.system.proc.counters import DiskCounters, LinkCounters, parse_diskstats, parse_netdev, sum_counters
 from talos.system.proc.cpuinfo import parse_cpuinfo, read_cpu_frequencies

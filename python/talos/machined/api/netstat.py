@@ -9,7 +9,7 @@ from pathlib import Path
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.machined.api.pump import in_thread
-from talos.machined.node.ports import Node
+from talos.machined.node.ports.node import Node
 from talos.system.files import Files
 from talos.system.proc.sockets import (
     PROTOCOLS,

@@ -14,7 +14,7 @@ from talos.api.internal.kubelet_pb2 import ReadRequest, ReadResponse
 from talos.api.machine import machine_pb2
 from talos.api.metadata import READER, ROLE
 from talos.api.rpc import Code, RpcError, Transport
-from talos.machined.node.ports import Node
+from talos.machined.node.ports.node import Node
 from talos.process.daemons import APID, KUBED
 from talos.resource import ids
 from talos.resource.kind import Kind

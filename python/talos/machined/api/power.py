@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.disks.reset import ResetPlan, plan_reset
-from talos.machined.node.ports import Node, RebootMode, SequenceLockedError
+from talos.machined.node.ports.node import Node
+from talos.machined.node.ports.power import RebootMode, SequenceLockedError
 from talos.machined.services.etcd import check_leave
 from talos.upgrade.state import Phase
 

@@ -6,7 +6,7 @@ from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Handler
 from talos.machined.api.monitoring import make_handler
 from talos.machined.api.paths import make_text
-from talos.machined.node.ports import Node
+from talos.machined.node.ports.node import Node
 from talos.system.files import Files
 from talos.system.proc.processes import Process, read_processes
 

@@ -8,12 +8,8 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.api.timestamps import make_timestamp
-from talos.machined.node.ports import (
-    Node,
-    ServiceRefusedError,
-    ServiceStatus,
-    UnknownServiceError,
-)
+from talos.machined.node.ports.node import Node
+from talos.machined.node.ports.services import ServiceRefusedError, ServiceStatus, UnknownServiceError
 from talos.machined.services.lifecycle import make_health
 
 

@@ -35,7 +35,7 @@ from talos.machined.api import (
     verification,
     wipe,
 )
-from talos.machined.node.ports import Node
+from talos.machined.node.ports.node import Node
 
 _NOT_HERE = "method is not supported in {} mode"
 

@@ -13,7 +13,7 @@ from talos.machined.api.call_log import CallLog
 from talos.machined.api.meta import hide_meta
 from talos.machined.api.metrics import Counts, make_metrics_service
 from talos.machined.api.services import make_services
-from talos.machined.node.ports import Node
+from talos.machined.node.ports.node import Node
 from talos.process.daemons import DAEMONS, MACHINE_SOCKET, ROUTERD
 from talos.process.run import Daemon
 from talos.resource.controller.activity import READ_METHOD

@@ -7,7 +7,7 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Handler
 from talos.machined.api.pump import in_thread
-from talos.machined.node.ports import Node
+from talos.machined.node.ports.node import Node
 from talos.resource import ids
 from talos.resource.state import NotFoundError, State
 from talos.system.version import get_version

@@ -15,7 +15,8 @@ from talos.machined.api.images import Instance, open_instance
 from talos.machined.containerd.pull import pull_image, read_sources
 from talos.machined.containerd.release import check_manifest, load_release
 from talos.machined.containerd.store import find_image
-from talos.machined.node.ports import Node, RebootMode, SequenceLockedError
+from talos.machined.node.ports.node import Node
+from talos.machined.node.ports.power import RebootMode, SequenceLockedError
 from talos.system.errors import UserError
 from talos.upgrade.release.layer import Release
 from talos.upgrade.session import Steps

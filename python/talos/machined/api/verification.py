@@ -14,7 +14,7 @@ from talos.images.reference import parse_reference
 from talos.images.registry.hosts import NoSuchImageError, Sources
 from talos.machined.containerd.pull import read_sources
 from talos.machined.containerd.verify.search import Verdict, judge, verify_image
-from talos.machined.node.ports import Node
+from talos.machined.node.ports.node import Node
 from talos.system.errors import UserError
 
 

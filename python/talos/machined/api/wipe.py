@@ -10,7 +10,7 @@ from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.api.storage import storage_pb2 as pb
 from talos.disks.installation import find_system_disk
 from talos.disks.refresh import refresh_discovery
-from talos.machined.node.ports import Node
+from talos.machined.node.ports.node import Node
 from talos.resource.kinds import BLOCK_DEVICE, DISCOVERED_VOLUME, DISK, VOLUME_STATUS
 from talos.resource.resource import Resource
 from talos.resource.state import NotFoundError, State

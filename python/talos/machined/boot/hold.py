@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from talos.api.rpc import Code, RpcError
-from talos.machined.node.ports import NodeLock
+from talos.machined.node.ports.power import NodeLock
 from talos.system.logging import Log
 
 LOCK_TIMEOUT = 60.0

@@ -24,7 +24,8 @@ from talos.machined.node.events import EventLog
 from talos.machined.node.identity import load_identity, make_identity
 from talos.machined.node.key_requests import KeyRequests
 from talos.machined.node.meta_store import MetaStore, forget_state_keys
-from talos.machined.node.ports import Node, Ports, ServiceState
+from talos.machined.node.ports.node import Node, Ports
+from talos.machined.node.ports.services import ServiceState
 from talos.machined.node.stage import MachineStage
 from talos.machined.node.sysctls import KernelParams, default_params
 from talos.machined.platform.platform import detect_platform

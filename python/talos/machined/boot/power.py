@@ -17,7 +17,7 @@ from talos.machined.boot.phases.reset import make_reset
 from talos.machined.boot.sequence import Phase, Sequencer, SequenceReplacedError, Task
 from talos.machined.logs.store import LogStore
 from talos.machined.node.events import EventLog
-from talos.machined.node.ports import NodeLock, RebootMode
+from talos.machined.node.ports.power import NodeLock, RebootMode
 from talos.machined.node.stage import MachineStage
 from talos.machined.services.supervisor import Supervisor
 from talos.system.files import Files

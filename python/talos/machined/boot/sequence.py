@@ -10,7 +10,7 @@ from talos.api.common.common_pb2 import Code as CommonCode
 from talos.api.common.common_pb2 import Error as CommonError
 from talos.api.machine import machine_pb2 as pb
 from talos.machined.node.events import EventLog
-from talos.machined.node.ports import SequenceLockedError
+from talos.machined.node.ports.power import SequenceLockedError
 from talos.system.logging import Log
 
 YIELDING = frozenset({"boot"})

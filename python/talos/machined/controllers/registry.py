@@ -103,7 +103,9 @@ from talos.machined.node.etc_files import EtcFiles
 from talos.machined.node.etc_layer import EtcLayer
 from talos.machined.node.identity import Identity
 from talos.machined.node.meta_store import MetaStore
-from talos.machined.node.ports import Node, RebootMode, ServiceState
+from talos.machined.node.ports.node import Node
+from talos.machined.node.ports.power import RebootMode
+from talos.machined.node.ports.services import ServiceState
 from talos.machined.node.stage import MachineStage
 from talos.machined.node.sysctls import KernelParams
 from talos.machined.platform.arguments import find_environment

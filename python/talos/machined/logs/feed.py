@@ -15,7 +15,7 @@ from talos.api.rpc import Call, Code, RpcError, Send, Service
 from talos.api.siderolink.events_pb2 import EventRequest
 from talos.machined.logs.kubernetes_audit import FOLDER, POLL_INTERVAL, Place, read_part
 from talos.machined.logs.store import LogStore
-from talos.machined.node.ports import Event, Events
+from talos.machined.node.ports.logs import Event, Events
 from talos.system.kmsg import DEVICE, KmsgReader
 
 TYPE_PREFIX = "type.googleapis.com/"

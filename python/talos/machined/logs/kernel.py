@@ -22,7 +22,7 @@ class DeviceKernelLog:
 
     @asynccontextmanager
     async def read(self, *, follow: bool = False, tail: bool = False) -> AsyncGenerator[AsyncIterator[bytes]]:
-        """Messages, one formatted line each; see :meth:`talos.machined.node.ports.KernelLog.read`."""
+        """Messages, one formatted line each; see :meth:`talos.machined.node.ports.logs.KernelLog.read`."""
         try:
             reader = KmsgReader(from_now=tail, device=self._device)
         except OSError as error:

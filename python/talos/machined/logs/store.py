@@ -8,7 +8,7 @@ from typing import override
 from talos.api.internal.feed_pb2 import LogPart, LogPlace
 from talos.machined.logs.ring import LogRing
 from talos.machined.logs.writer import LogWriter
-from talos.machined.node.ports import Logs, UnknownLogError
+from talos.machined.node.ports.logs import Logs, UnknownLogError
 from talos.system.wakeup import Signal
 
 DIRECTORY = Path("/var/log")
@@ -78,7 +78,7 @@ class LogStore(Logs):
     async def read(
         self, id: str, *, follow: bool = False, tail_lines: int = -1
     ) -> AsyncGenerator[AsyncIterator[bytes]]:
-        """What a log holds; see :meth:`talos.machined.node.ports.Logs.read`."""
+        """What a log holds; see :meth:`talos.machined.node.ports.logs.Logs.read`."""
         ring = self._rings.get(id)
         if ring is None:
             raise UnknownLogError(id)

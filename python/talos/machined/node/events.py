@@ -10,7 +10,7 @@ from typing import override
 
 from google.protobuf.message import Message
 
-from talos.machined.node.ports import Event, Events
+from talos.machined.node.ports.logs import Event, Events
 from talos.system.wakeup import Signal
 
 CAPACITY = 1000
@@ -48,7 +48,7 @@ class EventLog(Events):
     async def follow(
         self, *, tail: int = 0, after_id: str = "", seconds: float = 0.0, actor_id: str = ""
     ) -> AsyncGenerator[AsyncIterator[Event]]:
-        """Events from now on; see :meth:`talos.machined.node.ports.Events.follow`."""
+        """Events from now on; see :meth:`talos.machined.node.ports.logs.Events.follow`."""
         past = list(self._events)
         if seconds > 0:
             past = [event for event in past if event.time >= self._now() - seconds]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from talos.api.definitions.network_pb2 import PlatformConfigSpec
-from talos.machined.node.ports import Platform
+from talos.machined.node.ports.node import Platform
 from talos.machined.platform.handover import HANDOVER, SLOTS
 from talos.machined.platform.network import parse_network
 from talos.system.files import Files

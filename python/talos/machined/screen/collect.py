@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.network_pb2 import NodeAddressSpec
 from talos.api.resource import config_pb2
-from talos.machined.node.ports import ServiceState, ServiceStatus
+from talos.machined.node.ports.services import ServiceState, ServiceStatus
 from talos.machined.screen.summary import LINES_KEPT, ServiceLine, Summary
 from talos.resource import ids, kinds
 from talos.resource.kind import Kind

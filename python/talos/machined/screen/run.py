@@ -5,7 +5,7 @@ import re
 import trio
 from google.protobuf.message import Message
 
-from talos.machined.node.ports import Services
+from talos.machined.node.ports.services import Services
 from talos.machined.screen.collect import WATCHED, Collector
 from talos.machined.screen.painter import Painter
 from talos.machined.screen.render import render

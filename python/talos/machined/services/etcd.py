@@ -21,7 +21,7 @@ from talos.machined.containerd.spec import ContainerSpec, Mount
 from talos.machined.containerd.store import find_image
 from talos.machined.node import etcd_data
 from talos.machined.node.etcd import MEMBERSHIP, BootstrapOrder, ask_member
-from talos.machined.node.ports import Services
+from talos.machined.node.ports.services import Services
 from talos.machined.services.conditions import ResourceReady
 from talos.machined.services.cri import NETWORK_READY
 from talos.machined.services.health import Connect, HealthCheck

@@ -16,7 +16,7 @@ from talos.api.internal.kubelet_pb2 import DrainResponse
 from talos.config.kubeconfig import Kubeconfig, format_kubeconfig
 from talos.config.static_pods import MANIFESTS
 from talos.machined.containerd.spec import ContainerSpec, IdRange, Mount
-from talos.machined.node.ports import Services, ServiceState
+from talos.machined.node.ports.services import Services, ServiceState
 from talos.machined.services.conditions import ResourceReady
 from talos.machined.services.cri import NETWORK_READY
 from talos.machined.services.health import Connect, HealthCheck, HttpProbe

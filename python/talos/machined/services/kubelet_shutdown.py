@@ -7,7 +7,7 @@ import trio
 
 from talos.api.durations import parse_duration
 from talos.api.internal.kubelet_pb2 import PrepareForShutdownRequest, PrepareForShutdownResponse
-from talos.machined.node.ports import Services, ServiceState
+from talos.machined.node.ports.services import Services, ServiceState
 from talos.machined.services.health import Connect
 from talos.machined.services.kubelet import KUBELET
 from talos.process.daemons import KUBED

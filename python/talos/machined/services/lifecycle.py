@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from talos.api.machine import machine_pb2 as pb
 from talos.api.timestamps import make_timestamp
-from talos.machined.node.ports import ServiceEvent, ServiceHealth, ServiceState, ServiceStatus
+from talos.machined.node.ports.services import ServiceEvent, ServiceHealth, ServiceState, ServiceStatus
 from talos.system.wakeup import Signal
 
 S = ServiceState

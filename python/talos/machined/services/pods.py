@@ -12,7 +12,7 @@ import trio
 
 from talos.api.containerd import containers_pb2, task_pb2, tasks_pb2
 from talos.machined.containerd.client import CRI_SOCKET, PODS, Containerd
-from talos.machined.node.ports import ServiceState
+from talos.machined.node.ports.services import ServiceState
 from talos.machined.services.health import Connect
 from talos.machined.services.kubelet import KUBELET
 from talos.machined.services.supervisor import Supervisor

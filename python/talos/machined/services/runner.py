@@ -15,7 +15,7 @@ import trio
 from talos.api.rpc import RpcError
 from talos.machined.logs.store import AUDIT, LineSplitter, LogStore, split_records
 from talos.machined.node.child import Child
-from talos.machined.node.ports import ServiceState, ServiceStatus
+from talos.machined.node.ports.services import ServiceState, ServiceStatus
 from talos.machined.node.resources import read_variables
 from talos.machined.services.health import (
     FAILING_CHECK_INTERVAL,

@@ -12,7 +12,7 @@ import trio
 from talos.api.definitions.runtime_pb2 import ServicePIDSpec
 from talos.api.machine import machine_pb2 as pb
 from talos.machined.node.events import EventLog
-from talos.machined.node.ports import (
+from talos.machined.node.ports.services import (
     ServiceRefusedError,
     Services,
     ServiceState,

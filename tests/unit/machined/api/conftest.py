@@ -16,19 +16,15 @@ from talos.disks.reset import ResetPlan
 from talos.machined.api.services import make_services
 from talos.machined.node.etcd import EtcdControl
 from talos.machined.node.meta_store import MetaStore
-from talos.machined.node.ports import (
-    Event,
-    Node,
-    NodeLock,
-    Ports,
-    RebootMode,
-    SequenceLockedError,
+from talos.machined.node.ports.logs import Event, UnknownLogError
+from talos.machined.node.ports.node import Node, Ports
+from talos.machined.node.ports.power import NodeLock, RebootMode, SequenceLockedError
+from talos.machined.node.ports.services import (
     ServiceEvent,
     ServiceHealth,
     ServiceRefusedError,
     ServiceState,
     ServiceStatus,
-    UnknownLogError,
     UnknownServiceError,
 )
 from talos.machined.platform.platform import ContainerPlatform, MetalPlatform

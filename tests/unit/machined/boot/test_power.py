@@ -24,7 +24,7 @@ from talos.machined.boot.power import (
 from talos.machined.boot.sequence import Sequencer
 from talos.machined.logs.store import LogStore
 from talos.machined.node.events import EventLog
-from talos.machined.node.ports import RebootMode, SequenceLockedError
+from talos.machined.node.ports.power import RebootMode, SequenceLockedError
 from talos.machined.node.stage import MachineStage
 from talos.system.logging import Log
 from talos.system.mounts import MountPoint

@@ -8,7 +8,7 @@ from talos.api.common import common_pb2
 from talos.api.machine import machine_pb2 as pb
 from talos.machined.boot.sequence import Phase, Sequencer, SequenceReplacedError, Task, TaskFailedError
 from talos.machined.node.events import EventLog
-from talos.machined.node.ports import SequenceLockedError
+from talos.machined.node.ports.power import SequenceLockedError
 from talos.system.logging import Log
 
 

@@ -12,7 +12,7 @@ import trio.lowlevel
 from talos.machined.logs.file import LogFile
 from talos.machined.logs.store import MAX_LINE, LineSplitter, LogStore, split_records
 from talos.machined.logs.writer import MAX_WAITING, LogWriter
-from talos.machined.node.ports import UnknownLogError
+from talos.machined.node.ports.logs import UnknownLogError
 
 
 async def content(logs: LogStore, id: str, tail: int = -1) -> bytes:

@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from talos.api.definitions import enums_pb2 as enums
-from talos.machined.node.ports import ServiceHealth, ServiceState, ServiceStatus
+from talos.machined.node.ports.services import ServiceHealth, ServiceState, ServiceStatus
 from talos.machined.screen.collect import Collector
 from talos.machined.screen.painter import Painter
 from talos.machined.screen.render import ScreenRow, Style

@@ -26,7 +26,7 @@ from talos.machined.containerd.spec import ContainerSpec
 from talos.machined.logs.store import LogStore
 from talos.machined.node.etcd import EtcdControl
 from talos.machined.node.events import EventLog
-from talos.machined.node.ports import ServiceState
+from talos.machined.node.ports.services import ServiceState
 from talos.machined.platform.platform import ContainerPlatform
 from talos.machined.services import runner
 from talos.machined.services import zygote as zygote_module

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from talos.machined.node.ports import ServiceState
+from talos.machined.node.ports.services import ServiceState
 from talos.machined.services.lifecycle import FOLLOWERS, Lifecycle
 from talos.machined.services.supervisor import _sort  # pyright: ignore[reportPrivateUsage]
 from talos.machined.services.table import SERVICES

@@ -5,7 +5,7 @@ from typing import override
 import trio
 
 from talos.machined.node.key_requests import KeyRequests
-from talos.machined.node.ports import Services
+from talos.machined.node.ports.services import Services
 from talos.process.daemons import KMSD
 from talos.resource.controller.controller import Controller, ControllerRuntime
 

@@ -16,7 +16,7 @@ from talos.config.effective import machine as effective
 from talos.disks.image_cache import CacheDisks, find_media
 from talos.images.cache.layout import MANIFESTS
 from talos.images.cache.places import ROOTS, VOLUME
-from talos.machined.node.ports import Services
+from talos.machined.node.ports.services import Services
 from talos.process.daemons import REGISTRYD
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output

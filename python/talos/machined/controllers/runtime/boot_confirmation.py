@@ -2,7 +2,7 @@
 
 import trio
 
-from talos.machined.node.ports import Trial
+from talos.machined.node.ports.upgrades import Trial
 from talos.resource import kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input
 from talos.system.errors import UserError

@@ -12,7 +12,7 @@ from talos.api.definitions.runtime_pb2 import (
 from talos.config.active import read_config
 from talos.config.documents.extensions.extension_service import ExtensionServiceConfig
 from talos.extensions.manifest import Layer, parse_layers
-from talos.machined.node.ports import Services, ServiceState, UnknownServiceError
+from talos.machined.node.ports.services import Services, ServiceState, UnknownServiceError
 from talos.machined.services.extensions import CONFIGS, PREFIX, find_file
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Reconciler

@@ -6,7 +6,7 @@ from talos.api.common.common_pb2 import URL
 from talos.api.definitions.runtime_pb2 import EventSinkConfigSpec, KmsgLogConfigSpec
 from talos.config.active import PARTIAL_CONFIG_INPUTS, read_config, read_partial_config
 from talos.config.effective import machine as effective
-from talos.machined.node.ports import Services
+from talos.machined.node.ports.services import Services
 from talos.process.daemons import LOGD
 from talos.resource import ids
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler

@@ -10,7 +10,7 @@ from math import inf
 import trio
 
 from talos.api.definitions.runtime_pb2 import DiagnosticSpec
-from talos.machined.node.ports import Trial
+from talos.machined.node.ports.upgrades import Trial
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 from talos.system.errors import UserError

@@ -5,7 +5,7 @@ from math import inf
 import trio
 
 from talos.api.rpc import RpcError
-from talos.machined.node.ports import Trial, UpgradeLock
+from talos.machined.node.ports.upgrades import Trial, UpgradeLock
 from talos.resource import kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input
 from talos.system.logging import Log

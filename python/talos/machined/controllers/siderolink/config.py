@@ -6,7 +6,8 @@ from talos.api.definitions.siderolink_pb2 import ConfigSpec
 from talos.api.siderolink_endpoint import TUNNEL, parse_siderolink
 from talos.config.active import PARTIAL_CONFIG_INPUTS, read_partial_config
 from talos.config.effective import machine as effective
-from talos.machined.node.ports import Platform, Services
+from talos.machined.node.ports.node import Platform
+from talos.machined.node.ports.services import Services
 from talos.process.daemons import CLUSTERD
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Output, Reconciler

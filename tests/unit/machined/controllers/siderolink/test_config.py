@@ -10,7 +10,7 @@ from tests.unit.machined.controllers.running import running
 from talos.api.definitions.siderolink_pb2 import ConfigSpec
 from talos.api.resource.config_pb2 import MachineConfigSpec
 from talos.machined.controllers.siderolink.config import SiderolinkConfigController
-from talos.machined.node import ports
+from talos.machined.node.ports import services as ports
 from talos.resource import ids, kinds
 from talos.resource.changes import put, wait_for
 from talos.resource.memory.state import MemoryState
