@@ -60,6 +60,10 @@ class DeviceFlow:
 
     async def authorize(self) -> str:
         """Wait for the person; the token. FetchError: this time there is none."""
+        return find_token(await self.get_reply(), self.wanted)
+
+    async def get_reply(self) -> dict[str, Any]:
+        """Wait for the person; all of the reply that has the token. FetchError."""
         client = self.client
         fields = {"client_id": client.id, "scope": client.scope, "audience": client.audience}
         fields = {name: value for name, value in fields.items() if value} | dict(self.variables)
@@ -79,7 +83,7 @@ class DeviceFlow:
         if reply.get("verification_uri_complete"):
             self.inform(f"or visit {_shorten(reply['verification_uri_complete'])}")
 
-    async def _wait(self, device_code: str, interval: float) -> str:
+    async def _wait(self, device_code: str, interval: float) -> dict[str, Any]:
         client = self.client
         fields = {"grant_type": GRANT, "device_code": device_code, "client_id": client.id}
         if client.secret:
@@ -92,7 +96,7 @@ class DeviceFlow:
                 interval *= 2
                 continue
             if status == 200:
-                return _find_token(reply, self.wanted)
+                return reply
             match reply.get("error"):
                 case "authorization_pending":
                     pass
@@ -109,7 +113,8 @@ class DeviceFlow:
             return status, {}
 
 
-def _find_token(reply: Mapping[str, Any], wanted: str) -> str:
+def find_token(reply: Mapping[str, Any], wanted: str) -> str:
+    """A member of a reply of the token endpoint; FetchError."""
     token = reply.get(wanted)
     if str(reply.get("token_type")).lower() != "bearer":
         raise FetchError("the reply has no token of the type bearer")

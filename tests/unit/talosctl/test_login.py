@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 import sys
 import threading
 from collections.abc import Generator
@@ -14,6 +15,7 @@ import pytest
 from tests.harness.issuer import CLIENT, METADATA, Issuer, serve_issuer
 from tests.unit.trustd.login.door import Door, make_config, open_door
 
+from talos.api.login.login_pb2 import DescribeReply
 from talos.config.talosconfig.model import Context, TalosConfig
 from talos.config.talosconfig.places import open_talosconfig, save
 from talos.pki.certificate import has_key, parse_certificate
@@ -21,6 +23,7 @@ from talos.pki.keys import parse_key
 from talos.pki.names import organizations_of
 from talos.process.device_flow import GRANT
 from talos.talosctl.cli.exit import Exit
+from talos.talosctl.client.refresh_tokens import RefreshTokens
 from talos.talosctl.main import run
 
 DEVICE = {
@@ -106,6 +109,92 @@ def test_a_person_agrees_and_has_a_certificate(
     assert has_key(certificate, parse_key(context.key, where="key"))
     assert (context.endpoints, context.nodes) == (("127.0.0.1",), ("10.0.0.2",))
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def make_reply(issuer: Issuer, refresh: str = "", **claims: Any) -> tuple[int, dict[str, Any]]:
+    reply = {"access_token": "a", "id_token": issuer.token(**claims), "token_type": "Bearer"}
+    return 200, reply | ({"refresh_token": refresh} if refresh else {})
+
+
+def read_tokens(path: Path) -> list[str]:
+    entries = json.loads(path.with_name(f"{path.name}.login").read_text())
+    return [entry["refresh_token"] for entry in entries.values()]
+
+
+def test_a_refresh_token_renews_it_without_a_person(
+    issuer: Issuer, path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    issuer.grants += [(200, DEVICE), make_reply(issuer, "one")]
+    assert login(path) == 0
+    file = path.with_name(f"{path.name}.login")
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert read_tokens(path) == ["one"]
+    first = open_talosconfig(str(path))[0].current
+    capsys.readouterr()
+    issuer.forms.clear()
+    issuer.grants.append(make_reply(issuer, "two", groups=["all", "ops"]))
+    assert login(path) == 0
+    assert "visit" not in capsys.readouterr().err
+    assert issuer.forms == [{"grant_type": "refresh_token", "refresh_token": "one", "client_id": CLIENT}]
+    assert read_tokens(path) == ["two"], "the one before is of no use"
+    assert open_talosconfig(str(path))[0].current.crt != first.crt
+    issuer.grants.append(make_reply(issuer))
+    assert login(path) == 0
+    assert read_tokens(path) == ["two"], "it is good for several"
+
+
+@pytest.mark.parametrize(
+    ("answer", "kept"),
+    [
+        ((400, {"error": "invalid_grant"}), []),
+        ((400, {"error": "unauthorized_client"}), ["one"]),
+        ((200, {"access_token": "a", "token_type": "Bearer"}), ["one"]),
+    ],
+)
+def test_without_a_token_by_it_a_person_is_asked(
+    issuer: Issuer, path: Path, capsys: pytest.CaptureFixture[str], answer: Any, kept: list[str]
+) -> None:
+    issuer.grants += [(200, DEVICE), make_reply(issuer, "one")]
+    assert login(path) == 0
+    capsys.readouterr()
+    issuer.grants += [answer, (403, {"error": "access_denied"})]
+    assert login(path) == Exit.FAILED
+    assert read_tokens(path) == kept
+    issuer.grants += [*([answer] if kept else []), (200, DEVICE), make_reply(issuer)]
+    assert login(path) == 0
+    assert "enter the code WDJB-MJHT" in capsys.readouterr().err
+    assert read_tokens(path) == [], "the issuer gave none"
+
+
+def test_a_refresh_token_goes_to_its_issuer_alone(issuer: Issuer, path: Path) -> None:
+    settings = DescribeReply(issuer=issuer.url, client_id=CLIENT, ca=issuer.ca)
+    tokens = RefreshTokens(talosconfig=path, context="home")
+    tokens.keep(settings, "secret")
+    assert tokens.find(settings) == "secret"
+    for change in ({"issuer": f"{issuer.url}/"}, {"client_id": "other"}, {"ca": ""}):
+        other = DescribeReply()
+        other.CopyFrom(settings)
+        for name, value in change.items():
+            setattr(other, name, value)
+        assert tokens.find(other) == ""
+    assert RefreshTokens(talosconfig=path, context="work").find(settings) == ""
+    for text in ("{", "[]", '{"home": 5}', '{"home": {"refresh_token": ["x"]}}', "[" * 100_000):
+        tokens.path.write_text(text)
+        assert tokens.find(settings) == ""
+    tokens.keep(settings, "again")
+    tokens.keep(settings, "two\nlines")
+    assert tokens.find(settings) == ""
+
+
+def test_an_issuer_that_is_down_costs_no_token(
+    issuer: Issuer, path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    issuer.grants += [(200, DEVICE), make_reply(issuer, "one")]
+    assert login(path) == 0
+    issuer.grants.append((503, {}))
+    assert login(path) == Exit.FAILED
+    assert "replied 503" in capsys.readouterr().err
+    assert read_tokens(path) == ["one"]
 
 
 def test_a_token_of_a_file_renews_it(

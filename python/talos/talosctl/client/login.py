@@ -15,15 +15,18 @@ from talos.client.session import open_session
 from talos.client.target import Target
 from talos.pki.csr import make_csr
 from talos.pki.keys import KeyType, key_to_pem, make_key
-from talos.process.fetch import FetchBounds, FetchError, NotThereError, fetch
+from talos.process.fetch import FetchBounds, FetchError, NotThereError, fetch, post_form
 from talos.process.issuer import fetch_metadata
 from talos.system.errors import UserError
 from talos.talosctl.cli.exit import CommandError
 from talos.talosctl.client.failure import find_exit
+from talos.talosctl.client.refresh_tokens import RefreshTokens
 
 TRUSTD_PORT = 50001
 SERVICE = "/talos.login.LoginService/"
 BOUNDS = FetchBounds(max_bytes=256 * 1024, time_limit=20.0, silence=10.0)
+WANTED = "id_token"
+MIN_SERVER_ERROR = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,28 +74,79 @@ async def _call[R: Message](target: Target, method: str, request: Message, reply
             raise CommandError(text, code=find_exit(error)) from None
 
 
-def get_token(settings: DescribeReply, inform: Callable[[str], None]) -> str:
-    """A token of identity: a person agrees in a browser, anywhere. It blocks. UserError."""
-    import trio
+def get_token(settings: DescribeReply, tokens: RefreshTokens, inform: Callable[[str], None]) -> str:
+    """A token of identity, by the refresh token that is kept; else a person agrees in a browser, anywhere.
 
-    from talos.process.device_flow import Client, DeviceFlow, post_in_thread
-
+    It blocks. UserError.
+    """
     try:
         device_url, token_url = _find_endpoints(settings)
-        client = Client(
-            id=settings.client_id,
-            secret="",
-            scope=" ".join(("openid", *settings.scopes)),
-            audience="",
-            device_url=device_url,
-            token_url=token_url,
+        return _renew(settings, tokens, token_url) or _ask_person(
+            settings, tokens, inform, device_url, token_url
         )
-        post = partial(post_in_thread, authorities=settings.ca)
-        flow = DeviceFlow(client=client, variables={}, inform=inform, wanted="id_token", post=post)
-        return trio.run(flow.authorize)
     except (FetchError, NotThereError) as error:
         hint = "or give a token of its own with --token-file"
         raise UserError(str(error), where=f"issuer {settings.issuer}", hint=hint) from None
+
+
+def _ask_person(
+    settings: DescribeReply,
+    tokens: RefreshTokens,
+    inform: Callable[[str], None],
+    device_url: str,
+    token_url: str,
+) -> str:
+    """A token of identity by the device flow. FetchError, UserError."""
+    import trio
+
+    from talos.process.device_flow import Client, DeviceFlow, find_token, post_in_thread
+
+    client = Client(
+        id=settings.client_id,
+        secret="",
+        scope=" ".join(("openid", *settings.scopes)),
+        audience="",
+        device_url=device_url,
+        token_url=token_url,
+    )
+    post = partial(post_in_thread, authorities=settings.ca)
+    flow = DeviceFlow(client=client, variables={}, inform=inform, wanted=WANTED, post=post)
+    reply = trio.run(flow.get_reply)
+    token = find_token(reply, WANTED)
+    tokens.keep(settings, reply.get("refresh_token"))
+    return token
+
+
+def _renew(settings: DescribeReply, tokens: RefreshTokens, url: str) -> str:
+    """A token of identity without a person, empty when the issuer gives none. FetchError, UserError."""
+    from talos.process.device_flow import find_token
+
+    kept = tokens.find(settings)
+    if not kept:
+        return ""
+    fields = {"grant_type": "refresh_token", "refresh_token": kept, "client_id": settings.client_id}
+    status, body = post_form(url, fields, {}, authorities=settings.ca)
+    reply = _parse(body)
+    if status == 200:
+        # Many issuers give another one each time, and refuse the one before.
+        tokens.keep(settings, reply.get("refresh_token") or kept)
+        return find_token(reply, WANTED) if WANTED in reply else ""
+    if status >= MIN_SERVER_ERROR:
+        raise FetchError(f"{url} replied {status}")
+    if reply.get("error") == "invalid_grant":  # expired, revoked, or used before
+        tokens.forget()
+    return ""
+
+
+def _parse(body: bytes) -> dict[str, Any]:
+    import json
+
+    from talos.system.parsed import as_object
+
+    try:
+        return as_object(json.loads(body))
+    except (ValueError, RecursionError):
+        return {}
 
 
 def _find_endpoints(settings: DescribeReply) -> tuple[str, str]:

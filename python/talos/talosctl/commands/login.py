@@ -8,13 +8,14 @@ from cryptography import x509
 
 from talos.client.failure import roles_of
 from talos.client.target import Target
-from talos.config.talosconfig.places import open_talosconfig, save
+from talos.config.talosconfig.places import find_talosconfig, open_talosconfig, save
 from talos.system.errors import UserError
 from talos.system.files import read_file
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.login import Issued, ask_settings, get_token, make_login_target, trade
+from talos.talosctl.client.refresh_tokens import RefreshTokens
 from talos.talosctl.client.select import select_target
 from talos.talosctl.output import console
 
@@ -28,7 +29,10 @@ def run_login(invocation: Invocation) -> int:
     if source := flags.text("token-file"):
         token = _read_token(source)
     else:
-        token = get_token(asyncio.run(ask_settings(target)), console.note)
+        tokens = RefreshTokens(
+            talosconfig=find_talosconfig(flags.text("talosconfig")), context=target.context
+        )
+        token = get_token(asyncio.run(ask_settings(target)), tokens, console.note)
     issued = asyncio.run(trade(target, token))
     config, path = open_talosconfig(flags.text("talosconfig"))
     context = config.get(target.context)
@@ -60,8 +64,9 @@ COMMAND = Command(
     name="login",
     summary="Get a certificate for a token of your identity provider",
     details="Shows where to log in, waits until you have, and trades the token for a client certificate "
-    "of a short life, which it writes into the context. The same again renews it. The nodes' config "
-    "decides who gets which roles (OIDCLoginConfig).",
+    "of a short life, which it writes into the context. The same again renews it, without you when the "
+    "provider gave a refresh token, which is in a file beside the talosconfig. The nodes' config decides "
+    "who gets which roles (OIDCLoginConfig).",
     flags=(
         *CLIENT_FLAGS,
         Flag(name="token-file", help="the file of a token to trade instead; - is the standard input"),
