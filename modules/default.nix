@@ -129,7 +129,7 @@ rec {
       packages = builtins.attrValues python.packages ++ [ (python.makePackage "faults" replacements) ];
     }));
 
-  # Who a release is, and whose releases it accepts: the last archive of an initramfs. Nothing else knows the commit,
+  # Who a release is, and whose releases it accepts: the last archive of an initramfs. Nothing else has the commit,
   # so that a commit that changes nothing rebuilds nothing, and the tests on virtual machines boot without it.
   stamp = (if keys == [ ] then builtins.trace keyless else (stamp: stamp)) (makeStamp keys signatures);
 

@@ -80,7 +80,7 @@ let
 in
 options:
 let
-  # How many of the keys must have signed says nothing without them.
+  # How many of the keys must have signed means nothing without them.
   tooMany = isAttrs options && isInt (options.signatures or null) && options.signatures >= 1
     && !(isList (options.keys or null) && options.signatures <= builtins.length options.keys);
 in

@@ -1,4 +1,4 @@
-# The one place that knows how a build gets its tools: Debian packages unpacked into a root, and a chroot into
+# The one place where builds get their tools: Debian packages unpacked into a root, and a chroot into
 # it inside the Nix sandbox, which allows that to its unprivileged user through a user namespace.
 { busybox }:
 rec {

@@ -32,7 +32,7 @@ def make_image(kind: str, name: str, modules: tuple[str, ...], more: list[str]) 
 
 
 def make_memdisk(cmdline: str) -> Path:
-    """The archive with the config that GRUB runs first on a disk: its own parser knows no conditions."""
+    """The archive with the config that GRUB runs first on a disk: its own parser has no conditions."""
     from talos.upgrade.slots.grub.config import make_start
 
     folder, archive = Path("memdisk"), Path("memdisk.tar")

@@ -46,7 +46,7 @@ PHRASES = (
     ("Permission is hereby granted, free of charge", "", "MIT"),
     ("Permission to use, copy, modify, and", "distribute this software", "ISC"),
 )
-"""What two parts of a licence's text say which one it is; the first row that fits counts."""
+"""What two parts of a licence's text show which one it is; the first row that fits counts."""
 CLASSIFIERS = {
     "License :: OSI Approved :: Apache Software License": "Apache-2.0",
     "License :: OSI Approved :: BSD License": "BSD-3-Clause",

@@ -52,7 +52,7 @@ def _debian(*, everything: bool) -> Iterator[tuple[str, str, str, str]]:
 
 
 def find_source(entry: dict[str, str], name: str) -> tuple[str, str]:
-    """The source of a locked package: as the package itself says where it was fetched, else by the lock."""
+    """The source of a locked package: as the package itself has it where it was fetched, else by the lock."""
     item = locks.Input(locks.legal(entry["file"]), entry["sha256"])
     version = BINARY_REBUILD.sub("", entry["version"])
     path = store.real_path(store.store_path(item))

@@ -122,7 +122,7 @@ def lay_out(version: str, notes: str, key: Ed25519PrivateKey | None, files: dict
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Read the arguments; with --check, only say whether a release could be laid out."""
+    """Read the arguments; with --check, only report whether a release could be laid out."""
     parser = argparse.ArgumentParser(prog="dist")
     parser.add_argument("--check", action="store_true", help="build nothing yet: check version, notes and key")
     parser.add_argument("--version", default="")

@@ -40,7 +40,7 @@ class Download:
 
 
 def mirrored(items: Iterable[Input]) -> list[Download]:
-    """Say where the user's mirror has these inputs: none without one."""
+    """Where the user's mirror has these inputs: none without one."""
     place = os.environ.get(MIRROR, "").rstrip("/")
     if not place:
         return []

@@ -1,4 +1,4 @@
-"""Make $out a folder with a link to /usr/bin/busybox for each program that $busybox says it is."""
+"""Make $out a folder with a link to /usr/bin/busybox for each program that $busybox has."""
 
 import os
 import subprocess

@@ -1,5 +1,5 @@
 # Container images as OCI archives under their public names, of one layer each. A mirror serves them to the nodes
-# of local clusters (talos.provision.mirror); nothing in a node knows where an image comes from.
+# of local clusters (talos.provision.mirror); nothing in a node depends on where an image comes from.
 { inputs, buildRoot, roots, go, wheels, base, upgrade-controller, talosctl, version }:
 let
   build = buildRoot.runIn roots.build;

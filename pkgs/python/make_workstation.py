@@ -24,7 +24,7 @@ TOOLS = (
 )
 """For disks: of local clusters, and in tests."""
 TOOL_LINKS = ("mcopy", "mmd")
-"""Names by which mtools knows what to do."""
+"""Names by which mtools is started: each is a program."""
 LEFT_OUT = (
     "__pycache__",
     "test",

@@ -10,7 +10,7 @@ EXECUTABLE = 0o111
 
 
 def place(name: str) -> Path:
-    """Say where a member of a wheel goes."""
+    """Where a member of a wheel goes."""
     top, _, rest = name.partition("/")
     if not top.endswith(".data"):
         return Path("site", name)
