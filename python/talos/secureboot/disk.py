@@ -9,7 +9,7 @@ from pathlib import Path
 from cryptography import x509
 
 from talos.secureboot.programs import find_programs
-from talos.secureboot.signing import sign_image
+from talos.secureboot.signing import CERTIFICATE, KEY, sign_image, sign_uki
 from talos.system.block.layout import (
     EFI,
     INSTALLED,
@@ -29,7 +29,6 @@ from talos.upgrade.slots.systemd_boot.settings import PATH as SETTINGS
 from talos.upgrade.state import SLOTS
 
 ROOT_VARIABLE = "TALOS_MEDIA_ROOT"
-KEY, CERTIFICATE = "uki-signing-key.pem", "uki-signing-cert.pem"
 VARIABLES = ("PK.auth", "KEK.auth", "db.auth")
 """What `talosctl gen secureboot` writes."""
 _ENROLL = "secure-boot-enroll if-safe\n"
@@ -56,25 +55,29 @@ def sign_disk(
         raise UserError("is not set", where=ROOT_VARIABLE, hint="start it as `nix run .#sign-disk`")
     _check_disk(disk)
     programs, variables = find_programs(uki), _find_variables(keys)
-    places = {LOADER_PATH: programs.loader, f"{IMAGES}/{name_slot(_SLOT)}": programs.image}
+    image = f"{IMAGES}/{name_slot(_SLOT)}"
     new = out.with_name(f".{out.name}.new")
     try:
         with tempfile.TemporaryDirectory(prefix="esp-") as folder:
             tree = Path(folder)
-            for name in places:
+            for name in (LOADER_PATH, image):
                 (tree / name).parent.mkdir(parents=True)
             key, certificate = keys / KEY, keys / CERTIFICATE
-            signers = [
-                sign_image(file, tree / name, key=key, certificate=certificate, environment=environment)
-                for name, file in places.items()
-            ]
+            signer = sign_uki(programs.image, tree / image, keys, environment)
+            sign_image(
+                programs.loader,
+                tree / LOADER_PATH,
+                key=key,
+                certificate=certificate,
+                environment=environment,
+            )
             _add_settings(tree, variables)
             _write_disk(root, disk, new)
             _write_partition(root, tree, new)
         new.replace(out)
     finally:
         new.unlink(missing_ok=True)
-    return signers[0]
+    return signer
 
 
 def _check_disk(disk: Path) -> None:

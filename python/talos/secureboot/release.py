@@ -8,9 +8,8 @@ from pathlib import Path
 
 from cryptography import x509
 
-from talos.secureboot.disk import CERTIFICATE, KEY
 from talos.secureboot.programs import find_programs
-from talos.secureboot.signing import sign_image
+from talos.secureboot.signing import CERTIFICATE, KEY, sign_image, sign_uki
 from talos.system.errors import UserError
 from talos.upgrade.release.archive import (
     read_annotations,
@@ -47,10 +46,14 @@ def sign_release(
         with tempfile.TemporaryDirectory(prefix="release-") as folder:
             files = {name: Path(folder, name) for name in (UKI, UKI_LOADER)}
             key, certificate = keys / KEY, keys / CERTIFICATE
-            signers = [
-                sign_image(source, files[name], key=key, certificate=certificate, environment=environment)
-                for name, source in ((UKI, programs.image), (UKI_LOADER, programs.loader))
-            ]
+            signer = sign_uki(programs.image, files[UKI], keys, environment)
+            sign_image(
+                programs.loader,
+                files[UKI_LOADER],
+                key=key,
+                certificate=certificate,
+                environment=environment,
+            )
             if COMMIT_TIME in manifest.files:
                 files[COMMIT_TIME] = Path(folder, COMMIT_TIME)
                 files[COMMIT_TIME].write_bytes(read_small_file(release, image, COMMIT_TIME))
@@ -59,4 +62,4 @@ def sign_release(
         new.replace(out)
     finally:
         new.unlink(missing_ok=True)
-    return signers[0]
+    return signer

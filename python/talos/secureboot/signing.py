@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from cryptography import x509
@@ -10,11 +11,14 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from talos.pki.certificate import has_key, parse_certificate
 from talos.pki.keys import key_fingerprint, parse_key
+from talos.secureboot.sections import add_signed_policy, read_policy_key
 from talos.system.errors import UserError
 from talos.system.files import read_file
 from talos.system.process import make_pinned_argv, run_command
 
 ROOT_VARIABLE = "TALOS_UKI_ROOT"
+KEY, CERTIFICATE, POLICY_KEY = "uki-signing-key.pem", "uki-signing-cert.pem", "pcr-signing-key.pem"
+"""What `talosctl gen secureboot` writes."""
 _MAGIC = b"MZ"
 
 
@@ -41,6 +45,24 @@ def sign_image(
     finally:
         new.unlink(missing_ok=True)
     return signer
+
+
+def sign_uki(
+    image: Path, out: Path, keys: Path, environment: Mapping[str, str] = os.environ
+) -> x509.Certificate:
+    """Write a signed copy of a UKI by the keys of a folder; the certificate.
+
+    Where there is a key of PCR policies, the copy has the signed policy of PCR 11. UserError, OSError.
+    """
+    sign = partial(sign_image, key=keys / KEY, certificate=keys / CERTIFICATE, environment=environment)
+    if not (keys / POLICY_KEY).is_file():
+        return sign(image, out)
+    measured = out.with_name(f".{out.name}.measured")
+    try:
+        add_signed_policy(image, measured, read_policy_key(keys / POLICY_KEY))
+        return sign(measured, out)
+    finally:
+        measured.unlink(missing_ok=True)
 
 
 def read_pair(certificate: Path | str, key: Path | str) -> tuple[x509.Certificate, rsa.RSAPrivateKey]:

@@ -14,13 +14,13 @@ MAX_SECTIONS = 96
 """As Microsoft's loader takes them; a UKI with two profiles has twelve."""
 _DOS, _PE, _PE32_PLUS = b"MZ", b"PE\0\0", 0x20B
 _PLACE_OF_PE = 0x3C
-_HEADER = struct.Struct("<HHIIIHH")
+HEADER = struct.Struct("<HHIIIHH")
 """Machine, number of sections, time, symbols, number of symbols, size of the optional header, flags."""
 _CHECKSUM, _CERTIFICATES = 64, 144
 """Within the optional header: the checksum, and the entry for signatures among the data directories."""
 _OPTIONAL = 152
 """Bytes of an optional header up to that entry's end."""
-_SECTION = struct.Struct("<8sIIIIIIHHI")
+SECTION = struct.Struct("<8sIIIIIIHHI")
 """Name, size, address, size in the file, place in the file, and what images do not have."""
 _CERTIFICATE = struct.Struct("<IHH")
 """Length with this head, revision, type."""
@@ -47,13 +47,13 @@ class Program:
 
     def list_sections(self) -> Sequence[Section]:
         """All of them, in their order; those of further profiles come after the first one's."""
-        place = self._find_header()
-        _, count, _, _, _, optional, _ = _HEADER.unpack(self.read(place, _HEADER.size))
+        place = self.find_header()
+        _, count, _, _, _, optional, _ = HEADER.unpack(self.read(place, HEADER.size))
         if count > MAX_SECTIONS:
             raise ValueError(f"{count} sections, at most {MAX_SECTIONS}")
-        table = self.read(place + _HEADER.size + optional, count * _SECTION.size)
+        table = self.read(place + HEADER.size + optional, count * SECTION.size)
         found: list[Section] = []
-        for name, size, _, stored, offset, *_ in _SECTION.iter_unpack(table):
+        for name, size, _, stored, offset, *_ in SECTION.iter_unpack(table):
             text = name.rstrip(b"\0").decode("ascii", "replace")
             found.append(Section(name=text, offset=offset, size=min(size, stored)))
         return found
@@ -72,6 +72,11 @@ class Program:
             raise ValueError(f"it has no section {name}")
         return found
 
+    @property
+    def has_signatures(self) -> bool:
+        """Whether there are any."""
+        return bool(self._find_certificates()[1])
+
     def read_signatures(self, most: int) -> Sequence[bytes]:
         """The signatures, PKCS #7 in DER; ValueError where they have more than ``most`` bytes."""
         offset, size = self._find_certificates()
@@ -89,7 +94,7 @@ class Program:
 
     def hash(self) -> bytes:
         """The SHA-256 that a signature is of: everything but the checksum and the signatures."""
-        optional = self._find_header() + _HEADER.size
+        optional = self.find_header() + HEADER.size
         offset, size = self._find_certificates()
         if size and offset + size != self.size:
             raise ValueError("its signatures are not at its end")
@@ -102,10 +107,14 @@ class Program:
 
     def hash_section(self, name: str) -> str:
         """The SHA-256 of the first section of a name, in hexadecimal."""
-        section, digest = self.find_section(name), hashlib.sha256()
+        return self.hash_content(self.find_section(name)).hex()
+
+    def hash_content(self, section: Section) -> bytes:
+        """The SHA-256 of a section."""
+        digest = hashlib.sha256()
         for piece in self._read_pieces(section.offset, section.offset + section.size):
             digest.update(piece)
-        return digest.hexdigest()
+        return digest.digest()
 
     def read(self, offset: int, size: int) -> bytes:
         """A part; ValueError where it is not within the program."""
@@ -117,24 +126,24 @@ class Program:
             raise ValueError("it ends too early")
         return data
 
-    def _read_pieces(self, begin: int, end: int) -> Iterator[bytes]:
-        for place in range(begin, end, _PIECE):
-            yield self.read(place, min(_PIECE, end - place))
-
-    def _find_header(self) -> int:
+    def find_header(self) -> int:
         """The place of the header behind the letters ``PE``."""
         if self.read(0, 2) != _DOS:
             raise ValueError("it is no EFI program")
         (place,) = struct.unpack("<I", self.read(_PLACE_OF_PE, 4))
         if self.read(place, 4) != _PE:
             raise ValueError("it is no EFI program")
-        (magic,) = struct.unpack("<H", self.read(place + 4 + _HEADER.size, 2))
+        (magic,) = struct.unpack("<H", self.read(place + 4 + HEADER.size, 2))
         if magic != _PE32_PLUS:
             raise ValueError("it is no EFI program for 64 bits")
         return place + 4
 
+    def _read_pieces(self, begin: int, end: int) -> Iterator[bytes]:
+        for place in range(begin, end, _PIECE):
+            yield self.read(place, min(_PIECE, end - place))
+
     def _find_certificates(self) -> tuple[int, int]:
         """Place and size of the signatures; the size is 0 without any."""
-        place = self._find_header() + _HEADER.size + _CERTIFICATES
+        place = self.find_header() + HEADER.size + _CERTIFICATES
         offset, size = struct.unpack("<II", self.read(place, 8))
         return offset, size

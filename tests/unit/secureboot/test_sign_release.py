@@ -1,16 +1,22 @@
 """``sign-release``, with a program in place of sbsign."""
 
+import io
 import sys
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.unit.pki.programs import make_uki
 
 from talos.pki.authority import CertificateAuthority
-from talos.pki.keys import key_fingerprint
+from talos.pki.keys import key_fingerprint, key_to_pem
 from talos.secureboot.sign_release import main
 from talos.secureboot.signing import ROOT_VARIABLE
+from talos.system.pe import Program
+from talos.system.tpm.signed_policy import parse_image_policy
+from talos.system.tpm.uki import measure_profiles
 from talos.upgrade.release.archive import read_annotations, read_archive
 from talos.upgrade.release.main import main as make_release
 from talos.upgrade.release.manifest import ReleaseManifest, parse_release
@@ -57,6 +63,19 @@ def read(path: Path) -> ReleaseManifest:
     return parse_release(read_annotations(image["annotations"], str(path))[0])
 
 
+def read_files(path: Path) -> Mapping[str, bytes]:
+    _, image = read_archive(path)
+    with tarfile.open(path) as tar:
+        layer = tar.extractfile(f"blobs/sha256/{image['layers'][0]['digest'].partition(':')[2]}")
+        assert layer
+        with tarfile.open(fileobj=layer) as files:
+            return {
+                Path(member.name).name: content.read()
+                for member in files
+                if (content := files.extractfile(member)) is not None
+            }
+
+
 def test_a_release_has_the_signed_programs_alone(
     folder: Path, made: CertificateAuthority, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -65,22 +84,27 @@ def test_a_release_has_the_signed_programs_alone(
     assert capsys.readouterr().out == f"{folder}/out.tar: CN=Ours, key {key}\n"
     before, after = read(folder / "release.tar"), read(folder / "out.tar")
     assert (after.version, after.commit, after.features) == (before.version, before.commit, before.features)
-    index, image = read_archive(folder / "out.tar")
+    index, _ = read_archive(folder / "out.tar")
     assert index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"] == "v1.15.3"
-    with tarfile.open(folder / "out.tar") as tar:
-        layer = tar.extractfile(f"blobs/sha256/{image['layers'][0]['digest'].partition(':')[2]}")
-        assert layer
-        with tarfile.open(fileobj=layer) as files:
-            found = {
-                Path(member.name).name: content.read()
-                for member in files
-                if (content := files.extractfile(member)) is not None
-            }
-    assert found == {
+    assert read_files(folder / "out.tar") == {
         "vmlinuz.efi": make_uki("v1.15.3") + b"signature",
         "systemd-boot.efi": b"MZloadersignature",
         "commit-time": b"1767225600\n",
     }
+
+
+def test_a_key_of_pcr_policies_signs_the_uki(folder: Path) -> None:
+    (folder / "keys/pcr-signing-key.pem").write_bytes(key_to_pem(rsa.generate_private_key(65537, 2048)))
+    assert sign(folder) == 0
+    found = read_files(folder / "out.tar")
+    data = found["vmlinuz.efi"].removesuffix(b"signature")
+    program = Program(io.BytesIO(data), len(data))
+    policy = parse_image_policy(
+        program.read_section(".pcrpkey", 4096), program.read_section(".pcrsig", 4096), "the UKI"
+    )
+    (value,) = measure_profiles(program)
+    assert policy.find(value)
+    assert found["systemd-boot.efi"] == b"MZloadersignature"
 
 
 @pytest.mark.parametrize(
@@ -95,6 +119,7 @@ def test_a_release_has_the_signed_programs_alone(
         ("uki/EFI/BOOT/BOOTX64.EFI", None, "uki: has not EFI/BOOT/BOOTX64.EFI and one file in EFI/Linux"),
         ("release.tar", b"", "release.tar: is no release archive"),
         ("keys/uki-signing-key.pem", None, "No such file"),
+        ("keys/pcr-signing-key.pem", b"", "pcr-signing-key.pem: no private key in PEM form"),
     ],
 )
 def test_what_is_not_signed(

@@ -16,12 +16,14 @@ NO_SESSIONS, SESSIONS = 0x8001, 0x8002
 
 CREATE_PRIMARY, CREATE, LOAD, UNSEAL = 0x131, 0x153, 0x157, 0x15E
 FLUSH_CONTEXT, START_AUTH_SESSION, PCR_READ, POLICY_PCR = 0x165, 0x176, 0x17E, 0x17F
+LOAD_EXTERNAL, POLICY_AUTHORIZE, VERIFY_SIGNATURE, PCR_EXTEND = 0x167, 0x16A, 0x177, 0x182
 """TPM_CC."""
 
 OWNER, NO_HANDLE, PASSWORD_SESSION = 0x40000001, 0x40000007, 0x40000009
 """TPM_RH and TPM_RS."""
 
 KEYED_HASH, ECC, AES, SHA256, NULL, CFB = 0x0008, 0x0023, 0x0006, 0x000B, 0x0010, 0x0043
+RSA, RSASSA = 0x0001, 0x0014
 """TPM_ALG."""
 NIST_P256 = 0x0003
 """TPM_ECC."""
@@ -32,7 +34,7 @@ CONTINUE, DECRYPT, ENCRYPT = 0x01, 0x20, 0x40
 """TPMA_SESSION: the session stays; the first parameter of the command, of the response is encrypted."""
 
 FIXED_TPM, FIXED_PARENT, SENSITIVE_DATA_ORIGIN, USER_WITH_AUTH = 0x2, 0x10, 0x20, 0x40
-NO_DA, RESTRICTED, DECRYPTS = 0x400, 0x10000, 0x20000
+NO_DA, RESTRICTED, DECRYPTS, SIGNS = 0x400, 0x10000, 0x20000, 0x40000
 """TPMA_OBJECT."""
 
 PCRS = 24
@@ -134,6 +136,19 @@ def make_sealed_template(policy: bytes) -> bytes:
     )
 
 
+def make_rsa_public(modulus: bytes) -> bytes:
+    """The TPMT_PUBLIC of another's RSA key with the usual exponent, as upstream and systemd have it.
+
+    Its Name is in the policy of what is sealed, so each byte of it counts.
+    """
+    return (
+        struct.pack(">HHI", RSA, SHA256, USER_WITH_AUTH | DECRYPTS | SIGNS)
+        + sized(b"")
+        + struct.pack(">HHHI", NULL, NULL, 8 * len(modulus), 0)
+        + sized(modulus)
+    )
+
+
 def name_of(public: bytes) -> bytes:
     """The Name of an object, by its TPMT_PUBLIC."""
     return struct.pack(">H", SHA256) + hashlib.sha256(public).digest()
@@ -148,3 +163,9 @@ def make_pcr_policy(values: Mapping[int, bytes], policy: bytes = bytes(HASH_SIZE
     """The policy that TPM2_PolicyPCR makes of one before it, while the PCRs have these values."""
     update = policy + struct.pack(">I", POLICY_PCR) + select_pcrs(values) + digest_pcrs(values)
     return hashlib.sha256(update).digest()
+
+
+def make_authorized_policy(name: bytes) -> bytes:
+    """The policy that TPM2_PolicyAuthorize makes of any before it which a key of this Name has signed."""
+    update = bytes(HASH_SIZE) + struct.pack(">I", POLICY_AUTHORIZE) + name
+    return hashlib.sha256(hashlib.sha256(update).digest()).digest()

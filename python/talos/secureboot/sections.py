@@ -1,0 +1,145 @@
+"""The signed policy of PCR 11, added to a UKI after it was built: its key, and a signature for each profile.
+
+The places of sections are as systemd's stub looks for them: what lies before the first ``.profile`` belongs
+to all profiles, what follows one to that profile.
+"""
+
+import shutil
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from talos.pki.keys import parse_key, public_key_to_pem
+from talos.system.errors import UserError
+from talos.system.files import read_file
+from talos.system.pe import HEADER, SECTION, Program
+from talos.system.tpm.signed_policy import check_key, sign_values
+from talos.system.tpm.uki import KEY, PROFILE, SIGNATURES, measure_profiles
+
+_COUNT = 2
+"""Within the header: the number of sections."""
+_DATA_SIZE, _ALIGNMENTS, _IMAGE_SIZE, _HEADERS_SIZE, _CHECKSUM = 8, 32, 56, 60, 64
+"""Within the optional header. The alignments are two: in memory, in the file."""
+_FLAGS = 0x40000040
+"""Of a section: initialized data, readable."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A section to be written."""
+
+    name: str
+    data: bytes
+
+
+def read_policy_key(path: Path) -> RSAPrivateKey:
+    """The key that policies are signed with. UserError, OSError."""
+    key, reason = parse_key(read_file(path), where=str(path)), "TPMs take RSA keys only"
+    if isinstance(key, RSAPrivateKey):
+        try:
+            check_key(key.public_key())
+        except ValueError as error:
+            reason = str(error)
+        else:
+            return key
+    raise UserError(reason, where=str(path), hint="`talosctl gen secureboot pcr` makes one")
+
+
+def add_signed_policy(source: Path, out: Path, key: RSAPrivateKey) -> None:
+    """Write a copy of a UKI with the sections. UserError for what is none that `.#uki` has made, OSError."""
+    shutil.copyfile(source, out)
+    try:
+        with out.open("r+b") as file:
+            image = _Image(file, out.stat().st_size)
+            public = _Part(KEY, public_key_to_pem(key))
+            end = image.write([public, *image.tail])
+            signatures = [
+                _Part(SIGNATURES, sign_values(key, [value])) for value in measure_profiles(Program(file, end))
+            ]
+            image.write([public, *_interleave(image.tail, signatures)])
+    except ValueError as error:
+        raise UserError(str(error), where=str(source), hint="take the file of `nix build .#uki`") from None
+
+
+def _interleave(tail: Sequence[_Part], signatures: Sequence[_Part]) -> Iterator[_Part]:
+    """The signatures of a profile as the last of its sections."""
+    left = iter(signatures)
+    for number, part in enumerate(tail):
+        if part.name == PROFILE and number:
+            yield next(left)
+        yield part
+    yield next(left)
+
+
+class _Image:
+    """A UKI whose sections from the first profile on, the ``tail``, are written anew. ValueError."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file = file
+        program = Program(file, size)
+        sections = program.list_sections()
+        names = [section.name for section in sections]
+        for name in (KEY, SIGNATURES):
+            if name in names:
+                raise ValueError(f"it has a section {name} already")
+        if program.has_signatures:
+            raise ValueError("it is signed already")
+        kept = names.index(PROFILE) if PROFILE in names else len(names)
+        self.tail = [
+            _Part(section.name, program.read(section.offset, section.size)) for section in sections[kept:]
+        ]
+        place = program.find_header()
+        self._header = place
+        *_, optional, _ = HEADER.unpack(program.read(place, HEADER.size))
+        self._optional = place + HEADER.size
+        self._table = self._optional + optional
+        self._kept = [
+            SECTION.unpack(program.read(self._table + number * SECTION.size, SECTION.size))
+            for number in range(kept)
+        ]
+        if not self._kept:
+            raise ValueError("it has no section before its first profile")
+        alignments = program.read(self._optional + _ALIGNMENTS, 8)
+        self._in_memory, self._in_file = struct.unpack("<II", alignments)
+        (self._room,) = struct.unpack("<I", program.read(self._optional + _HEADERS_SIZE, 4))
+        (self._data_size,) = struct.unpack("<I", program.read(self._optional + _DATA_SIZE, 4))
+        self._data_size -= sum(len(part.data) for part in self.tail)
+        if not self._in_memory or not self._in_file:
+            raise ValueError("it has no alignments")
+
+    def write(self, parts: Sequence[_Part]) -> int:
+        """Write these behind the sections that stay; the file's size."""
+        address = max(_align(row[2] + row[1], self._in_memory) for row in self._kept)
+        offset = max(_align(row[4] + row[3], self._in_file) for row in self._kept)
+        count = len(self._kept) + len(parts)
+        if self._table + count * SECTION.size > self._room:
+            raise ValueError(f"its header has no room for {count} sections")
+        table = b""
+        for part in parts:
+            stored = _align(len(part.data), self._in_file)
+            fields = (part.name.encode(), len(part.data), address, stored, offset, 0, 0, 0, 0, _FLAGS)
+            table += SECTION.pack(*fields)
+            self._put(offset, part.data.ljust(stored, b"\0"))
+            address += _align(len(part.data), self._in_memory)
+            offset += stored
+        self._put(self._table + len(self._kept) * SECTION.size, table)
+        self._put(self._header + _COUNT, struct.pack("<H", count))
+        data_size = self._data_size + sum(len(part.data) for part in parts)
+        self._put(self._optional + _DATA_SIZE, struct.pack("<I", data_size))
+        self._put(self._optional + _IMAGE_SIZE, struct.pack("<I", address))
+        self._put(self._optional + _CHECKSUM, bytes(4))
+        self._file.truncate(offset)
+        self._file.flush()
+        return offset
+
+    def _put(self, offset: int, data: bytes) -> None:
+        self._file.seek(offset)
+        self._file.write(data)
+
+
+def _align(size: int, step: int) -> int:
+    return -(-size // step) * step

@@ -1,0 +1,85 @@
+"""The signed policy of PCR 11 in UKIs: where the sections go, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from tests.unit.pki.programs import make_program
+
+from talos.pki.keys import key_to_pem, public_key_to_pem
+from talos.secureboot.sections import add_signed_policy, read_policy_key
+from talos.system.errors import UserError
+from talos.system.pe import Program
+from talos.system.tpm.signed_policy import parse_image_policy
+from talos.system.tpm.uki import measure_profiles
+
+SHARED = [(".text", b"code"), (".osrel", b"ID=talos\n"), (".cmdline", b"a"), (".initrd", b"0707" * 900)]
+PROFILES = [(".profile", b"ID=main"), (".profile", b"ID=trial"), (".cmdline", b"a talos.trial")]
+
+
+@pytest.fixture(scope="module")
+def key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(65537, 2048)
+
+
+def add(folder: Path, key: rsa.RSAPrivateKey, data: bytes) -> Path:
+    (folder / "image.efi").write_bytes(data)
+    add_signed_policy(folder / "image.efi", folder / "out.efi", key)
+    assert (folder / "image.efi").read_bytes() == data
+    return folder / "out.efi"
+
+
+def test_each_profile_has_its_signature(tmp_path: Path, key: rsa.RSAPrivateKey) -> None:
+    path = add(tmp_path, key, make_program([*SHARED, *PROFILES], room=3))
+    pem = public_key_to_pem(key)
+    with path.open("rb") as file:
+        program = Program(file, path.stat().st_size)
+        sections = program.list_sections()
+        found = [(section.name, program.read(section.offset, section.size)) for section in sections]
+        signatures = [data for name, data in found if name == ".pcrsig"]
+        assert found == [
+            *SHARED,
+            (".pcrpkey", pem),
+            PROFILES[0],
+            (".pcrsig", signatures[0]),
+            *PROFILES[1:],
+            (".pcrsig", signatures[1]),
+        ]
+        for value, data in zip(measure_profiles(program), signatures, strict=True):
+            assert parse_image_policy(pem, data, "the copy").find(value)
+        program.hash()  # what sbsign signs is whole
+
+
+def test_an_image_without_profiles(tmp_path: Path, key: rsa.RSAPrivateKey) -> None:
+    path = add(tmp_path, key, make_program(SHARED, room=2))
+    with path.open("rb") as file:
+        names = [section.name for section in Program(file, path.stat().st_size).list_sections()]
+    assert names == [".text", ".osrel", ".cmdline", ".initrd", ".pcrpkey", ".pcrsig"]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"MZ", "less than its header names"),
+        (make_program([*SHARED, (".pcrpkey", b"x")], room=9), "it has a section .pcrpkey already"),
+        (make_program([*SHARED, (".pcrsig", b"x")], room=9), "it has a section .pcrsig already"),
+        (make_program(PROFILES, room=9), "it has no section before its first profile"),
+        (make_program(SHARED), "its header has no room for 5 sections"),
+        (Path("tests/data/authenticode/signed.efi").read_bytes(), "it is signed already"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, key: rsa.RSAPrivateKey, data: bytes, reason: str) -> None:
+    with pytest.raises(UserError, match=reason) as caught:
+        add(tmp_path, key, data)
+    assert str(caught.value).startswith(f"{tmp_path}/image.efi: ")
+
+
+def test_keys_that_tpms_do_not_take(tmp_path: Path, key: rsa.RSAPrivateKey) -> None:
+    path = tmp_path / "pcr-signing-key.pem"
+    path.write_bytes(key_to_pem(key))
+    assert read_policy_key(path).private_numbers() == key.private_numbers()
+    for other in (ec.generate_private_key(ec.SECP256R1()), rsa.generate_private_key(65537, 3072)):
+        path.write_bytes(key_to_pem(other))
+        with pytest.raises(UserError, match=r"TPMs take RSA keys.*gen secureboot pcr") as caught:
+            read_policy_key(path)
+        assert str(caught.value).startswith(str(path))
