@@ -9,6 +9,8 @@ from talos.disks.volumes.encryption_spec import list_kinds
 from talos.disks.volumes.settle import FILESYSTEM, RAW, SWAP, VolumePlace, WantedVolume, take_all
 from talos.system.proc.mounts import Mount
 from talos.system.sizes import format_pretty_size
+from talos.system.tpm.sealing import has_signed_policy
+from talos.system.tpm.uki import PCR
 
 UNENCRYPTED = (
     "the volume is not encrypted (reset it to have it made anew: talosctl reset --system-labels-to-wipe)"
@@ -150,7 +152,9 @@ def _fill_encryption(
         spec.encryption_slot = encryption.opener.spec.slot
         spec.encryption_locked_to_state = encryption.opener.spec.lock_to_state
         if encryption.opener.is_of_tpm:
-            spec.tpm_encryption_options.pc_rs[:] = encryption.opener.spec.tpmpc_rs
+            options = spec.tpm_encryption_options
+            options.pc_rs[:] = encryption.opener.spec.tpmpc_rs
+            options.pub_key_pc_rs[:] = [PCR] if has_signed_policy(encryption.opener.sealed) else []
 
 
 def fill_mount(spec: block_pb2.MountStatusSpec, volume: str, mount: Mount, quota: bool) -> None:

@@ -33,6 +33,7 @@ from talos.machined.controllers.files.etc_file import EtcFileController
 from talos.machined.controllers.files.etc_file_config import EtcFileConfigController, TrustedRootsController
 from talos.machined.controllers.files.initiator_names import InitiatorNamesController
 from talos.machined.controllers.hardware.inventory import HardwareInventoryController
+from talos.machined.controllers.hardware.pcr_status import PCRStatusController
 from talos.machined.controllers.k8s.address_filter import AddressFilterController
 from talos.machined.controllers.k8s.address_overlap import AddressOverlapController
 from talos.machined.controllers.k8s.kubelet import KubeletConfigController, KubeletSpecController
@@ -262,6 +263,11 @@ def make_volume_controllers(context: ControllerContext) -> list[Controller]:
         VolumeManagerController(context.volumes),
         *([make_lvm_controller(context)] if context.node.platform.has_disks else []),
         KeyDaemonController(context.volumes.keys, context.node.services),
+        *(
+            [PCRStatusController(context.volumes.tpm, context.log)]
+            if context.node.platform.has_kernel
+            else []
+        ),
         VolumeDiagnosticsController(),
         SwapStatusController(KernelFiles().read),
         ZswapStatusController(KernelFiles().read),

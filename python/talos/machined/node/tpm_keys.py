@@ -1,61 +1,162 @@
-"""Keys of encrypted volumes that the TPM of the machine seals."""
+"""Keys of encrypted volumes that the TPM of the machine seals, and what PID 1 measures into its PCR 11."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Protocol, override
 
 import trio
 
-from talos.system.efi_variables import EfiVariables
+from talos.system.efi_variables import LOADER, EfiVariables
 from talos.system.errors import UserError
-from talos.system.tpm.commands import open_device
-from talos.system.tpm.sealing import Open, seal, unseal
+from talos.system.tpm.commands import Tpm, open_device
+from talos.system.tpm.sealing import Open, find_signed, parse_sealed, seal, unseal
+from talos.system.tpm.signed_policy import MAX_KEY, MAX_SIGNATURES, ImagePolicy, parse_image_policy
+from talos.system.tpm.uki import LAST_PHASE, PCR, PHASES, hash_text
 from talos.system.tpm.wire import WHERE
+from talos.upgrade.release.initramfs import SHOWN
 
 TIMEOUT = 60.0
 """Seconds for one key: twenty times what a slow TPM takes; an emulated machine on a busy host took 28."""
+EXTRA = SHOWN / ".extra"
+"""What systemd's stub adds to the initramfs."""
+KEY_NAME, SIGNATURES_NAME = "tpm2-pcr-public-key.pem", "tpm2-pcr-signature.json"
+MEASURED = "StubPcrKernelImage"
+"""The stub's variable, which is there when it has measured the image."""
 
 
 class TpmKeys(Protocol):
     """Seals and unseals. UserError with what has changed or is missing, OSError."""
 
     async def seal(self, secret: bytes, pcrs: Sequence[int], *, needs_secure_boot: bool) -> bytes:
-        """Seal to PCRs as they are now; the JSON for the volume's header."""
+        """Seal to PCRs as they are now, and to the image's key; the JSON for the volume's header."""
         ...
 
     async def unseal(self, sealed: bytes) -> bytes:
         """The secret again."""
         ...
 
+    async def begin(self) -> bool:
+        """Measure the phases of the boot before volumes are opened; False where PCR 11 is not in use."""
+        ...
+
+    async def lock(self) -> None:
+        """Measure the phase after: until the next boot what is bound to PCR 11 stays closed."""
+        ...
+
 
 class KernelTpmKeys(TpmKeys):
-    """By the kernel's device, one request after the other: a TPM takes up to a second for one."""
+    """By the kernel's device, one request after the other: a TPM takes up to a second for one.
 
-    def __init__(self, variables: EfiVariables, open_tpm: Callable[[], Open] = open_device) -> None:
+    ``settings`` are the firmware's variables, ``loader`` those of the stub.
+    """
+
+    def __init__(
+        self,
+        settings: EfiVariables,
+        loader: EfiVariables | None = None,
+        open_tpm: Callable[[], Open] = open_device,
+        extra: Path = EXTRA,
+    ) -> None:
         self._open = open_tpm
-        self._variables = variables
+        self._settings = settings
+        self._loader = EfiVariables(vendor=LOADER) if loader is None else loader
+        self._extra = extra
         self._lock = trio.Lock()
+        self._left = list(PHASES)
+        self._value = b""
+        self._is_locked = False
 
     @override
     async def seal(self, secret: bytes, pcrs: Sequence[int], *, needs_secure_boot: bool) -> bytes:
         if needs_secure_boot:
             self._check_secure_boot()
-        return await self._run(partial(seal, self._open(), secret, pcrs))
+        return await self._run(partial(self._seal, secret, pcrs))
 
     @override
     async def unseal(self, sealed: bytes) -> bytes:
-        return await self._run(partial(unseal, self._open(), sealed))
+        return await self._run(partial(self._unseal, sealed))
 
-    async def _run(self, request: Callable[[], bytes]) -> bytes:
+    @override
+    async def begin(self) -> bool:
+        if not self._is_measured():
+            return False
+        await self._run(self._measure)
+        return True
+
+    @override
+    async def lock(self) -> None:
+        await self._run(self._measure_last)
+
+    async def _run[T](self, request: Callable[[], T]) -> T:
         """Run a request in a thread, which is left alone when it takes too long."""
         async with self._lock:
             with trio.move_on_after(TIMEOUT):
                 return await trio.to_thread.run_sync(request, abandon_on_cancel=True)
         raise UserError(f"no answer in {TIMEOUT:.0f} s", where=WHERE)
 
+    def _seal(self, secret: bytes, pcrs: Sequence[int]) -> bytes:
+        self._measure()
+        if PCR in pcrs:
+            self._check_unlocked()
+        image = self._read_image()
+        if image is not None:
+            find_signed(image, self._value)  # or nothing would open it
+        return seal(self._open(), secret, pcrs, image)
+
+    def _unseal(self, sealed: bytes) -> bytes:
+        self._measure()
+        found = parse_sealed(sealed)
+        if found.is_signed or PCR in found.pcrs:
+            self._check_unlocked()
+        return unseal(self._open(), sealed, self._read_image() if found.is_signed else None)
+
+    def _measure(self) -> None:
+        """Measure the phases, each once. Of an image that was not measured the PCR stays empty."""
+        if self._value or not self._is_measured():
+            return
+        with self._open() as transmit:
+            tpm = Tpm(transmit)
+            while self._left:
+                tpm.extend(PCR, hash_text(self._left[0]))
+                del self._left[0]
+            self._value = tpm.read_pcrs([PCR])[PCR]
+
+    def _measure_last(self) -> None:
+        self._measure()
+        if not self._is_locked and self._is_measured():
+            with self._open() as transmit:
+                Tpm(transmit).extend(PCR, hash_text(LAST_PHASE))
+            self._is_locked = True
+
+    def _check_unlocked(self) -> None:
+        if self._is_locked:
+            raise UserError(
+                f"PCR {PCR} is locked until the next boot, as the volumes of this one were open (reboot)"
+            )
+
+    def _is_measured(self) -> bool:
+        return self._loader.read(MEASURED) is not None
+
+    def _read_image(self) -> ImagePolicy | None:
+        """What the image has, None where it was not measured or has no signed policy. UserError."""
+        if not self._is_measured():
+            return None
+        try:
+            key = _read(self._extra / KEY_NAME, MAX_KEY)
+            signatures = _read(self._extra / SIGNATURES_NAME, MAX_SIGNATURES)
+        except FileNotFoundError:
+            return None
+        return parse_image_policy(key, signatures, str(self._extra))
+
     def _check_secure_boot(self) -> None:
         """Sealed to PCRs without Secure Boot, a key would open for whatever is started."""
-        if self._variables.read("SecureBoot") != b"\1":
+        if self._settings.read("SecureBoot") != b"\1":
             raise UserError("Secure Boot is off, and tpm.checkSecurebootStatusOnEnroll is set")
-        if self._variables.read("SetupMode") == b"\1":
+        if self._settings.read("SetupMode") == b"\1":
             raise UserError("Secure Boot is in setup mode, and tpm.checkSecurebootStatusOnEnroll is set")
+
+
+def _read(path: Path, most: int) -> bytes:
+    with path.open("rb") as file:
+        return file.read(most)

@@ -74,6 +74,16 @@ class LoadedKey:
     public: bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedPcr:
+    """The policy of a PCR's value, and a key's signature of it. ``public`` is the key's TPMT_PUBLIC."""
+
+    pcr: int
+    policy: bytes
+    public: bytes
+    signature: bytes
+
+
 @dataclass(slots=True, kw_only=True)
 class _Session:
     """A session that is salted; ``received`` is the TPM's last nonce."""
@@ -164,20 +174,50 @@ class Tpm:
             )
         return sized(reader.sized()), sized(reader.sized())
 
-    def unseal(self, parent: LoadedKey, private: bytes, public: bytes, pcrs: Sequence[int]) -> bytes:
-        """Data that were sealed to PCRs. PolicyFailedError."""
-        handle, _ = self._run(wire.LOAD, [parent.handle], private + public, returns_handle=True)
-        with self._flushing(handle), self._start_session(parent, wire.POLICY_SESSION) as session:
-            self._run(wire.POLICY_PCR, [session.handle], sized(b"") + wire.select_pcrs(pcrs), is_open=True)
-            _, reader = self._run(
-                wire.UNSEAL,
-                [handle],
-                b"",
-                session=session,
-                names=[wire.name_of(wire.unsized(public))],
-                attributes=wire.CONTINUE | wire.ENCRYPT,
-            )
+    def unseal(
+        self,
+        parent: LoadedKey,
+        private: bytes,
+        public: bytes,
+        pcrs: Sequence[int],
+        signed: SignedPcr | None = None,
+    ) -> bytes:
+        """Data that were sealed to PCRs, perhaps to a signed one before them. PolicyFailedError."""
+        with self._start_session(parent, wire.POLICY_SESSION) as session:
+            if signed is not None:
+                self._authorize(session, signed)
+            if pcrs:
+                self._require_pcrs(session, pcrs)
+            handle, _ = self._run(wire.LOAD, [parent.handle], private + public, returns_handle=True)
+            with self._flushing(handle):
+                _, reader = self._run(
+                    wire.UNSEAL,
+                    [handle],
+                    b"",
+                    session=session,
+                    names=[wire.name_of(wire.unsized(public))],
+                    attributes=wire.CONTINUE | wire.ENCRYPT,
+                )
         return reader.sized()
+
+    def extend(self, pcr: int, digest: bytes) -> None:
+        """Measure something into a PCR of the SHA-256 bank."""
+        self._run(wire.PCR_EXTEND, [pcr], struct.pack(">IH", 1, wire.SHA256) + digest)
+
+    def _require_pcrs(self, session: _Session, pcrs: Sequence[int]) -> None:
+        self._run(wire.POLICY_PCR, [session.handle], sized(b"") + wire.select_pcrs(pcrs), is_open=True)
+
+    def _authorize(self, session: _Session, signed: SignedPcr) -> None:
+        """Have the policy of a PCR's value replaced by that of the key which has signed it."""
+        self._require_pcrs(session, [signed.pcr])
+        parameters = sized(b"") + sized(signed.public) + struct.pack(">I", wire.OWNER)
+        handle, _ = self._run(wire.LOAD_EXTERNAL, [], parameters, returns_handle=True)
+        with self._flushing(handle):
+            signature = struct.pack(">HH", wire.RSASSA, wire.SHA256) + sized(signed.signature)
+            parameters = sized(sha256(signed.policy).digest()) + signature
+            _, reader = self._run(wire.VERIFY_SIGNATURE, [handle], parameters, is_open=True)
+        parameters = sized(signed.policy) + sized(b"") + sized(wire.name_of(signed.public)) + reader.rest()
+        self._run(wire.POLICY_AUTHORIZE, [session.handle], parameters, is_open=True)
 
     @contextmanager
     def _start_session(self, key: LoadedKey, kind: int) -> Generator[_Session]:

@@ -1,5 +1,8 @@
 """Secrets that the TPM opens while PCRs have the values with which they were sealed.
 
+Where the image has a signed policy of PCR 11, they are bound to its key as well: an image opens them whose
+value of PCR 11 that key has signed.
+
 A sealed secret is kept as the JSON that upstream's nodes have in the header of a volume. ``pcr_values`` in it
 is our own: which PCR has changed is known by that. Nothing of it is secret.
 """
@@ -13,7 +16,9 @@ from typing import Any
 
 from talos.system.errors import UserError
 from talos.system.tpm import wire
-from talos.system.tpm.commands import PolicyFailedError, Tpm, Transmit
+from talos.system.tpm.commands import PolicyFailedError, SignedPcr, Tpm, Transmit
+from talos.system.tpm.signed_policy import ImagePolicy
+from talos.system.tpm.uki import PCR
 
 MAX_BLOB = 2048
 """Bytes of one part of a sealed secret."""
@@ -26,7 +31,10 @@ type Open = AbstractContextManager[Transmit]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedSecret:
-    """A sealed secret, for one TPM. ``values`` are the PCRs' when it was sealed, or empty where unknown."""
+    """A sealed secret, for one TPM. ``values`` are the PCRs' when it was sealed, or empty where unknown.
+
+    ``is_signed``: it is bound to a signed policy of PCR 11, besides ``pcrs``.
+    """
 
     private: bytes
     public: bytes
@@ -34,6 +42,7 @@ class SealedSecret:
     policy: bytes
     key_name: bytes
     values: Mapping[int, bytes]
+    is_signed: bool = False
 
 
 def format_sealed(sealed: SealedSecret) -> bytes:
@@ -42,7 +51,7 @@ def format_sealed(sealed: SealedSecret) -> bytes:
         "sealed_blob_private": _encode(sealed.private),
         "sealed_blob_public": _encode(sealed.public),
         "pcrs": sealed.pcrs,
-        "pubkey_pcrs": [],
+        "pubkey_pcrs": [PCR] if sealed.is_signed else [],
         "alg": _BANK,
         "encryption_version": _VERSION,
         "policy_hash": _encode(sealed.policy),
@@ -60,9 +69,18 @@ def parse_sealed(data: bytes) -> SealedSecret:
         raise UserError(f"the sealed key in the header can't be read: {error}") from None
 
 
+def has_signed_policy(data: bytes) -> bool:
+    """Whether what the header has is bound to a signed policy of PCR 11."""
+    try:
+        return parse_sealed(data).is_signed
+    except UserError:
+        return False
+
+
 def _parse(found: Any) -> SealedSecret:
-    if found.get("pubkey_pcrs"):
-        raise ValueError("it is bound to the signed PCR 11 of an image, which is not supported")
+    signed = found.get("pubkey_pcrs") or []
+    if signed not in ([], [PCR]):
+        raise ValueError(f"it is bound to a signed policy of the PCRs {signed}")
     if found["alg"] != _BANK:
         raise ValueError(f"it is bound to the bank {found['alg']!r}")
     values: Mapping[str, str] = found.get("pcr_values") or {}
@@ -73,17 +91,21 @@ def _parse(found: Any) -> SealedSecret:
         policy=_decode(found["policy_hash"]),
         key_name=_decode(found["key_name"]),
         values={_check_pcr(int(pcr)): bytes.fromhex(value) for pcr, value in values.items()},
+        is_signed=bool(signed),
     )
 
 
-def seal(device: Open, secret: bytes, pcrs: Sequence[int]) -> bytes:
-    """Seal a secret to PCRs as they are now. UserError, OSError."""
-    if not pcrs:
-        raise UserError("it names no PCR, so that the key would be bound to nothing (options.pcrs: [7])")
+def seal(device: Open, secret: bytes, pcrs: Sequence[int], image: ImagePolicy | None = None) -> bytes:
+    """Seal a secret to PCRs as they are now, and to the key of the image. UserError, OSError."""
+    if not pcrs and image is None:
+        raise UserError(
+            "it names no PCR, and this image has no signed policy of PCR 11, "
+            "so that the key would be bound to nothing (options.pcrs: [7])"
+        )
     with device as transmit:
         tpm = Tpm(transmit)
         values = _read_pcrs(tpm, pcrs)
-        policy = wire.make_pcr_policy(values)
+        policy = make_policy(values, image)
         with tpm.make_storage_key() as key:
             private, public = tpm.create(key, secret, policy)
             name = wire.sized(key.name)
@@ -95,25 +117,45 @@ def seal(device: Open, secret: bytes, pcrs: Sequence[int]) -> bytes:
             policy=policy,
             key_name=name,
             values=values,
+            is_signed=image is not None,
         )
     )
 
 
-def unseal(device: Open, data: bytes) -> bytes:
+def unseal(device: Open, data: bytes, image: ImagePolicy | None = None) -> bytes:
     """The secret that was sealed. UserError that names the PCRs which have changed, OSError."""
     sealed = parse_sealed(data)
+    if not sealed.is_signed:
+        image = None
+    elif image is None:
+        raise UserError("it is bound to a signed policy of PCR 11, and this image has none")
     with device as transmit:
         tpm = Tpm(transmit)
         values = _read_pcrs(tpm, sealed.pcrs)
         with tpm.make_storage_key() as key:
             if wire.sized(key.name) != sealed.key_name:
                 raise UserError("it was sealed by another TPM, or this one was cleared since")
-            if wire.make_pcr_policy(values) != sealed.policy:
+            if make_policy(values, image) != sealed.policy:
                 raise UserError(_describe_change(sealed, values))
+            signed = None if image is None else find_signed(image, _read_pcrs(tpm, [PCR])[PCR])
             try:
-                return tpm.unseal(key, sealed.private, sealed.public, sealed.pcrs)
+                return tpm.unseal(key, sealed.private, sealed.public, sealed.pcrs, signed)
             except PolicyFailedError:
                 raise UserError(_describe_change(sealed, values)) from None
+
+
+def make_policy(values: Mapping[int, bytes], image: ImagePolicy | None) -> bytes:
+    """The policy of what is sealed to PCRs with these values, and to an image's key."""
+    policy = bytes(wire.HASH_SIZE) if image is None else wire.make_authorized_policy(image.key.name)
+    return wire.make_pcr_policy(values, policy) if values else policy
+
+
+def find_signed(image: ImagePolicy, value: bytes) -> SignedPcr:
+    """The signature of a value of PCR 11. UserError."""
+    found = image.find(value)
+    if found is None:
+        raise UserError(f"PCR {PCR} has a value that the image's key has not signed")
+    return SignedPcr(pcr=PCR, policy=found.policy, public=image.key.public, signature=found.signature)
 
 
 def _read_pcrs(tpm: Tpm, pcrs: Sequence[int]) -> Mapping[int, bytes]:
@@ -131,6 +173,8 @@ def _describe_change(sealed: SealedSecret, values: Mapping[int, bytes]) -> str:
         return f"PCR {changed[0]} has changed since the key was sealed"
     if changed:
         return f"PCRs {', '.join(changed)} have changed since the key was sealed"
+    if sealed.is_signed and (sealed.values or not sealed.pcrs):
+        return f"it is bound to another key of signed policies of PCR {PCR} than that of this image"
     return f"of the PCRs {', '.join(map(str, sealed.pcrs))} some have changed since the key was sealed"
 
 

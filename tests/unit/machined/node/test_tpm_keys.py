@@ -1,19 +1,24 @@
 """Keys that a real TPM in software seals, for the machine's volumes."""
 
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import trio
-from tests.unit.system.tpm.software import start
+from cryptography.hazmat.primitives.asymmetric import rsa
+from tests.unit.system.tpm.software import SoftwareTpm, start
 from trio.testing import MockClock
 
-from talos.machined.node.tpm_keys import TIMEOUT, KernelTpmKeys
-from talos.system.efi_variables import GLOBAL, EfiVariables
+from talos.machined.node.tpm_keys import KEY_NAME, MEASURED, SIGNATURES_NAME, TIMEOUT, KernelTpmKeys
+from talos.pki.keys import public_key_to_pem
+from talos.system.efi_variables import GLOBAL, LOADER, EfiVariables
 from talos.system.errors import UserError
-from talos.system.tpm.commands import Transmit
+from talos.system.tpm.commands import Tpm, Transmit
+from talos.system.tpm.sealing import Open
+from talos.system.tpm.signed_policy import sign_values
+from talos.system.tpm.uki import PCR, extend, hash_text, measure_phases
 
 SECRET = bytes(range(32))
 
@@ -22,10 +27,74 @@ def set_variable(folder: Path, name: str, value: bytes) -> None:
     (folder / f"{name}-{GLOBAL}").write_bytes(bytes(4) + value)
 
 
+def make_keys(folder: Path, open_tpm: Callable[[], Open]) -> KernelTpmKeys:
+    """Of a machine whose firmware has its variables in a folder, and whose image is there, too."""
+    return KernelTpmKeys(EfiVariables(folder), EfiVariables(folder, LOADER), open_tpm, folder / "extra")
+
+
+def start_image(folder: Path, tpm: SoftwareTpm, name: str, key: rsa.RSAPrivateKey) -> KernelTpmKeys:
+    """What the stub does with an image whose policy a key has signed."""
+    value = measure_phases(extend(bytes(32), hash_text(name)))
+    tpm.extend(7, b"usual")
+    tpm.extend(PCR, name.encode())
+    (folder / f"{MEASURED}-{LOADER}").write_bytes(bytes(4) + "11\0".encode("utf-16-le"))
+    (folder / "extra").mkdir(exist_ok=True)
+    (folder / "extra" / KEY_NAME).write_bytes(public_key_to_pem(key))
+    (folder / "extra" / SIGNATURES_NAME).write_bytes(sign_values(key, [value]))
+    return make_keys(folder, tpm.open)
+
+
+async def test_an_image_with_a_signed_policy_binds_keys_to_it(tmp_path: Path) -> None:
+    owner = rsa.generate_private_key(65537, 2048)
+    with start(tmp_path) as tpm:
+        keys = start_image(tmp_path, tpm, "one", owner)
+        sealed = await keys.seal(SECRET, (), needs_secure_boot=False)
+        assert await keys.begin(), "phases are measured once"
+        assert await keys.unseal(sealed) == SECRET
+    with start(tmp_path) as tpm:
+        keys = start_image(tmp_path, tpm, "two", owner)
+        assert await keys.begin()
+        assert await keys.unseal(sealed) == SECRET
+        literal = await keys.seal(SECRET, (11,), needs_secure_boot=False)
+        await keys.lock()
+        await keys.lock()
+        for one in (sealed, literal):
+            with pytest.raises(UserError, match="PCR 11 is locked until the next boot"):
+                await keys.unseal(one)
+        with pytest.raises(UserError, match="PCR 11 is locked until the next boot"):
+            await keys.seal(SECRET, (11,), needs_secure_boot=False)
+        later = await keys.seal(SECRET, (7,), needs_secure_boot=False)
+    with start(tmp_path) as tpm:
+        keys = start_image(tmp_path, tpm, "three", owner)
+        assert await keys.unseal(later) == SECRET
+
+
+async def test_an_image_whose_signatures_are_anothers_seals_nothing(tmp_path: Path) -> None:
+    owner = rsa.generate_private_key(65537, 2048)
+    with start(tmp_path) as tpm:
+        keys = start_image(tmp_path, tpm, "one", owner)
+        (tmp_path / "extra" / SIGNATURES_NAME).write_bytes(sign_values(owner, [bytes(32)]))
+        with pytest.raises(UserError, match="PCR 11 has a value that the image's key has not signed"):
+            await keys.seal(SECRET, (7,), needs_secure_boot=False)
+        (tmp_path / "extra" / SIGNATURES_NAME).write_bytes(b"{")
+        with pytest.raises(UserError, match="extra: the signed policy of PCR 11 can't be read"):
+            await keys.seal(SECRET, (7,), needs_secure_boot=False)
+
+
+async def test_what_was_not_started_by_the_stub_measures_nothing(tmp_path: Path) -> None:
+    with start(tmp_path) as tpm:
+        keys = make_keys(tmp_path, tpm.open)
+        assert not await keys.begin()
+        await keys.lock()
+        assert Tpm(tpm.transmit).read_pcrs([PCR])[PCR] == bytes(32)
+        with pytest.raises(UserError, match="this image has no signed policy of PCR 11"):
+            await keys.seal(SECRET, (), needs_secure_boot=False)
+
+
 async def test_keys_are_sealed_and_opened_one_after_the_other(tmp_path: Path) -> None:
     with start(tmp_path) as tpm:
         tpm.extend(7, b"usual")
-        keys = KernelTpmKeys(EfiVariables(tmp_path), tpm.open)
+        keys = make_keys(tmp_path, tpm.open)
         sealed = await keys.seal(SECRET, (7,), needs_secure_boot=False)
         opened: list[bytes] = []
 
@@ -46,7 +115,7 @@ async def test_a_tpm_that_hangs_is_not_waited_for(tmp_path: Path, autojump_clock
         goes_on.wait()
         yield lambda command: command
 
-    keys = KernelTpmKeys(EfiVariables(tmp_path), hang)
+    keys = make_keys(tmp_path, hang)
     with pytest.raises(UserError, match="the TPM: no answer in 60 s"):
         await keys.seal(SECRET, (7,), needs_secure_boot=False)
     assert autojump_clock.current_time() == TIMEOUT
@@ -58,7 +127,7 @@ async def test_a_key_is_sealed_under_secure_boot_where_that_is_asked_for(tmp_pat
     variables.mkdir()
     with start(tmp_path) as tpm:
         tpm.extend(7, b"usual")
-        keys = KernelTpmKeys(EfiVariables(variables), tpm.open)
+        keys = make_keys(variables, tpm.open)
         with pytest.raises(UserError, match="Secure Boot is off"):
             await keys.seal(SECRET, (7,), needs_secure_boot=True)
         set_variable(variables, "SecureBoot", b"\1")

@@ -3,7 +3,6 @@
 import hashlib
 import shutil
 import socket
-import struct
 import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -12,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from talos.system.tpm.commands import MAX_RESPONSE, Transmit
+from talos.system.tpm.commands import MAX_RESPONSE, Tpm, Transmit
 
 PROGRAM = "swtpm"
-_PCR_EXTEND, _SESSIONS, _PASSWORD, _SHA256 = 0x182, 0x8002, 0x40000009, 0x000B
 
 
 @dataclass
@@ -31,11 +29,7 @@ class SoftwareTpm:
 
     def extend(self, pcr: int, data: bytes) -> None:
         """Measure something, as firmware does."""
-        authorization = struct.pack(">IHBH", _PASSWORD, 0, 0, 0)
-        digests = struct.pack(">IH", 1, _SHA256) + hashlib.sha256(data).digest()
-        body = struct.pack(">II", pcr, len(authorization)) + authorization + digests
-        response = self.transmit(struct.pack(">HII", _SESSIONS, 10 + len(body), _PCR_EXTEND) + body)
-        assert response[6:10] == bytes(4), response
+        Tpm(self.transmit).extend(pcr, hashlib.sha256(data).digest())
 
 
 @contextmanager

@@ -133,7 +133,7 @@ EMPTY = {
         ({**EMPTY, "pcrs": [7.0]}, "there is no PCR 7.0"),
         ({**EMPTY, "pcr_values": {"7": "x"}}, "can't be read"),
         ({**EMPTY, "alg": "sha1"}, "it is bound to the bank 'sha1'"),
-        ({**EMPTY, "pubkey_pcrs": [11]}, "the signed PCR 11 of an image"),
+        ({**EMPTY, "pubkey_pcrs": [7, 11]}, r"a signed policy of the PCRs \[7, 11\]"),
         ({**EMPTY, "policy_hash": "-"}, "can't be read"),
         ({**EMPTY, "policy_hash": "A" * 4096}, "a part has 3072 bytes"),
     ],

@@ -7,6 +7,7 @@ from cryptography.x509 import load_der_x509_certificate
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.runtime_pb2 import SecurityStateSpec
+from talos.machined.node.tpm_keys import EXTRA, KEY_NAME
 from talos.pki.keys import key_fingerprint, parse_public_key
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Output
@@ -14,7 +15,7 @@ from talos.system.efi_signatures import X509, parse_signatures
 from talos.system.efi_variables import ATTRIBUTES, FOLDER, GLOBAL, IMAGE_SECURITY, LOADER
 from talos.system.files import Files
 
-PCR_KEY = "/.extra/tpm2-pcr-public-key.pem"
+PCR_KEY = f"{EXTRA}/{KEY_NAME}"
 _SIGNATURES_ENFORCED = "/sys/module/module/parameters/sig_enforce"
 _SELINUX_ENFORCES = "/sys/fs/selinux/enforce"
 

@@ -16,6 +16,8 @@ class MemoryTpm(TpmKeys):
     """What it seals it can open again, while ``pcrs`` are the same; by number, what was measured."""
 
     pcrs: dict[int, str] = field(default_factory=lambda: {7: "usual"})
+    is_measured: bool = True
+    is_locked: bool = False
 
     @override
     async def seal(self, secret: bytes, pcrs: Sequence[int], *, needs_secure_boot: bool) -> bytes:
@@ -32,3 +34,13 @@ class MemoryTpm(TpmKeys):
             if self.pcrs[int(pcr)] != value:
                 raise UserError(f"PCR {pcr} has changed since the key was sealed")
         return bytes.fromhex(found["secret"])
+
+    @override
+    async def begin(self) -> bool:
+        await trio.lowlevel.checkpoint()
+        return self.is_measured
+
+    @override
+    async def lock(self) -> None:
+        await trio.lowlevel.checkpoint()
+        self.is_locked = True
