@@ -1,12 +1,17 @@
 """Two slots that systemd-boot starts, the one that was installed: none is tried or replaced."""
 
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import override
 
 import trio
 
+from talos.api.definitions import enums_pb2 as enums
+from talos.resource import kinds
 from talos.resource.state import State
 from talos.system.block.layout import UKI_INSTALLED, Area
+from talos.system.block.luks_header import LuksHeader, read_header
 from talos.system.block.partitions import Run
 from talos.system.errors import UserError
 from talos.system.logging import Log
@@ -17,6 +22,7 @@ from talos.upgrade.release.manifest import UKI
 from talos.upgrade.slots.port import Report, SlotChoice, Slots, SlotState, drop
 from talos.upgrade.slots.systemd_boot.firmware import Firmware
 from talos.upgrade.slots.systemd_boot.partition import EfiPartition, SlotContent
+from talos.upgrade.slots.systemd_boot.unsealing import check_volumes
 from talos.upgrade.slots.target import SystemTarget
 
 
@@ -48,6 +54,13 @@ class SystemdBootSlots(SystemTarget, Slots):
     @override
     async def check(self, release: Release) -> None:
         await trio.to_thread.run_sync(check_uki, release, self.firmware)
+        devices = {
+            volume.id: volume.spec.location
+            for volume in await self.state.list(kinds.VOLUME_STATUS)
+            if volume.spec.encryption_provider == enums.ENCRYPTION_PROVIDER_LUKS2
+            and volume.spec.phase == enums.VOLUME_PHASE_READY
+        }
+        await trio.to_thread.run_sync(check_unsealing, release, devices)
 
     @override
     async def write(self, release: Release, slot: str, report: Report) -> bytes:
@@ -81,3 +94,17 @@ def check_uki(release: Release, firmware: Firmware) -> None:
         )
     with layer.path.open("rb") as file:
         firmware.check(Program(file, layer.files[UKI].size, layer.offsets[UKI]), f"{where}: {UKI}")
+
+
+def check_unsealing(release: Release, devices: Mapping[str, str]) -> None:
+    """UserError when the release's UKI would not open one of these encrypted devices, by their volumes."""
+    headers: dict[str, LuksHeader] = {}
+    for volume, device in devices.items():
+        with suppress(UserError, OSError):  # what can't be read is no reason against a release
+            headers[volume] = read_header(device)
+    where, layer = f"image {release.name}: {UKI}", release.layer
+    with layer.path.open("rb") as file:
+        try:
+            check_volumes(Program(file, layer.files[UKI].size, layer.offsets[UKI]), headers, where)
+        except ValueError as error:
+            raise UserError(str(error), where=where) from None
