@@ -31,6 +31,11 @@ class Owner:
             argv = ["gen", "secureboot", kind, "--output", str(self.keys)]
             run([str(self.world.talosctl), *argv, *(named if kind == "database" else ())], seconds=120)
 
+    def make_policy_key(self) -> None:
+        """From then on what is signed has the signed policy of PCR 11."""
+        argv = ["gen", "secureboot", "pcr", "--output", str(self.keys)]
+        run([str(self.world.talosctl), *argv], seconds=120)
+
     def sign(self, image: Path) -> tuple[bytes, str]:
         """A signed copy, and the key as the program shows it."""
         out = self.world.folder / f"{self.name}-{image.name}"
