@@ -1,6 +1,9 @@
 """Upgrades of a machine that systemd-boot starts, over its boots: states and texts as with GRUB."""
 
-from collections.abc import Sequence
+import hashlib
+import json
+import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast, override
@@ -11,10 +14,15 @@ from tests.unit.disks.install.test_release import make_release
 from tests.unit.disks.install.world import FolderTarget
 from tests.unit.pki.programs import make_uki
 
+from talos.api.definitions import enums_pb2 as enums
+from talos.api.definitions.block_pb2 import VolumeStatusSpec
 from talos.machined.logs.last_boot import LastBoot
 from talos.machined.node.meta_store import MetaStore
+from talos.resource import kinds
+from talos.resource.changes import put
 from talos.resource.memory.state import MemoryState
 from talos.system.block.layout import MIB
+from talos.system.block.luks_header import MAGICS, TPM_TOKEN
 from talos.system.block.meta import make_meta
 from talos.system.block.target import BlockTarget
 from talos.system.efi_variables import EfiVariables
@@ -36,8 +44,8 @@ async def run_nothing(argv: Sequence[str], stdin: bytes) -> Any:
 class Slots(SystemdBootSlots):
     """Those of a disk made of folders."""
 
-    def __init__(self, target: FolderTarget, firmware: Firmware, log: Log) -> None:
-        super().__init__(MemoryState(), run_nothing, MemoryMounts(), log)
+    def __init__(self, state: MemoryState, target: FolderTarget, firmware: Firmware, log: Log) -> None:
+        super().__init__(state, run_nothing, MemoryMounts(), log)
         self._target, self.firmware = target, firmware
 
     @override
@@ -67,12 +75,12 @@ class Machine:
         async def keep_logs(_: str) -> None:
             await trio.lowlevel.checkpoint()
 
-        store, log = MetaStore(), Log(write=self.lines.append)
+        state, store, log = MemoryState(), MetaStore(), Log(write=self.lines.append)
         await store.load(str(self.folder / "meta"))
         upgrades = Upgrades(
-            state=MemoryState(),
+            state=state,
             meta=store,
-            slots=Slots(self.target, self.firmware, log),
+            slots=Slots(state, self.target, self.firmware, log),
             publish=lambda _: None,
             log=log,
             cmdline="pti=on talos.trial" if start.is_trial else "pti=on",
@@ -168,3 +176,38 @@ async def test_lost_settings_get_the_default_that_they_had(machine: Machine) -> 
     assert any(
         "the boot loader's settings were damaged and are written anew" in line for line in machine.lines
     )
+
+
+PARTS = ("sealed_blob_private", "sealed_blob_public", "policy_hash", "key_name")
+
+
+def write_header(path: Path, sealed: Mapping[str, Any]) -> None:
+    """A LUKS2 header whose one slot has a key that a TPM has sealed."""
+    cipher, size = "aes-xts-plain64", 1 << 14
+    found = {
+        "keyslots": {"0": {"type": "luks2", "kdf": {"type": "pbkdf2"}, "area": {"encryption": cipher}}},
+        "segments": {"0": {"type": "crypt", "encryption": cipher, "offset": str(2 * size)}},
+        "tokens": {"0": {"type": TPM_TOKEN, "UserData": sealed}},
+    }
+    text = json.dumps(found).encode().ljust(size - 4096, b"\0")
+    fields = (MAGICS[0], 2, size, 1, b"", b"sha256", b"", b"", b"", 0, b"")
+    binary = struct.pack(">6sHQQ48s32s64s40s48sQ184s", *fields)
+    checksum = hashlib.sha256(binary.ljust(4096, b"\0") + text).digest()
+    path.write_bytes(((binary + checksum).ljust(4096, b"\0") + text).ljust(2 * size, b"\0"))
+
+
+async def test_a_release_that_would_not_open_a_volume(machine: Machine, tmp_path: Path) -> None:
+    upgrades = await machine.boot()
+    spec = VolumeStatusSpec(
+        phase=enums.VOLUME_PHASE_READY,
+        location=str(tmp_path / "vda6"),
+        encryption_provider=enums.ENCRYPTION_PROVIDER_LUKS2,
+    )
+    await put(upgrades.state, kinds.VOLUME_STATUS, "EPHEMERAL", spec)
+    write_header(tmp_path / "vda6", {"alg": "sha256", "pcrs": [4], **dict.fromkeys(PARTS, "")})
+    reason = r"EPHEMERAL: slot 0 \(tpm\): PCR 4 is another one with each image"
+    with pytest.raises(UserError, match=reason):
+        await machine.upgrade(upgrades, "v1.15.1")
+    assert (await upgrades.slots.read()).versions == {"A": "v1.15.0"}
+    (tmp_path / "vda6").write_bytes(b"no header")
+    await machine.upgrade(upgrades, "v1.15.2")
