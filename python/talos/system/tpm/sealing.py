@@ -50,7 +50,7 @@ def format_sealed(sealed: SealedSecret) -> bytes:
     data: Mapping[str, Any] = {
         "sealed_blob_private": _encode(sealed.private),
         "sealed_blob_public": _encode(sealed.public),
-        "pcrs": sealed.pcrs,
+        **({"pcrs": sealed.pcrs} if sealed.pcrs else {}),
         "pubkey_pcrs": [PCR] if sealed.is_signed else [],
         "alg": _BANK,
         "encryption_version": _VERSION,

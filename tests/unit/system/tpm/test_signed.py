@@ -43,7 +43,7 @@ def test_any_image_that_the_key_has_signed_opens_it(tmp_path: Path, pcrs: tuple[
         sealed = seal(tpm.open(), SECRET, pcrs, make_image("one"))
         assert unseal(tpm.open(), sealed, make_image("one")) == SECRET
     assert json.loads(sealed)["pubkey_pcrs"] == [11]
-    assert json.loads(sealed)["pcrs"] == list(pcrs)
+    assert json.loads(sealed).get("pcrs", []) == list(pcrs)
     assert parse_sealed(sealed).is_signed
     for name in ("two trial", "two"):
         with boot(tmp_path, name) as tpm:
