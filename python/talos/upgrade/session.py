@@ -198,6 +198,7 @@ class Upgrades(NodeUpgrade):
                     where="rollback",
                     hint="upgrade to the release that shall run",
                 )
+            await self.slots.check_slot(slot)
             await self._stage(versions[slot], await self.list_checks())
 
     async def _forget_staged(self) -> None:

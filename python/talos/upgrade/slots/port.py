@@ -1,4 +1,4 @@
-"""The port to the two slots of a node, whatever starts one of them: five verbs."""
+"""The port to the two slots of a node, whatever starts one of them: six verbs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -62,6 +62,9 @@ class Slots(Protocol):
     async def check(self, release: Release) -> None:
         """UserError when the boot loader can't start this release. Nothing is written."""
         ...
+
+    async def check_slot(self, slot: str) -> None:
+        """UserError when what is in a slot would not open this machine's volumes."""
 
     async def write(self, release: Release, slot: str, report: Report) -> bytes:
         """Write a release to a slot, and report the steps. After an error the slot has what it had before.

@@ -18,6 +18,7 @@ from talos.system.block.target import Target
 from talos.system.efi_variables import EfiVariables
 from talos.system.errors import UserError
 from talos.system.files import hash_file, replace_durably
+from talos.system.pe import Program
 from talos.upgrade.slots.systemd_boot.entry import FOLDER, name_slot, name_trial, read_version
 from talos.upgrade.slots.systemd_boot.settings import (
     INITIAL,
@@ -66,6 +67,13 @@ class EfiPartition:
         """All of it; UserError when the settings name no slot."""
         with self.target.mount(_PLACE, read_only=True) as root:
             return BootState(versions=_list_versions(root), default=_read_default(root))
+
+    def check(self, slot: str, check: Callable[[Program], None]) -> None:
+        """Have a slot's UKI checked; what the check raises."""
+        with self.target.mount(_PLACE, read_only=True) as root:
+            path = root / FOLDER / name_slot(slot)
+            with path.open("rb") as file:
+                check(Program(file, path.stat().st_size))
 
     def write(self, content: SlotContent, report: Callable[[str], None]) -> None:
         """Put a system into its slot. When this raises, the slot has what it had before."""

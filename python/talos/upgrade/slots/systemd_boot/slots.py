@@ -54,13 +54,13 @@ class SystemdBootSlots(SystemTarget, Slots):
     @override
     async def check(self, release: Release) -> None:
         await trio.to_thread.run_sync(check_uki, release, self.firmware)
-        devices = {
-            volume.id: volume.spec.location
-            for volume in await self.state.list(kinds.VOLUME_STATUS)
-            if volume.spec.encryption_provider == enums.ENCRYPTION_PROVIDER_LUKS2
-            and volume.spec.phase == enums.VOLUME_PHASE_READY
-        }
-        await trio.to_thread.run_sync(check_unsealing, release, devices)
+        await trio.to_thread.run_sync(check_release, release, await self._list_encrypted())
+
+    @override
+    async def check_slot(self, slot: str) -> None:
+        devices, partition = await self._list_encrypted(), await self._find()
+        check = partial(check_unsealing, devices=devices, where=f"slot {slot}")
+        await trio.to_thread.run_sync(partition.check, slot, check)
 
     @override
     async def write(self, release: Release, slot: str, report: Report) -> bytes:
@@ -79,6 +79,15 @@ class SystemdBootSlots(SystemTarget, Slots):
     async def make_default(self, slot: str, *, with_loader: bool = False) -> None:
         await trio.to_thread.run_sync((await self._find()).make_default, slot)
 
+    async def _list_encrypted(self) -> Mapping[str, str]:
+        """The devices of the encrypted volumes that are open, by the volumes' names."""
+        return {
+            volume.id: volume.spec.location
+            for volume in await self.state.list(kinds.VOLUME_STATUS)
+            if volume.spec.encryption_provider == enums.ENCRYPTION_PROVIDER_LUKS2
+            and volume.spec.phase == enums.VOLUME_PHASE_READY
+        }
+
     async def _find(self) -> EfiPartition:
         return EfiPartition(await self.find_target(), self.firmware.loader)
 
@@ -96,15 +105,21 @@ def check_uki(release: Release, firmware: Firmware) -> None:
         firmware.check(Program(file, layer.files[UKI].size, layer.offsets[UKI]), f"{where}: {UKI}")
 
 
-def check_unsealing(release: Release, devices: Mapping[str, str]) -> None:
-    """UserError when the release's UKI would not open one of these encrypted devices, by their volumes."""
+def check_release(release: Release, devices: Mapping[str, str]) -> None:
+    """UserError when the release's UKI would not open one of these encrypted devices."""
+    layer = release.layer
+    with layer.path.open("rb") as file:
+        program = Program(file, layer.files[UKI].size, layer.offsets[UKI])
+        check_unsealing(program, devices, f"image {release.name}: {UKI}")
+
+
+def check_unsealing(program: Program, devices: Mapping[str, str], where: str) -> None:
+    """UserError when a UKI would not open one of these encrypted devices, by their volumes' names."""
     headers: dict[str, LuksHeader] = {}
     for volume, device in devices.items():
-        with suppress(UserError, OSError):  # what can't be read is no reason against a release
+        with suppress(UserError, OSError):  # what can't be read is no reason against it
             headers[volume] = read_header(device)
-    where, layer = f"image {release.name}: {UKI}", release.layer
-    with layer.path.open("rb") as file:
-        try:
-            check_volumes(Program(file, layer.files[UKI].size, layer.offsets[UKI]), headers, where)
-        except ValueError as error:
-            raise UserError(str(error), where=where) from None
+    try:
+        check_volumes(program, headers, where)
+    except ValueError as error:
+        raise UserError(str(error), where=where) from None

@@ -196,18 +196,35 @@ def write_header(path: Path, sealed: Mapping[str, Any]) -> None:
     path.write_bytes(((binary + checksum).ljust(4096, b"\0") + text).ljust(2 * size, b"\0"))
 
 
-async def test_a_release_that_would_not_open_a_volume(machine: Machine, tmp_path: Path) -> None:
-    upgrades = await machine.boot()
+async def encrypt(upgrades: Upgrades, device: Path) -> None:
+    """EPHEMERAL is open, by a key that is bound to the running image."""
     spec = VolumeStatusSpec(
         phase=enums.VOLUME_PHASE_READY,
-        location=str(tmp_path / "vda6"),
+        location=str(device),
         encryption_provider=enums.ENCRYPTION_PROVIDER_LUKS2,
     )
     await put(upgrades.state, kinds.VOLUME_STATUS, "EPHEMERAL", spec)
-    write_header(tmp_path / "vda6", {"alg": "sha256", "pcrs": [4], **dict.fromkeys(PARTS, "")})
-    reason = r"EPHEMERAL: slot 0 \(tpm\): PCR 4 is another one with each image"
-    with pytest.raises(UserError, match=reason):
+    write_header(device, {"alg": "sha256", "pcrs": [4], **dict.fromkeys(PARTS, "")})
+
+
+CLOSED = r"it would not open the volume EPHEMERAL: slot 0 \(tpm\): PCR 4 is another one with each image"
+
+
+async def test_a_release_that_would_not_open_a_volume(machine: Machine, tmp_path: Path) -> None:
+    upgrades, device = await machine.boot(), tmp_path / "vda6"
+    await encrypt(upgrades, device)
+    with pytest.raises(UserError, match=rf"vmlinuz\.efi: {CLOSED}"):
         await machine.upgrade(upgrades, "v1.15.1")
     assert (await upgrades.slots.read()).versions == {"A": "v1.15.0"}
-    (tmp_path / "vda6").write_bytes(b"no header")
+    device.write_bytes(b"no header")
     await machine.upgrade(upgrades, "v1.15.2")
+
+
+async def test_a_rollback_that_would_not_open_a_volume(machine: Machine, tmp_path: Path) -> None:
+    await machine.upgrade(await machine.boot(), "v1.15.1")
+    await (await machine.boot()).bless()
+    upgrades = await machine.boot()
+    await encrypt(upgrades, tmp_path / "vda6")
+    with pytest.raises(UserError, match=rf"slot A: {CLOSED}"):
+        await upgrades.roll_back()
+    assert (await machine.boot()).running == "B"
