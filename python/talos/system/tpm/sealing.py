@@ -78,7 +78,7 @@ def has_signed_policy(data: bytes) -> bool:
 
 
 def _parse(found: Any) -> SealedSecret:
-    signed = found.get("pubkey_pcrs") or []
+    signed: list[object] = found.get("pubkey_pcrs") or []
     if signed not in ([], [PCR]):
         raise ValueError(f"it is bound to a signed policy of the PCRs {signed}")
     if found["alg"] != _BANK:

@@ -94,7 +94,7 @@ def _find_obstacle(sealed: SealedSecret, boots: Sequence[NextBoot]) -> str:
             return f"the image has no signed policy of PCR {PCR}"
         if boot.policy.find(boot.value) is None:
             return f"PCR {PCR} will have a value that the image's key has not signed"
-        is_known = sealed.values.keys() == set(sealed.pcrs)
+        is_known = set(sealed.values) == set(sealed.pcrs)
         if is_known and make_policy(sealed.values, boot.policy) != sealed.policy:
             return f"the image's policy of PCR {PCR} is signed by another key"
     return ""
