@@ -11,6 +11,7 @@ from talos.resource.state import State
 from talos.system.block.blkid import TALOS_META
 from talos.system.block.layout import INSTALLED, META, STATE, UKI_INSTALLED, place_areas
 from talos.system.block.lvm import is_part
+from talos.system.block.md import ARRAY
 from talos.system.sizes import format_size
 
 MEDIUM_FILESYSTEM = "iso9660"
@@ -86,6 +87,11 @@ class Disk:
         return any(link.startswith(LOGICAL) for link in links) and not any(is_part(link) for link in links)
 
     @property
+    def is_array(self) -> bool:
+        """Whether it is an array of software RAID: a disk for all volumes but those of the system."""
+        return self.path.startswith(ARRAY)
+
+    @property
     def obstacle(self) -> str:
         """Why nothing can be installed here, whatever the config; empty when nothing is in the way."""
         if self.spec.cdrom:
@@ -94,6 +100,8 @@ class Disk:
             return "is read-only"
         if self.path.startswith(MAPPED):
             return "is mapped to another device"
+        if self.is_array:
+            return "is a RAID array"
         found = [(self.kind, self.label), *((part.filesystem, part.label) for part in self.contents)]
         # A machine that has booted from it must not erase it.
         return "is the medium with the installer" if any(is_medium(*one) for one in found) else ""

@@ -2,15 +2,17 @@
 
 import errno
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from talos.system.block.blkid import AmbiguousContentError, Content, Partition, probe
 from talos.system.block.lvm import is_part
+from talos.system.block.md import MEMBER
 from talos.system.block.sysfs import SysDevice, Sysfs
 from talos.udevd.bus_path import make_path_names
 from talos.udevd.disk_identity import Identify, Identity, identify_disk
 from talos.udevd.escape import encode
+from talos.udevd.escape import replace as clean
 
 type Prober = Callable[[str], Content]
 """What is on a device, by its node's name."""
@@ -84,8 +86,9 @@ def read_block(
     numbers = int(uevent.get("MAJOR", "0")), int(uevent.get("MINOR", "0"))
     size = device.number("size") * SECTOR
     is_probed = size > 0 and not node.startswith(_NEVER_PROBED)
-    # Each half of a mirror holds what the whole one does.
-    content = prober(node) if is_probed and not is_part(device.attribute("dm/name")) else Content()
+    # Each half of a mirror holds what the whole one does, and seems to have its partitions.
+    is_half = is_part(device.attribute("dm/name")) or (disk is not None and disk.content.name == MEMBER)
+    content = prober(node) if is_probed and not is_half else Content()
     if disk is not None:
         number = device.number("partition")
         return Block(
@@ -154,6 +157,17 @@ def find_transport(device: SysDevice, sysfs: Sysfs) -> str:
     if "ata" in driver:
         return "ata"
     return "virtio" if driver == "virtio_scsi" else ""
+
+
+def name_array(block: Block, blocks: Mapping[str, "Block"]) -> Block:
+    """An array with the name that the metadata of its members have: sysfs does not."""
+    uuid = block.device.attribute("md/uuid")
+    members = (blocks[name].content for name in block.secondaries if name in blocks)
+    label = next((one.label for one in members if one.name == MEMBER and one.uuid == uuid), "")
+    if not (uuid and label):
+        return block
+    identity = replace(block.identity, names=(f"md-name-{clean(label)}", *block.identity.names))
+    return replace(block, identity=identity)
 
 
 def make_links(block: Block) -> dict[str, int]:

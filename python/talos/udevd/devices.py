@@ -13,7 +13,7 @@ from talos.config.udev_rules import Rule
 from talos.system.block.sysfs import SysDevice, Sysfs
 from talos.system.logging import Log
 from talos.system.net.uevents import Uevent
-from talos.udevd.blocks import Block, Prober, make_env, make_links, read_block
+from talos.udevd.blocks import Block, Prober, make_env, make_links, name_array, read_block
 from talos.udevd.disk_identity import Identify
 from talos.udevd.links import Links
 from talos.udevd.net_names import choose_name, find_names
@@ -145,6 +145,8 @@ class Devices:
             if disk is None:
                 return  # its disk's event is still to come, and brings the partition along
         block = read_block(device, self.ports.sysfs, self.ports.prober, self.ports.identify, disk)
+        if disk is None and device.has("md"):
+            block = name_array(block, self.blocks)
         name = block.name
         before = self.blocks.get(name)
         if before != block:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from talos.system.block.ata import IDENTIFY_BYTES
+from talos.system.block.md import format_uuid
 from talos.system.block.sysfs import SysDevice
 from talos.udevd.escape import replace
 
@@ -100,7 +101,7 @@ def _identify_mmc(disk: SysDevice) -> Identity:
 def _identify_mapped(disk: SysDevice) -> Identity:
     """Device mapper and software RAID: names given by their configuration."""
     mapped = [(f"dm-{key}-", disk.attribute(f"dm/{key}")) for key in ("name", "uuid")]
-    mapped += [("md-uuid-", disk.attribute("md/uuid"))]
+    mapped += [("md-uuid-", format_uuid(disk.attribute("md/uuid")))]
     return Identity(names=tuple(prefix + replace(text) for prefix, text in mapped if text))
 
 

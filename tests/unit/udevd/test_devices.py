@@ -183,6 +183,29 @@ def test_parts_of_a_logical_volume_are_not_looked_into(world: World) -> None:
     assert world.links()["disk/by-label/STATE"] == "dm-1"
 
 
+def test_an_array_has_the_name_that_its_members_have(world: World) -> None:
+    uuid = "6a3f1d52-9c04-4b7e-8f61-0d2a7c5e9b13"
+    member = world.virtio_disk("vdb", 6)
+    world.node("vdb1")
+    world.fake.partition(member, 1, 97)
+    world.contents |= {
+        "vdb": Content(kind="other", name="linux_raid_member", uuid=uuid, label="talos:data"),
+        "vdb1": XFS,
+        "md0": GPT,
+    }
+    world.devices.scan()
+    assert world.devices.blocks["vdb1"].content == Content(), "it is the array's"
+    array = world.fake.disk("/devices/virtual/block/md0", 301, md__uuid=uuid, slaves__vdb="")
+    world.node("md0")
+    world.fake.partition(array, 1, 302, "md0p1")
+    world.node("md0p1")
+    world.devices.handle([event(array, "add")])
+    links = world.links()
+    assert links["disk/by-id/md-name-talos:data"] == "md0"
+    assert links["disk/by-id/md-uuid-6a3f1d52:9c044b7e:8f610d2a:7c5e9b13"] == "md0"
+    assert links["disk/by-id/md-name-talos:data-part1"] == "md0p1"
+
+
 def test_resize_and_generations(world: World) -> None:
     disk = world.virtio_disk("vda", 5)
     world.devices.scan()

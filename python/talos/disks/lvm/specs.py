@@ -1,27 +1,16 @@
 """What the config wants of LVM: groups with their devices, and logical volumes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from talos.api.definitions import block_pb2, enums_pb2, storage_pb2
-from talos.config.cel.compile import compile_expression
-from talos.config.cel.environments import VOLUME
+from talos.api.definitions import enums_pb2, storage_pb2
 from talos.config.documents.storage.lvm_logical_volume import LVMLogicalVolumeConfig
 from talos.config.documents.storage.lvm_volume_group import LVMVolumeGroupConfig
 from talos.config.model import Config
-from talos.disks.disk import MAPPED
-from talos.disks.installation import find_installed
-from talos.disks.volumes.user import SWAP_PREFIX, USER_PREFIX
-from talos.images.cache.places import VOLUME as IMAGE_CACHE
-from talos.resource.resource import Resource
-from talos.system.block.layout import SYSTEM
+from talos.disks.candidates import Disks, Volumes, find_candidates, select
 from talos.system.block.lvm import MEMBER, LogicalVolume, is_name
 from talos.system.errors import UserError
 
-_TABLES = frozenset({"dos", "gpt"})
-_RESERVED = frozenset({*(area.label for area in SYSTEM), IMAGE_CACHE})
-_NO_DISKS = (MAPPED, "/dev/loop", "/dev/zram", "/dev/ram", "/dev/nbd")
-"""Devices that are never physical volumes: logical volumes themselves, and what is no disk."""
 _NAME_HINT = "letters, digits, hyphens and underscores, no hyphen first"
 _MIRRORED = frozenset({"raid1", "raid10"})
 _TYPES = {
@@ -30,9 +19,6 @@ _TYPES = {
     "raid1": enums_pb2.LVM_LOGICAL_VOLUME_TYPE_RAID1,
     "raid10": enums_pb2.LVM_LOGICAL_VOLUME_TYPE_RAID10,
 }
-
-type Volumes = Sequence[Resource[block_pb2.DiscoveredVolumeSpec]]
-type Disks = Mapping[str, block_pb2.DiskSpec]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +77,7 @@ def _make_groups(
 ) -> Iterator[WantedGroup]:
     """Each device is in the first group that selects it."""
     taken: dict[str, str] = {}
-    candidates = _find_candidates(volumes, disks)
+    candidates = find_candidates(volumes, disks)
     for document in documents:
         name = document.name
         if not is_name(name):
@@ -99,8 +85,10 @@ def _make_groups(
             continue
         reasons: list[str] = []
         devices: list[str] = []
+        selector = document.provisioning.volume_selector if document.provisioning else None
+        where = f"{document.kind} {name} provisioning.volumeSelector.match"
         try:
-            selected = _select(document, candidates, disks)
+            selected = select(str((selector and selector.match) or ""), candidates, disks, where)
         except UserError as error:
             selected = []
             reasons.append(str(error))
@@ -119,44 +107,6 @@ def _make_groups(
         if reasons:
             problems.append(Problem(id=name, group=name, message="; ".join(reasons)))
         yield WantedGroup(name=name, devices=tuple(devices))
-
-
-def _select(
-    document: LVMVolumeGroupConfig, candidates: Sequence[block_pb2.DiscoveredVolumeSpec], disks: Disks
-) -> list[block_pb2.DiscoveredVolumeSpec]:
-    selector = document.provisioning.volume_selector if document.provisioning else None
-    where = f"{document.kind} {document.name} provisioning.volumeSelector.match"
-    expression = compile_expression(str((selector and selector.match) or ""), VOLUME, where=where)
-    none = block_pb2.DiskSpec()
-    return [
-        spec
-        for spec in candidates
-        # Of a partition there is no disk: a selector of disks means whole ones.
-        if expression.is_true({"volume": spec, "disk": none if spec.parent else disks.get(_id(spec), none)})
-    ]
-
-
-def _id(spec: block_pb2.DiscoveredVolumeSpec) -> str:
-    return spec.dev_path.removeprefix("/dev/")
-
-
-def _find_candidates(volumes: Volumes, disks: Disks) -> list[block_pb2.DiscoveredVolumeSpec]:
-    """Whole disks without partitions, and partitions but for those of the system and of other volumes."""
-    specs = [volume.spec for volume in sorted(volumes, key=lambda volume: volume.id)]
-    system = {path for path, _ in find_installed(specs)}
-    partitioned = {spec.parent_dev_path for spec in specs if spec.parent} | system
-    found: list[block_pb2.DiscoveredVolumeSpec] = []
-    for spec in specs:
-        disk = disks.get(spec.parent or _id(spec), block_pb2.DiskSpec())
-        label = spec.partition_label
-        is_reserved = label.startswith((USER_PREFIX, SWAP_PREFIX)) or (
-            label in _RESERVED and spec.parent_dev_path in system
-        )
-        is_partitioned = spec.dev_path in partitioned or spec.name in _TABLES
-        is_medium = disk.readonly or disk.cdrom
-        if not (is_reserved or is_partitioned or is_medium or spec.dev_path.startswith(_NO_DISKS)):
-            found.append(spec)
-    return found
 
 
 def _make_logical(document: LVMLogicalVolumeConfig) -> LogicalVolume:

@@ -16,7 +16,7 @@ def choose_device(disks: Sequence[Disk], device: str, system: str, where: str) -
     """The one disk that is named; UserError when there is none, or it is the ``system``'s."""
     if device == system:
         raise UserError(f"{device} is the system disk", where=where, hint="name another disk")
-    if not any(disk.path == device and not disk.obstacle for disk in disks):
+    if not any(disk.path == device and (disk.is_array or not disk.obstacle) for disk in disks):
         raise UserError(f"{device} is no disk that can be used", where=where, hint="talosctl get disks")
     return [device]
 
@@ -34,7 +34,7 @@ def choose_disks(
     usable = [
         replace(disk, is_system=disk.path == system)
         for disk in disks
-        if not disk.obstacle or (takes_all and disk.is_logical)
+        if not disk.obstacle or disk.is_array or (takes_all and disk.is_logical)
     ]
     if is_user_volume(spec) and spec.type == enums.VOLUME_TYPE_PARTITION:
         label = spec.provisioning.partition_spec.label

@@ -12,7 +12,8 @@ from talos.disks.refresh import refresh_discovery
 from talos.machined.node.ports.node import Node
 from talos.resource import ids
 from talos.resource.changes import modify
-from talos.system.block.lvm import Lvm, LvmReport, Row, make_blank
+from talos.system.block.lvm import Lvm, LvmReport, Row
+from talos.system.block.wipe import make_blank
 from talos.system.errors import UserError
 
 REFRESH_LIMIT = 30.0

@@ -24,6 +24,7 @@ from talos.machined.api import (
     images,
     logs,
     lvm,
+    md,
     meta,
     monitoring,
     netstat,
@@ -69,7 +70,7 @@ _GROUPS: Mapping[ServiceDescriptor, tuple[Group, ...]] = {
     lifecycle_pb2.DESCRIPTOR.services_by_name["LifecycleService"]: (upgrade.lifecycle_handlers,),
     debug_pb2.DESCRIPTOR.services_by_name["DebugService"]: (debug.handlers,),
     lvm_pb2.DESCRIPTOR.services_by_name["LVMService"]: (lvm.handlers,),
-    md_pb2.DESCRIPTOR.services_by_name["MDService"]: (),
+    md_pb2.DESCRIPTOR.services_by_name["MDService"]: (md.handlers,),
     cluster_pb2.DESCRIPTOR.services_by_name["ClusterService"]: (health.handlers,),
 }
 

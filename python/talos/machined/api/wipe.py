@@ -60,9 +60,9 @@ async def check_device(state: State, descriptor: _Descriptor) -> Resource[block_
             Code.INVALID_ARGUMENT, f'blockdevice "{name}" is not a partition: it can\'t be dropped'
         )
     if not descriptor.skip_secondary_check:
-        await _check_secondaries(state, name)
+        await check_secondaries(state, name)
     if not descriptor.skip_volume_check:
-        await _check_volumes(state, name)
+        await check_volumes(state, name)
     return device
 
 
@@ -82,7 +82,8 @@ async def _check_disk(state: State, name: str, disk: str) -> None:
         )
 
 
-async def _check_secondaries(state: State, name: str) -> None:
+async def check_secondaries(state: State, name: str) -> None:
+    """RpcError when another device is made of this one."""
     for device in await state.list(BLOCK_DEVICE):
         if name in device.spec.secondaries:
             raise RpcError(
@@ -90,8 +91,11 @@ async def _check_secondaries(state: State, name: str) -> None:
             )
 
 
-async def _check_volumes(state: State, name: str) -> None:
-    """Volumes on the device itself, or on a partition of it; one that failed for what is there may go."""
+async def check_volumes(state: State, name: str) -> None:
+    """RpcError when a volume is on the device, or on a partition of it.
+
+    One that failed for what is there may go.
+    """
     paths = {f"/dev/{name}"}
     paths |= {
         volume.spec.dev_path for volume in await state.list(DISCOVERED_VOLUME) if volume.spec.parent == name

@@ -1,10 +1,13 @@
 """The list of controllers in machined."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import trio
+
 from talos.disks.image_cache import CacheDisks
+from talos.disks.raid.provide import DeviceReader
 from talos.machined.controllers.block.diagnostics import VolumeDiagnosticsController
 from talos.machined.controllers.block.kmsd import KeyDaemonController
 from talos.machined.controllers.block.mount_request import MountRequestController
@@ -100,6 +103,7 @@ from talos.machined.controllers.siderolink.config import (
     read_siderolink_argument,
 )
 from talos.machined.controllers.storage.lvm import LVMController
+from talos.machined.controllers.storage.raid import RAIDController
 from talos.machined.node.etc_files import EtcFiles
 from talos.machined.node.etc_layer import EtcLayer
 from talos.machined.node.identity import Identity
@@ -113,9 +117,12 @@ from talos.machined.platform.arguments import find_environment
 from talos.machined.platform.platform import METAL
 from talos.resource.controller.controller import Controller
 from talos.rpc.bridge import Bridge
-from talos.system.block.lvm import Lvm, make_blank
+from talos.system.block.lvm import Lvm
 from talos.system.block.mapped import read_images
+from talos.system.block.md import Array, Mdadm, read_arrays
+from talos.system.block.sysfs import Sysfs
 from talos.system.block.trim import trim_filesystem
+from talos.system.block.wipe import make_blank
 from talos.system.files import KernelFiles
 from talos.system.logging import Log
 from talos.system.proc.cmdline import parse_cmdline
@@ -261,7 +268,7 @@ def make_volume_controllers(context: ControllerContext) -> list[Controller]:
         SystemDiskController(context.log),
         VolumeConfigController(has_partitions=context.node.platform.has_disks),
         VolumeManagerController(context.volumes),
-        *([make_lvm_controller(context)] if context.node.platform.has_disks else []),
+        *(make_storage_controllers(context) if context.node.platform.has_disks else []),
         KeyDaemonController(context.volumes.keys, context.node.services),
         *(
             [PCRStatusController(context.volumes.tpm, context.log)]
@@ -281,7 +288,16 @@ def make_volume_controllers(context: ControllerContext) -> list[Controller]:
     ]
 
 
-def make_lvm_controller(context: ControllerContext) -> LVMController:
-    """The controller of what lies between disks and volumes."""
-    lvm, volumes = Lvm(context.node.processes.capture, make_blank), context.volumes
-    return LVMController(lvm, volumes.blocks.read_head, volumes.refresh, context.log)
+def make_storage_controllers(context: ControllerContext) -> list[Controller]:
+    """Construct those of what lies between disks and volumes."""
+    capture, blocks = context.node.processes.capture, context.volumes.blocks
+    refresh, log = context.volumes.refresh, context.log
+
+    async def read() -> Sequence[Array]:
+        return await trio.to_thread.run_sync(read_arrays, Sysfs())
+
+    reader = DeviceReader(probe=blocks.probe, read_head=blocks.read_head)
+    return [
+        LVMController(Lvm(capture, make_blank), blocks.read_head, refresh, log),
+        RAIDController(Mdadm(capture, make_blank), read, reader, refresh, log),
+    ]

@@ -23,6 +23,7 @@ _NEED_DISKS = frozenset(
         "machine.LVMService/LogicalVolumeRemove",
         "machine.LVMService/PhysicalVolumeRemove",
         "machine.LVMService/VolumeGroupRemove",
+        "machine.MDService/Destroy",
     }
 )
 

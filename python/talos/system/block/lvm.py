@@ -5,7 +5,6 @@ all of their values are texts, sizes in bytes. Names begin with no hyphen: they 
 """
 
 import json
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ import trio
 
 from talos.system.block.blkid import SECTOR
 from talos.system.block.partitions import Run
-from talos.system.block.wipe import wipe_edges
 from talos.system.errors import UserError
 from talos.system.process import Finished, find_line
 
@@ -188,13 +186,3 @@ def is_name(text: str) -> bool:
 def is_part(mapped: str) -> bool:
     """Whether a mapped device is only a part of a logical volume, by its name: lvm reserves such names."""
     return bool(_PART.fullmatch(mapped))
-
-
-def make_blank(device: str) -> None:
-    """Erase both ends of a device that is not in use, on the disk itself when this returns. OSError."""
-    descriptor = os.open(device, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
-    try:
-        wipe_edges(descriptor, 0, os.lseek(descriptor, 0, os.SEEK_END))
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -76,6 +76,16 @@ def wipe_edges(descriptor: int, offset: int, size: int) -> None:
     zero(descriptor, offset + size - edge, edge)
 
 
+def make_blank(device: str) -> None:
+    """Erase both ends of a device that is not in use, on the disk itself when this returns. OSError."""
+    descriptor = os.open(device, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
+    try:
+        wipe_edges(descriptor, 0, os.lseek(descriptor, 0, os.SEEK_END))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def destroy_keys(descriptor: int, offset: int, size: int) -> None:
     """Zero the headers and key slots of an encrypted part of a disk: without them its data are noise."""
     keys = measure_keys(descriptor, offset)

@@ -1,0 +1,258 @@
+"""RAIDController: software RAID, from the config to the disks and to the arrays' status."""
+
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import override
+
+import trio
+
+from talos.api.definitions.runtime_pb2 import DiagnosticSpec
+from talos.config.active import read_config
+from talos.disks.installation import find_installed
+from talos.disks.raid.plan import Plan
+from talos.disks.raid.provide import DeviceReader, Provided, RaidProvider, ReadArrays
+from talos.disks.raid.specs import FoundMember, WantedArray, find_members, make_spec, make_specs
+from talos.disks.raid.status import (
+    ArrayStatus,
+    add_error,
+    find_name,
+    make_other_status,
+    make_stopped_status,
+    make_wanted_status,
+)
+from talos.resource import ids, kinds
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.system.block.md import Array, Mdadm, find_free_device
+from talos.system.errors import UserError
+from talos.system.logging import Log
+
+RETRY = 60.0
+"""Seconds after which what failed is tried again, if nothing changes before."""
+MISSING_DISK_TIMEOUT = 30.0
+"""Seconds that an array's missing members have to appear: it is started without them then."""
+LOOK_INTERVAL = 30.0
+"""Seconds between two looks at the arrays: the kernel announces no member that failed."""
+SYNC_INTERVAL = 5.0
+"""Seconds between two looks while an array is rebuilt."""
+_NOT_INSTALLED = Provided(plan=Plan(waiting="waiting for the installation of this machine"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What decides whether a program that failed is run again before its time."""
+
+    arrays: tuple[WantedArray, ...]
+    members: tuple[FoundMember, ...]
+    request: int
+    installed: bool
+
+
+class RAIDController(Reconciler):
+    """MachineConfig, DiscoveredVolume → the specs and statuses of arrays, diagnostics of unhealthy ones.
+
+    mdadm runs only on a machine whose config or whose disks have something of RAID, and only for a change:
+    arrays are read from sysfs. On a machine that is installed, all arrays that are found are started once.
+    None is stopped or made smaller, and no document that goes changes one.
+    """
+
+    name = "storage.RAIDController"
+    inputs = (
+        Input(*ids.MACHINE_CONFIG),
+        Input(*ids.DEVICES_STATUS),
+        Input(kinds.DISK),
+        Input(kinds.DISCOVERED_VOLUME),
+        Input(*ids.MD_REFRESH_REQUEST),
+    )
+    outputs = (
+        Output(kinds.MD_ARRAY_SPEC),
+        Output(kinds.MD_ARRAY_STATUS),
+        Output(kinds.DIAGNOSTIC, shared=True),
+    )
+
+    def __init__(
+        self,
+        mdadm: Mdadm,
+        read_arrays: ReadArrays,
+        reader: DeviceReader,
+        refresh: Callable[[], Awaitable[None]],
+        log: Log,
+    ) -> None:
+        self._mdadm = mdadm
+        self._read_arrays = read_arrays
+        self._provider = RaidProvider(mdadm, read_arrays, reader, log)
+        self._refresh = refresh
+        self._log = log
+        self._seen: _Seen | None = None
+        self._held: dict[str, tuple[float, Provided]] = {}
+        """What failed, by the array's name, and when it is tried again."""
+        self._started: dict[str, frozenset[str]] = {}
+        """By UUID: with which members an array ran. One that the API stopped is not started again."""
+        self._attempts: dict[str, frozenset[str]] = {}
+        """By UUID: with which members a start was tried last."""
+        self._incomplete: dict[str, float] = {}
+        """By UUID: since when an array waits for members."""
+        self._failures: dict[str, str] = {}
+        """By UUID: why an array does not run."""
+        self._was_used = False
+
+    @override
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        devices = await runtime.get_or_none(*ids.DEVICES_STATUS)
+        if devices is None or not devices.spec.ready:
+            return
+        config = await read_config(runtime)
+        volumes = await runtime.list(kinds.DISCOVERED_VOLUME)
+        disks = {disk.id: disk.spec for disk in await runtime.list(kinds.DISK)}
+        request = await runtime.get_or_none(*ids.MD_REFRESH_REQUEST)
+        seen = _Seen(
+            arrays=make_specs(config, volumes, disks),
+            members=find_members(volumes),
+            request=request.spec.request if request else 0,
+            installed=bool(find_installed(volume.spec for volume in volumes)),
+        )
+        self.interval = math.inf
+        if not (seen.arrays or seen.members or self._was_used):
+            return
+        if seen != self._seen:
+            self._held.clear()
+        self._seen = seen
+        await self._work(runtime, seen)
+
+    async def _work(self, runtime: ControllerRuntime, seen: _Seen) -> None:
+        is_changed = False
+        if seen.installed:  # else what is started would be in the way of an installation
+            is_changed = await self._start_all(seen.members)
+        provided: dict[str, Provided] = {}
+        for wanted in seen.arrays:
+            provided[wanted.name] = await self._provide(wanted, seen) if seen.installed else _NOT_INSTALLED
+            is_changed = is_changed or provided[wanted.name].changed
+        arrays = await self._read_arrays()
+        self._was_used = bool(seen.arrays or seen.members or arrays)
+        await self._publish(runtime, seen, arrays, self._make_statuses(seen, arrays, provided))
+        if any(array.is_syncing for array in arrays):
+            self.interval = SYNC_INTERVAL
+        elif arrays or self._incomplete or self._held:
+            self.interval = LOOK_INTERVAL
+        if is_changed:
+            await self._refresh()
+
+    async def _provide(self, wanted: WantedArray, seen: _Seen) -> Provided:
+        until, before = self._held.get(wanted.name, (-math.inf, None))
+        if before is not None and trio.current_time() < until:
+            return before
+        provided = await self._provider.provide(wanted, seen.members)
+        if provided.failed:
+            self._held[wanted.name] = (
+                trio.current_time() + RETRY,
+                Provided(plan=provided.plan, error=provided.error, failed=True),
+            )
+        else:
+            self._held.pop(wanted.name, None)
+        if provided.error:
+            self._log.once(f"RAID array {wanted.name}: {provided.error}", level="warning")
+        return provided
+
+    async def _start_all(self, members: Sequence[FoundMember]) -> bool:
+        """Start the arrays that did not run yet: complete ones at once, others after their time."""
+        groups = _group(members)
+        running = {array.uuid for array in await self._read_arrays()}
+        self._started = {uuid: found for uuid, found in self._started.items() if uuid in groups}
+        waiting: dict[str, float] = {}
+        now, is_changed = trio.current_time(), False
+        for uuid, found in groups.items():
+            devices = frozenset(member.device for member in found)
+            if uuid in running:
+                self._started[uuid] = self._started.get(uuid, frozenset()) | devices
+                self._failures.pop(uuid, None)
+                continue
+            if devices <= self._started.get(uuid, frozenset()):
+                continue
+            since = now
+            if uuid in self._incomplete:
+                since = self._incomplete[uuid]
+            is_late = now - since >= MISSING_DISK_TIMEOUT
+            if not is_late and self._attempts.get(uuid) == devices:
+                waiting[uuid] = since
+                continue
+            self._attempts[uuid] = devices
+            error = await self._start(found, partial=is_late)
+            if error and not is_late:
+                waiting[uuid] = since
+                continue
+            self._started[uuid] = devices
+            self._failures[uuid] = error
+            is_changed = True
+        self._incomplete = waiting
+        return is_changed
+
+    async def _start(self, found: Sequence[FoundMember], *, partial: bool) -> str:
+        """Start an array; return why that failed, empty when it runs."""
+        name, devices = found[0].name or found[0].uuid, [member.device for member in found]
+        try:
+            device = find_free_device(await self._read_arrays())
+            await self._mdadm.assemble(device, devices, partial=partial)
+        except UserError as error:
+            level = "warning" if partial else "info"
+            self._log.once(f"RAID array {name} is not started: {error}", level=level)
+            return str(error)
+        text = f"RAID array {name}: started"
+        self._log.info(text + (" without the members that are missing" if partial else ""), device=device)
+        return ""
+
+    def _make_statuses(
+        self, seen: _Seen, arrays: Sequence[Array], provided: Mapping[str, Provided]
+    ) -> list[ArrayStatus]:
+        """Those of documents first. Of two with one name the first is shown, and the other's errors."""
+        found: list[ArrayStatus] = []
+        shown: set[str] = set()
+        for wanted in seen.arrays:
+            one = provided[wanted.name]
+            uuid = one.plan.array.uuid if one.plan.array else ""
+            array = next((array for array in arrays if array.uuid == uuid), None)
+            if array:
+                shown.add(array.device)
+            found.append(make_wanted_status(wanted, one, array, seen.members))
+        found += [make_other_status(array, seen.members) for array in arrays if array.device not in shown]
+        running = {array.uuid for array in arrays}
+        for uuid, members in _group(seen.members).items():
+            if uuid not in running:
+                devices = [member.device for member in members]
+                found.append(make_stopped_status(members[0], devices, self._failures.get(uuid, "")))
+        statuses: dict[str, ArrayStatus] = {}
+        for status in found:
+            first = statuses.setdefault(status.id, status)
+            if first is not status and status.is_unhealthy:
+                statuses[status.id] = add_error(first, status.spec.error)
+        return list(statuses.values())
+
+    async def _publish(
+        self,
+        runtime: ControllerRuntime,
+        seen: _Seen,
+        arrays: Sequence[Array],
+        statuses: Sequence[ArrayStatus],
+    ) -> None:
+        for array in arrays:
+            if array.missing and not array.is_syncing:
+                name = find_name(array, seen.members) or array.device
+                text = f"RAID array {name}: {array.missing} of {array.slots} members are missing"
+                self._log.once(text, level="warning")
+        async with runtime.track_outputs():
+            for wanted in seen.arrays:
+                await runtime.put(kinds.MD_ARRAY_SPEC, wanted.name, make_spec(wanted))
+            for status in statuses:
+                await runtime.put(kinds.MD_ARRAY_STATUS, status.id, status.spec)
+                if status.is_unhealthy:
+                    spec = DiagnosticSpec(
+                        message=f"RAID array {status.id} needs attention", details=[status.spec.error]
+                    )
+                    await runtime.put(kinds.DIAGNOSTIC, f"raid-{status.id}", spec)
+
+
+def _group(members: Sequence[FoundMember]) -> dict[str, list[FoundMember]]:
+    """The members of each array, by its UUID."""
+    groups: dict[str, list[FoundMember]] = {}
+    for member in members:
+        groups.setdefault(member.uuid, []).append(member)
+    return groups
