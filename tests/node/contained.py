@@ -27,6 +27,7 @@ from talos.machined.logs.store import LogStore
 from talos.machined.node.etcd import EtcdControl
 from talos.machined.node.events import EventLog
 from talos.machined.platform.platform import ContainerPlatform
+from talos.machined.services.processes import ProcessRunner
 from talos.machined.services.reaper import Reaper
 from talos.machined.services.runner import RunnerContext
 from talos.machined.services.spec import RunContainer, ServiceContext, ServiceSpec
@@ -74,8 +75,9 @@ class Bench:
 
         connect = partial(open_channel, daemon)
         service = ServiceSpec(id="sample", start=RunContainer(make=make, socket=SOCKET), group=GROUP)
+        reaper = Reaper()
         context = RunnerContext(
-            reaper=Reaper(),
+            reaper=reaper,
             zygote=cast("Any", None),
             logs=self.logs,
             groups=NoGroups(),
@@ -84,6 +86,7 @@ class Bench:
                 state=self.state,
                 connect=connect,
                 etcd=EtcdControl(),
+                processes=ProcessRunner(reaper, self.logs),
             ),
             connect=connect,
             log=daemon.log,

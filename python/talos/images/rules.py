@@ -14,11 +14,7 @@ HUB = "index.docker.io"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule. ``key`` is a public key in PEM.
-
-    ``keyless`` is refused by the validation of configs, but one that an earlier version took may have it:
-    no image is verified by it.
-    """
+    """One rule. ``key`` is a public key in PEM, which comes before ``keyless``, the identity of a signer."""
 
     number: int
     pattern: str

@@ -2,11 +2,15 @@
 
 import gzip
 import json
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 from tests.harness.registry import Store, make_archive
+from tests.harness.sigstore import ISSUER, NOW, SUBJECT, Sigstore
+from tests.unit.machined.containerd.verify.cosign import make_keyless_bundle
 from tests.unit.system.zstd import pack
 
 from talos.images.manifest import find_form, parse_config, parse_index, parse_manifest
@@ -17,6 +21,15 @@ from talos.images.registry.http import find_target
 from talos.machined.containerd.archive import find_named, parse_header
 from talos.machined.containerd.layer import ERRORS, unpack_layer
 from talos.machined.containerd.toml import format_toml, parse_toml
+from talos.machined.containerd.verify.certificate import (
+    check_certificate,
+    find_issuer,
+    find_names,
+)
+from talos.machined.containerd.verify.der import parse_certificate
+from talos.machined.containerd.verify.request import Request
+from talos.machined.containerd.verify.signature import verify_signature
+from talos.machined.containerd.verify.trusted_root import parse_trusted_root
 
 from .trial import Parser, check_parser
 
@@ -26,6 +39,24 @@ MANIFEST = {"schemaVersion": 2, "config": PART, "layers": [PART, PART]}
 INDEX = {"manifests": [{**PART, "platform": {"os": "linux", "architecture": "amd64"}}]}
 CONFIG = {"rootfs": {"diff_ids": [DIGEST]}, "config": {"Env": ["A=B"], "Cmd": ["x"], "User": "1:2"}}
 NAMED = {"manifests": [{**PART, "annotations": {"io.containerd.image.name": "example.org/a:1"}}]}
+
+
+SIGSTORE = Sigstore()
+ROOT, SIGNED = SIGSTORE.trusted_root(), make_keyless_bundle(SIGSTORE, SIGSTORE.certify(), DIGEST)
+REQUEST = Request(
+    image=b"{}", data=b"", where="x", issuer=ISSUER, subject=SUBJECT, trusted_root=json.dumps(ROOT)
+)
+
+
+def _verify(data: bytes) -> None:
+    verify_signature(replace(REQUEST, data=data))
+
+
+def _certify(data: bytes) -> None:
+    certificate = parse_certificate(data, "x")
+    find_issuer(certificate)
+    find_names(certificate)
+    check_certificate(certificate, parse_trusted_root(json.dumps(ROOT)), NOW, "x")
 
 
 def _text(data: bytes) -> str:
@@ -75,6 +106,11 @@ PARSERS = {
         seeds=[gzip.compress(b"abc" * 99), pack(b"abc" * 99)],
         refusals=ERRORS,
     ),
+    "keyless signature": Parser(parse=_verify, seeds=[_bytes(SIGNED)]),
+    "certificate of an identity": Parser(
+        parse=_certify, seeds=[SIGSTORE.certify().certificate.public_bytes(Encoding.DER)]
+    ),
+    "trusted root": Parser(parse=lambda data: parse_trusted_root(_text(data)), seeds=[_bytes(ROOT)]),
     "TOML": Parser(
         parse=_rewrite, seeds=[b'a = 1\n["b.c"]\nd = [1.5, "x\\n", true]\n[b.e]\nf = {g = "h"}\n']
     ),

@@ -1,6 +1,7 @@
 """Checks of ContainerConfig and of documents about images and registries."""
 
 import re
+import warnings
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -18,7 +19,11 @@ from talos.config.documents.cri.registry_auth import RegistryAuthConfig
 from talos.config.documents.cri.registry_mirror import RegistryMirrorConfig
 from talos.config.documents.cri.registry_tls import RegistryTLSConfig
 from talos.config.documents.extensions.extension_service import ExtensionServiceConfig
-from talos.config.documents.security.image_verification import ImageVerificationConfig, ImageVerificationRule
+from talos.config.documents.security.image_verification import (
+    ImageKeylessVerifier,
+    ImageVerificationConfig,
+    ImageVerificationRule,
+)
 from talos.config.values import ByteSize, Unstructured
 from talos.pki.keys import parse_public_key
 from talos.system.errors import UserError
@@ -241,13 +246,23 @@ def _check_rule(rule: ImageVerificationRule, at: Note) -> Iterator[Note]:
     elif not rule.skip and not rule.deny and not verified:
         yield at.find("has nothing to verify with", hint="keyless, publicKey, skip or deny")
     if rule.keyless is not None:
-        yield from check_present(rule.keyless.issuer, at.below("keyless.issuer"))
-        if not rule.keyless.subject and not rule.keyless.subject_regex:
-            yield at.below("keyless").find("needs subject or subjectRegex")
-        hint = "publicKey, or deny to be sure that none of these images is pulled"
-        yield at.below("keyless").find("nodes verify by public keys only", hint=hint)
+        yield from _check_keyless(rule.keyless, at.below("keyless"))
     if rule.public_key is not None:
         yield from _check_public_key(rule.public_key.certificate, at.below("publicKey.certificate"))
+
+
+def _check_keyless(keyless: ImageKeylessVerifier, at: Note) -> Iterator[Note]:
+    yield from check_present(keyless.issuer, at.below("issuer"))
+    if not keyless.subject and not keyless.subject_regex:
+        yield at.find("needs subject or subjectRegex")
+    try:
+        with warnings.catch_warnings():
+            # A warning is about what means something else in Go, whose patterns these are: [[:alpha:]].
+            warnings.simplefilter("error")
+            re.compile(keyless.subject_regex or "", re.ASCII)
+    except (re.error, OverflowError, RecursionError, FutureWarning) as error:
+        text = f'"{keyless.subject_regex}" is no pattern that nodes have: {error}'
+        yield at.below("subjectRegex").find(text, hint="use what Go and Python have in common")
 
 
 def _check_public_key(pem: str | None, at: Note) -> Iterator[Note]:

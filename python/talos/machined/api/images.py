@@ -21,6 +21,7 @@ from talos.machined.containerd.client import PODS, SYSTEM, Containerd, find_root
 from talos.machined.containerd.pull import Admit, LayerProgress, admit_all, pull_image, read_sources
 from talos.machined.containerd.release import check_manifest
 from talos.machined.containerd.store import read_image
+from talos.machined.containerd.verify.search import Verifier
 from talos.machined.node.ports.node import Node
 from talos.system.errors import UserError
 
@@ -177,6 +178,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
                     request.image_ref,
                     sources,
                     root=instance.root,
+                    verifier=Verifier(run=node.processes.capture, state=node.state),
                     report=feed.report,
                     admit=_choose_admission(node, call),
                 )
@@ -233,7 +235,13 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
         sources = await read_sources(node.state)
         async with _open_old(node, request.namespace) as instance:
             with not_found_status():
-                await pull_image(instance.containerd, request.reference, sources, root=instance.root)
+                await pull_image(
+                    instance.containerd,
+                    request.reference,
+                    sources,
+                    root=instance.root,
+                    verifier=Verifier(run=node.processes.capture, state=node.state),
+                )
         return machine_pb2.ImagePullResponse(messages=[machine_pb2.ImagePull()])
 
     return {"ImageList": list_all, "ImagePull": pull}

@@ -11,7 +11,7 @@ from talos.api.machine import md_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.disks.refresh import refresh_discovery
 from talos.machined.api.wipe import check_secondaries, check_volumes
-from talos.machined.node.ports import Node
+from talos.machined.node.ports.node import Node
 from talos.resource import ids, kinds
 from talos.resource.changes import modify
 from talos.resource.resource import Resource

@@ -15,6 +15,7 @@ from talos.machined.api.images import Instance, open_instance
 from talos.machined.containerd.pull import pull_image, read_sources
 from talos.machined.containerd.release import check_manifest, load_release
 from talos.machined.containerd.store import find_image
+from talos.machined.containerd.verify.search import Verifier
 from talos.machined.node.ports.node import Node
 from talos.machined.node.ports.power import RebootMode, SequenceLockedError
 from talos.system.errors import UserError
@@ -142,6 +143,7 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
                         request.image,
                         sources,
                         root=instance.root,
+                        verifier=Verifier(run=node.processes.capture, state=node.state),
                         admit=partial(_admit, node=node),
                     )
                 release = await _load(instance, request.image, node)

@@ -13,7 +13,7 @@ from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.images.reference import parse_reference
 from talos.images.registry.hosts import NoSuchImageError, Sources
 from talos.machined.containerd.pull import read_sources
-from talos.machined.containerd.verify.search import Verdict, judge, verify_image
+from talos.machined.containerd.verify.search import Verdict, Verifier, judge, verify_image
 from talos.machined.node.ports.node import Node
 from talos.system.errors import UserError
 
@@ -39,7 +39,8 @@ def handlers(node: Node) -> Mapping[str, Handler]:
         except NoSuchImageError as error:
             text = f"image reference not found during resolution: {error}"
             raise RpcError(Code.NOT_FOUND, text) from None
-        verdict = await verify_image(session, image, judged)
+        verifier = Verifier(run=node.processes.capture, state=node.state)
+        verdict = await verify_image(session, image, judged, verifier)
         return ImageServiceVerifyResponse(
             verified=verdict.verified,
             message=verdict.message,

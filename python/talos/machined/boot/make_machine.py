@@ -87,13 +87,18 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
     etcd = EtcdControl()
     reaper = Reaper()
     zygote = Zygote(reaper, context.zygote, context.zygote_pid)
+    processes = ProcessRunner(reaper, context.logs)
     runner_context = RunnerContext(
         reaper=reaper,
         zygote=zygote,
         logs=context.logs,
         groups=ports.groups,
         service=ServiceContext(
-            platform=platform, state=state, connect=partial(open_channel, daemon), etcd=etcd
+            platform=platform,
+            state=state,
+            connect=partial(open_channel, daemon),
+            etcd=etcd,
+            processes=processes,
         ),
         connect=partial(open_channel, daemon),
         log=daemon.log,

@@ -24,7 +24,7 @@ from talos.machined.containerd.cache import bypass_proxies, wait_for_cache
 from talos.machined.containerd.client import Containerd
 from talos.machined.containerd.ingest import store_content
 from talos.machined.containerd.store import Image, measure_room, read_image, unpack
-from talos.machined.containerd.verify.search import Verdict, judge, verify_image
+from talos.machined.containerd.verify.search import Verdict, Verifier, judge, verify_image
 from talos.machined.node.resources import read_variables
 from talos.resource import ids
 from talos.resource.state import NotFoundError, State
@@ -91,6 +91,7 @@ async def pull_image(
     sources: Sources,
     *,
     root: str,
+    verifier: Verifier,
     report: Report = lambda _: None,
     admit: Admit = admit_all,
 ) -> Image:
@@ -109,7 +110,7 @@ async def pull_image(
     session = open_session(reference, sources)
     where = f"image {reference}"
     top = await session.fetch_manifest(reference.object)
-    verdict = judged if isinstance(judged, Verdict) else await verify_image(session, top, judged)
+    verdict = judged if isinstance(judged, Verdict) else await verify_image(session, top, judged, verifier)
     inner = top
     if find_form(top.data, top.descriptor.media_type, where) == "index":
         wanted = await trio.to_thread.run_sync(parse_index, top.data, where)

@@ -98,6 +98,7 @@ from talos.machined.controllers.runtime.watchdog import (
 )
 from talos.machined.controllers.secrets.all import make_controllers as make_secrets_controllers
 from talos.machined.controllers.security.image_verification import ImageVerificationConfigController
+from talos.machined.controllers.security.trusted_root import TUFTrustedRootController
 from talos.machined.controllers.siderolink.config import (
     SiderolinkConfigController,
     read_siderolink_argument,
@@ -245,6 +246,7 @@ def make_cri_controllers(context: ControllerContext) -> list[Controller]:
     return [
         RegistriesConfigController(),
         ImageVerificationConfigController(),
+        TUFTrustedRootController(),
         ImageCacheConfigController(
             services, CacheDisks(context.volumes.mounts) if platform.has_disks else None, context.log
         ),

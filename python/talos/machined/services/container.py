@@ -9,6 +9,7 @@ from talos.machined.containerd.client import SYSTEM, Connect, Containerd, find_r
 from talos.machined.containerd.container import SHIM_GROUP, Contained, Placement, run_container
 from talos.machined.containerd.pull import pull_image, read_sources
 from talos.machined.containerd.store import Image, find_image
+from talos.machined.containerd.verify.search import Verifier
 from talos.machined.services.spec import RunContainer, ServiceContext, ServiceSpec
 from talos.system.cgroups import Groups, SplitGroups
 
@@ -55,5 +56,7 @@ async def _find_or_pull(
     image = await find_image(containerd, name)
     if image is None:
         report(f"Pulling image {name}")
-        image = await pull_image(containerd, name, await read_sources(context.state), root=root)
+        sources = await read_sources(context.state)
+        verifier = Verifier(run=context.processes.capture, state=context.state)
+        image = await pull_image(containerd, name, sources, root=root, verifier=verifier)
     return image

@@ -19,6 +19,7 @@ from talos.machined.containerd.oneshot import run_to_end
 from talos.machined.containerd.pull import pull_image, read_sources
 from talos.machined.containerd.spec import ContainerSpec, Mount
 from talos.machined.containerd.store import find_image
+from talos.machined.containerd.verify.search import Verifier
 from talos.machined.node import etcd_data
 from talos.machined.node.etcd import MEMBERSHIP, BootstrapOrder, ask_member
 from talos.machined.node.ports.services import Services
@@ -117,7 +118,9 @@ async def _restore(context: ServiceContext, plan: PlanResponse) -> None:
         image = await find_image(containerd, name)
         if image is None:
             sources = await read_sources(context.state)
-            image = await pull_image(containerd, name, sources, root=find_root(CRI_SOCKET))
+            root = find_root(CRI_SOCKET)
+            verifier = Verifier(run=context.processes.capture, state=context.state)
+            image = await pull_image(containerd, name, sources, root=root, verifier=verifier)
         spec = _make_container(plan.image, plan.restore_argv, _SNAPSHOT)
         code, output = await run_to_end(containerd, spec, image, id=RESTORE_ID, group=GROUP)
     if code:

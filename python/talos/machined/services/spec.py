@@ -8,7 +8,7 @@ from types import MappingProxyType
 from talos.machined.containerd.client import CRI_SOCKET
 from talos.machined.containerd.spec import ContainerSpec
 from talos.machined.node.etcd import EtcdControl
-from talos.machined.node.ports.node import Platform
+from talos.machined.node.ports.node import Platform, Processes
 from talos.machined.node.resources import read_variables
 from talos.machined.services.conditions import Condition
 from talos.machined.services.health import Connect, HealthCheck
@@ -104,6 +104,7 @@ class ServiceContext:
     state: State
     connect: Connect
     etcd: EtcdControl
+    processes: Processes
 
 
 type Prepare = Callable[[ServiceContext], Awaitable[None]]

@@ -8,6 +8,7 @@ import pytest
 import trio
 from tests.harness.registry import Registry, Store, running_registry
 from tests.unit.machined.containerd.twin import MemoryContainerd
+from tests.unit.machined.containerd.verify.verifier import make_verifier
 
 from talos.api.definitions.cri_pb2 import RegistriesConfigSpec, RegistryEndpointConfig, RegistryMirrorConfig
 from talos.api.rpc import RpcError
@@ -46,7 +47,9 @@ async def pull_from(
     mirror = RegistryMirrorConfig(mirror_endpoints=[endpoint], mirror_skip_fallback=True)
     sources = Sources(registries=RegistriesConfigSpec(registry_mirrors={"*": mirror}))
     containerd = Containerd(cast("Any", twin), "system")
-    return await pull_image(containerd, name, sources, root="/", report=report, admit=admit)
+    return await pull_image(
+        containerd, name, sources, root="/", verifier=make_verifier(), report=report, admit=admit
+    )
 
 
 async def test_a_pull(registry: Registry) -> None:

@@ -33,6 +33,7 @@ class MemoryContainerd:
     cancelled: set[str] = field(default_factory=set[str])
     """Writes that were cancelled: they may begin their ingest after it was aborted."""
     images: dict[str, Descriptor] = field(default_factory=dict[str, Descriptor])
+    image_labels: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     snapshots: dict[str, str] = field(default_factory=dict[str, str])
     prepared: dict[str, str] = field(default_factory=dict[str, str])
     leases: set[str] = field(default_factory=set[str])
@@ -103,9 +104,11 @@ class MemoryContainerd:
         if request.image.name in self.images:
             raise RpcError(Code.ALREADY_EXISTS, "image: already exists")
         self.images[request.image.name] = request.image.target
+        self.image_labels[request.image.name] = dict(request.image.labels)
 
     def _update_image(self, request: images_pb2.UpdateImageRequest) -> None:
         self.images[request.image.name] = request.image.target
+        self.image_labels[request.image.name] = dict(request.image.labels)
 
     def _update_content(self, request: content_pb2.UpdateRequest) -> None:
         self.find_content(request.info.digest)

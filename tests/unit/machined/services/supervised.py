@@ -30,6 +30,7 @@ from talos.machined.node.ports.services import ServiceState
 from talos.machined.platform.platform import ContainerPlatform
 from talos.machined.services import runner
 from talos.machined.services import zygote as zygote_module
+from talos.machined.services.processes import ProcessRunner
 from talos.machined.services.reaper import Reaper
 from talos.machined.services.runner import FIRST_BACKOFF, RunnerContext
 from talos.machined.services.spec import (
@@ -115,7 +116,13 @@ class Bench:
             zygote=self.zygote,
             logs=self.logs,
             groups=NoGroups(),
-            service=ServiceContext(platform=platform, state=self.state, connect=connect, etcd=EtcdControl()),
+            service=ServiceContext(
+                platform=platform,
+                state=self.state,
+                connect=connect,
+                etcd=EtcdControl(),
+                processes=ProcessRunner(self.reaper, self.logs),
+            ),
             connect=connect,
             log=self.daemon.log,
         )

@@ -8,11 +8,11 @@ from talos.config.schema import Document, Merge, Section, setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageKeylessVerifier(Section):
-    """Signed without a key, by identity."""
+    """Signed without a key, by an identity that Sigstore's public instance has certified and logged."""
 
-    issuer: str | None = setting("issuer of tokens")
-    subject: str | None = setting("identity that signed")
-    subject_regex: str | None = setting("identity that signed, as a pattern")
+    issuer: str | None = setting("issuer of the identity, exactly")
+    subject: str | None = setting("mail address or URI that signed, exactly")
+    subject_regex: str | None = setting("pattern that is found in it; ^ and $ bind it to both ends")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,15 @@
-"""Whether an image may be pulled: the rule for it, and the signatures that its registry has."""
+"""Whether an image may be pulled: the rule for it, and the signatures that its registry has.
+
+A signature is verified by a program of its own (:mod:`talos.machined.containerd.verify.program`).
+"""
 
 import hashlib
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import trio
 
 from talos.api.containerd.descriptor_pb2 import Descriptor
 from talos.api.rpc import Code, RpcError
@@ -12,8 +17,14 @@ from talos.images.manifest import find_form, make_descriptor, parse_document
 from talos.images.reference import Reference
 from talos.images.registry.hosts import NoSuchImageError, RegistryError
 from talos.images.rules import Rule, find_rule
+from talos.machined.containerd.verify.parts import objects_of
+from talos.machined.containerd.verify.request import BUNDLES, PROGRAM, REFUSED, Request, format_request
+from talos.resource import ids
+from talos.resource.changes import wait_for
+from talos.resource.state import State
 from talos.system.errors import UserError
 from talos.system.parsed import as_object
+from talos.system.process import Finished, describe_exit
 
 if TYPE_CHECKING:
     from talos.images.registry.session import Fetched, Session
@@ -24,12 +35,19 @@ MAX_SIGNATURE = 1024 * 1024
 """Bytes of a bundle or a signed payload."""
 MAX_SIGNATURES = 100
 """Of an image, that are looked at."""
-BUNDLES = (
-    "application/vnd.dev.sigstore.bundle.v0.3+json",
-    "application/vnd.dev.sigstore.bundle+json;version=0.3",
-)
-"""Media types of bundles; older ones may lack what they are verified by."""
-_SIGNATURE = "dev.cosignproject.cosign/signature"
+ROOT_TIMEOUT = 15.0
+"""Seconds that a pull waits for the root of trust, as upstream's."""
+MAX_REASONS = 3
+"""Of an image that is refused, that are shown."""
+MAX_REASON = 300
+"""Characters of the program's reason."""
+SIGNATURE = "dev.cosignproject.cosign/signature"
+CERTIFICATE = "dev.sigstore.cosign/certificate"
+ENTRY = "dev.sigstore.cosign/bundle"
+"""Annotations of a signed payload; the entry is that of the transparency log."""
+
+type Run = Callable[[Sequence[str], bytes], Awaitable[Finished]]
+"""Runs a program with this input to its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +59,20 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Verifier:
+    """What runs the program that verifies signatures, and where the root of trust of keyless ones is."""
+
+    run: Run
+    state: State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """A bundle; or, with a signature in base64, a payload of the older form."""
+    """A bundle; or, with annotations, a signed payload of the older form."""
 
     data: bytes
     message: str
-    signature: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def judge(rules: Iterable[Rule], reference: Reference) -> Verdict | Rule:
@@ -61,23 +87,38 @@ def judge(rules: Iterable[Rule], reference: Reference) -> Verdict | Rule:
     return rule
 
 
-async def verify_image(session: "Session", image: "Fetched", rule: Rule) -> Verdict:
+async def verify_image(session: "Session", image: "Fetched", rule: Rule, verifier: Verifier) -> Verdict:
     """Look for a signature that a rule asks for; PERMISSION_DENIED when there is none."""
     try:
-        return await _verify(session, image, rule)
+        request = await _make_request(rule, image.data, verifier.state)
+        return await _verify(session, image, request, verifier.run)
     except UserError as error:
         text = f"image verification failed: {error} (rule {rule.id})"
         raise RpcError(Code.PERMISSION_DENIED, text) from None
 
 
-async def _verify(session: "Session", image: "Fetched", rule: Rule) -> Verdict:
-    # What verifies is loaded on nodes whose config has rules only.
-    from talos.machined.containerd.verify.signature import verify_bundle, verify_payload
-    from talos.pki.keys import parse_public_key
+async def _make_request(rule: Rule, image: bytes, state: State) -> Request:
+    """Who may have signed an image by a rule, without a signature yet; UserError."""
+    empty = Request(image=image, data=b"", where="")
+    if rule.key:
+        return replace(empty, key=rule.key)
+    if rule.keyless is None:
+        raise UserError("there is neither a key nor an identity")
+    trusted_root = ""
+    with trio.move_on_after(ROOT_TIMEOUT):
+        trusted_root = (await wait_for(state, *ids.TUF_TRUSTED_ROOT, lambda _: True)).spec.json_data
+    if not trusted_root:
+        raise UserError("there is no trusted root for keyless signatures yet", hint="try again")
+    return replace(
+        empty,
+        issuer=rule.keyless.issuer or "",
+        subject=rule.keyless.subject or "",
+        subject_regex=rule.keyless.subject_regex or "",
+        trusted_root=trusted_root,
+    )
 
-    if rule.keyless and not rule.key:
-        raise UserError("the rule asks for keyless signatures", hint="nodes verify by public keys only")
-    key = parse_public_key(rule.key.encode(), where=f"publicKey of rule {rule.id}")
+
+async def _verify(session: "Session", image: "Fetched", request: Request, run: Run) -> Verdict:
     failures: dict[str, None] = {}
     count = 0
     async with aclosing(_find_signatures(session, image.descriptor.digest)) as signatures:
@@ -86,16 +127,39 @@ async def _verify(session: "Session", image: "Fetched", rule: Rule) -> Verdict:
             if count > MAX_SIGNATURES:
                 failures[f"more than {MAX_SIGNATURES} signatures"] = None
                 break
-            try:
-                if found.signature:
-                    verify_payload(found.data, found.signature, image.data, key, found.message)
-                else:
-                    verify_bundle(found.data, image.data, key, found.message)
-            except UserError as error:
-                failures[str(error)] = None
-            else:
-                return Verdict(verified=True, message=found.message)
-    raise UserError("; ".join(failures) or "it is not signed", where=f"image {session.reference}")
+            asked = replace(
+                request,
+                data=found.data,
+                where=found.message.removeprefix("verified via "),
+                signature=found.annotations.get(SIGNATURE, ""),
+                certificate=found.annotations.get(CERTIFICATE, ""),
+                entry=found.annotations.get(ENTRY, ""),
+            )
+            reason = find_reason(await run((PROGRAM,), format_request(asked)))
+            if not reason:
+                return Verdict(verified=True, message=_describe(found, asked))
+            failures[reason] = None
+    reasons = "; ".join([*failures][:MAX_REASONS]) or "it is not signed"
+    more = f"; and {len(failures) - MAX_REASONS} more" if len(failures) > MAX_REASONS else ""
+    raise UserError(f"{reasons}{more}", where=f"image {session.reference}")
+
+
+def find_reason(done: Finished) -> str:
+    """Why the program has not verified a signature; empty when it has."""
+    if done.code == 0:
+        return ""
+    text = done.stderr.decode(errors="replace").strip() if done.code == REFUSED else ""
+    line = "".join(one if one.isprintable() else "?" for one in text[:MAX_REASON])
+    return line or f"{PROGRAM} failed with {describe_exit(done.code)}"
+
+
+def _describe(found: _Found, request: Request) -> str:
+    """How an image was verified, in upstream's words; a payload's entry in the log counts as its bundle."""
+    return (
+        f"{found.message} (bundle verified {str(not request.key).lower()})"
+        if found.annotations
+        else found.message
+    )
 
 
 async def _find_signatures(session: "Session", digest: str) -> AsyncGenerator[_Found]:
@@ -119,9 +183,10 @@ async def _find_signatures(session: "Session", digest: str) -> AsyncGenerator[_F
         return
     old = await _find_manifest(session, f"{tag}.sig")
     for layer, annotations in _list_layers(old, where) if old else ():
-        if signature := annotations.get(_SIGNATURE):
-            message = "verified via legacy signature (bundle verified false)"
-            yield _Found(data=await _read_blob(session, layer), message=message, signature=str(signature))
+        texts = {key: text for key, text in annotations.items() if isinstance(text, str)}
+        if texts.get(SIGNATURE):
+            data = await _read_blob(session, layer)
+            yield _Found(data=data, message="verified via legacy signature", annotations=texts)
 
 
 async def _list_referrers(session: "Session", digest: str, where: str) -> list[Descriptor]:
@@ -130,7 +195,7 @@ async def _list_referrers(session: "Session", digest: str, where: str) -> list[D
         data = await session.fetch_referrers(digest)
     except NoSuchImageError:
         return []
-    entries = _list_of(parse_document(data, where), "manifests")
+    entries = objects_of(parse_document(data, where), "manifests")
     return [make_descriptor(one, where) for one in entries if one.get("artifactType") in BUNDLES]
 
 
@@ -138,7 +203,7 @@ async def _list_bundles(session: "Session", manifest: "Fetched", where: str) -> 
     """The bundles of a manifest, or of all manifests of an index."""
     manifests = [manifest]
     if find_form(manifest.data, manifest.descriptor.media_type, where) == "index":
-        entries = _list_of(parse_document(manifest.data, where), "manifests")[:MAX_SIGNATURES]
+        entries = objects_of(parse_document(manifest.data, where), "manifests")[:MAX_SIGNATURES]
         inner = [make_descriptor(entry, where) for entry in entries]
         manifests = [await session.fetch_manifest(one.digest, one) for one in inner]
     layers = [layer for one in manifests for layer, _ in _list_layers(one, where)]
@@ -156,15 +221,8 @@ def _list_layers(manifest: "Fetched", where: str) -> Iterator[tuple[Descriptor, 
     """Layers with their annotations; UserError."""
     if len(manifest.data) > MAX_MANIFEST:
         raise UserError(f"the manifest of a signature has {len(manifest.data)} bytes", where=where)
-    for entry in _list_of(parse_document(manifest.data, where), "layers")[:MAX_SIGNATURES]:
+    for entry in objects_of(parse_document(manifest.data, where), "layers")[:MAX_SIGNATURES]:
         yield make_descriptor(entry, where), as_object(entry.get("annotations"))
-
-
-def _list_of(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    """The objects in a list of a JSON object, or none."""
-    value: object = document.get(key)
-    items = cast("list[object]", value) if isinstance(value, list) else []
-    return [cast("Mapping[str, Any]", item) for item in items if isinstance(item, dict)]
 
 
 async def _read_blob(session: "Session", blob: Descriptor) -> bytes:

@@ -3,13 +3,17 @@
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, override
 
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
 from tests.harness.registry import INDEX, MANIFEST, Handler, Store, encode
+from tests.harness.sigstore import NOW, Identity, Sigstore, make_dsse_body, make_hashed_body, to_pem
 
-from talos.machined.containerd.verify.search import BUNDLES
+from talos.machined.containerd.verify.request import BUNDLES
+from talos.machined.containerd.verify.search import CERTIFICATE, ENTRY, SIGNATURE
 from talos.machined.containerd.verify.signature import SIGNED, STATEMENT
 from talos.pki.keys import PrivateKey
 
@@ -46,17 +50,58 @@ def sign(key: PrivateKey, data: bytes) -> str:
     return base64.b64encode(signature).decode()
 
 
-def make_bundle(key: PrivateKey, digest: str, *, predicate: str = SIGNED, kind: str = BUNDLE) -> bytes:
-    statement = encode(
-        {"subject": [{"digest": {"sha256": digest.removeprefix("sha256:")}}], "predicateType": predicate}
-    )
+def make_statement(digest: str, predicate: str = SIGNED) -> bytes:
+    subject = {"digest": {"sha256": digest.removeprefix("sha256:")}}
+    return encode({"subject": [subject], "predicateType": predicate})
+
+
+def make_envelope(key: PrivateKey, statement: bytes) -> dict[str, Any]:
     signed = b"DSSEv1 %d %s %d %s" % (len(STATEMENT), STATEMENT.encode(), len(statement), statement)
-    envelope = {
+    return {
         "payload": base64.b64encode(statement).decode(),
         "payloadType": STATEMENT,
         "signatures": [{"sig": sign(key, signed)}],
     }
+
+
+def make_bundle(key: PrivateKey, digest: str, *, predicate: str = SIGNED, kind: str = BUNDLE) -> bytes:
+    envelope = make_envelope(key, make_statement(digest, predicate))
     return encode({"mediaType": kind, "verificationMaterial": {}, "dsseEnvelope": envelope})
+
+
+def make_keyless_bundle(
+    sigstore: Sigstore, identity: Identity, digest: str, at: datetime = NOW
+) -> dict[str, Any]:
+    """What `cosign sign` makes for an identity."""
+    statement = make_statement(digest)
+    envelope = make_envelope(identity.key, statement)
+    signature = base64.b64decode(envelope["signatures"][0]["sig"])
+    entry = sigstore.record(make_dsse_body(statement, signature, identity.certificate), at)
+    certificate = base64.b64encode(identity.certificate.public_bytes(Encoding.DER)).decode()
+    material = {"certificate": {"rawBytes": certificate}, "tlogEntries": [entry]}
+    return {"mediaType": BUNDLE, "verificationMaterial": material, "dsseEnvelope": envelope}
+
+
+def make_keyless_annotations(
+    sigstore: Sigstore, identity: Identity, payload: bytes, at: datetime = NOW
+) -> dict[str, str]:
+    """Those of a signed payload of an identity, as older versions of cosign make them."""
+    signature = sign(identity.key, payload)
+    body = make_hashed_body(payload, base64.b64decode(signature), identity.certificate)
+    entry = sigstore.record(body, at)
+    log_id = base64.b64decode(entry["logId"]["keyId"]).hex()
+    promised = {
+        "body": entry["canonicalizedBody"],
+        "integratedTime": int(entry["integratedTime"]),
+        "logIndex": int(entry["logIndex"]),
+        "logID": log_id,
+    }
+    promise = entry["inclusionPromise"]["signedEntryTimestamp"]
+    return {
+        SIGNATURE: signature,
+        CERTIFICATE: to_pem(identity.certificate).decode(),
+        ENTRY: encode({"SignedEntryTimestamp": promise, "Payload": promised}).decode(),
+    }
 
 
 def make_claim(digest: str) -> bytes:
@@ -87,7 +132,9 @@ class Image:
         self.add_manifest(self.digest.replace(":", "-"), self.store.add(bundle, BUNDLE))
 
     def add_legacy(self, key: PrivateKey, payload: bytes) -> None:
-        annotations = {"dev.cosignproject.cosign/signature": sign(key, payload)}
+        self.add_payload(payload, {SIGNATURE: sign(key, payload)})
+
+    def add_payload(self, payload: bytes, annotations: Mapping[str, str]) -> None:
         layer = {**self.store.add(payload, PAYLOAD), "annotations": annotations}
         self.add_manifest(f"{self.digest.replace(':', '-')}.sig", layer)
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 from tests.harness.registry import Registry, encode, running_registry
+from tests.harness.sigstore import ISSUER, SUBJECT, Sigstore
 from tests.unit.machined.containerd.twin import MemoryContainerd
 from tests.unit.machined.containerd.verify.cosign import (
     BUNDLE,
@@ -16,21 +17,32 @@ from tests.unit.machined.containerd.verify.cosign import (
     make_bundle,
     make_claim,
     make_image,
+    make_keyless_annotations,
+    make_keyless_bundle,
     sign,
 )
+from tests.unit.machined.containerd.verify.verifier import make_verifier
 
 from talos.api.definitions.cri_pb2 import RegistriesConfigSpec, RegistryEndpointConfig, RegistryMirrorConfig
+from talos.api.definitions.security_pb2 import TUFTrustedRootSpec
 from talos.api.rpc import Code, RpcError
 from talos.config.documents.security.image_verification import ImageKeylessVerifier
 from talos.images.reference import parse_reference
 from talos.images.registry.hosts import Sources
 from talos.images.rules import Rule, find_rule
 from talos.machined.containerd.client import Containerd
-from talos.machined.containerd.pull import pull_image
+from talos.machined.containerd.pull import VERIFIED_LABEL, pull_image
+from talos.machined.containerd.verify import search
+from talos.machined.containerd.verify.search import find_reason
 from talos.pki.keys import KeyType, PrivateKey, make_key, public_key_to_pem
+from talos.resource import ids
+from talos.resource.changes import put
+from talos.system.process import Finished
 
 NAME = "registry.example/team/app:1"
 KEY, OTHER = make_key(KeyType.P256), make_key(KeyType.P256)
+SIGSTORE = Sigstore()
+ROOT, IDENTITY = encode(SIGSTORE.trusted_root()).decode(), SIGSTORE.certify()
 
 
 @pytest.fixture
@@ -52,9 +64,12 @@ def make_rule(key: PrivateKey = KEY, **changes: Any) -> Rule:
 async def pull(registry: Registry, *rules: Rule) -> MemoryContainerd:
     endpoint = RegistryEndpointConfig(endpoint_endpoint=f"http://127.0.0.1:{registry.port}")
     mirror = RegistryMirrorConfig(mirror_endpoints=[endpoint], mirror_skip_fallback=True)
-    sources = Sources(registries=RegistriesConfigSpec(registry_mirrors={"*": mirror}), rules=rules)
+    registries = RegistriesConfigSpec(registry_mirrors={"*": mirror})
+    sources = Sources(registries=registries, rules=rules)
+    verifier = make_verifier()
+    await put(verifier.state, *ids.TUF_TRUSTED_ROOT, TUFTrustedRootSpec(json_data=ROOT))
     twin = MemoryContainerd(unpack=lambda data: data)
-    await pull_image(Containerd(cast("Any", twin), "system"), NAME, sources, root="/")
+    await pull_image(Containerd(cast("Any", twin), "system"), NAME, sources, root="/", verifier=verifier)
     return twin
 
 
@@ -153,8 +168,44 @@ def test_patterns(pattern: str, name: str, *, matches: bool) -> None:
     assert (find_rule([rule], parse_reference(name)) is rule) is matches
 
 
-async def test_a_keyless_rule_of_an_earlier_version_lets_nothing_in(image: Image) -> None:
-    image.add_bundle(make_bundle(KEY, image.digest))
-    rule = replace(make_rule(), key="", keyless=ImageKeylessVerifier(issuer="https://a", subject="b"))
+KEYLESS: Mapping[str, Callable[[Image], None]] = {
+    "bundle referrer with digest sha256:": lambda image: image.add_referrer(
+        encode(make_keyless_bundle(SIGSTORE, IDENTITY, image.digest))
+    ),
+    "bundle": lambda image: image.add_bundle(encode(make_keyless_bundle(SIGSTORE, IDENTITY, image.digest))),
+    "legacy signature (bundle verified true)": lambda image: image.add_payload(
+        make_claim(image.digest), make_keyless_annotations(SIGSTORE, IDENTITY, make_claim(image.digest))
+    ),
+}
+
+
+@pytest.mark.parametrize("place", KEYLESS)
+async def test_an_image_signed_by_an_identity_is_pulled(image: Image, place: str) -> None:
+    KEYLESS[place](image)
+    keyless = ImageKeylessVerifier(issuer=ISSUER, subject=SUBJECT)
+    rule = Rule(number=0, pattern="*", keyless=keyless)
     with serving(image) as registry:
-        assert "nodes verify by public keys only" in await refused(registry, rule)
+        twin = await pull(registry, rule)
+        assert twin.image_labels[NAME][VERIFIED_LABEL].startswith(f"verified via {place}")
+        other = replace(rule, keyless=replace(keyless, subject="somebody@example.org"))
+        assert f"it is signed by '{SUBJECT}'" in await refused(registry, other)
+        assert "not signed by the key" in await refused(registry, make_rule())
+
+
+async def test_a_program_that_fails_verifies_nothing(image: Image) -> None:
+    text = find_reason(Finished(code=-9, stderr=b"Killed"))
+    assert text == "/usr/sbin/verify-image failed with signal SIGKILL"
+    assert find_reason(Finished(code=1)) == "/usr/sbin/verify-image failed with exit code 1"
+    assert find_reason(Finished(code=3, stderr=b"a\nb\x1b" + b"c" * 400)) == "a?b?" + "c" * 296
+    image.add_bundle(make_bundle(KEY, image.digest))
+    with serving(image) as registry:
+        assert "there is neither a key" in await refused(registry, Rule(number=0, pattern="*"))
+
+
+async def test_a_pull_does_not_wait_for_ever_for_the_root_of_trust(
+    image: Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "ROOT_TIMEOUT", 0)
+    rule = Rule(number=0, pattern="*", keyless=ImageKeylessVerifier(issuer=ISSUER, subject=SUBJECT))
+    with serving(image) as registry:
+        assert "there is no trusted root" in await refused(registry, rule)
