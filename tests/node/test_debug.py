@@ -141,6 +141,9 @@ def test_a_terminal_has_its_size_and_keys(cluster: Cluster) -> None:
         read_until(ours, lambda text: "44 132\r\n" in text)
         os.write(ours, b"echo st'art'ed; cat\n")
         read_until(ours, lambda text: "started" in text)
+        # Echoed by the terminal, then written by cat: from then on it is cat that the key interrupts.
+        os.write(ours, b"received\n")
+        read_until(ours, lambda text: text.count("received") == 2)
         os.write(ours, b"\x03")
         read_until(ours, lambda text: "# " in text)
         os.write(ours, b"exit 3\n")
