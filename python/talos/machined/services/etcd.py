@@ -58,18 +58,23 @@ class EtcdProbe:
 
 
 async def plan_etcd(connect: Connect, request: PlanRequest) -> PlanResponse:
-    """How etcd is to be started; UserError with the reason why it can't be."""
+    """How etcd is to be started; RpcError with the reason why it can't be."""
     async with connect(CLUSTERD.socket) as transport:
-        try:
-            return await transport.unary(MEMBERSHIP + "Plan", request, PlanResponse)
-        except RpcError as error:
-            raise UserError(error.message) from None
+        return await transport.unary(MEMBERSHIP + "Plan", request, PlanResponse)
+
+
+async def _plan_service(context: ServiceContext, start: PlanRequest.Start) -> PlanResponse:
+    """The plan for the service, whose event has the reason why there is none: UserError."""
+    try:
+        return await plan_etcd(context.connect, PlanRequest(start=start))
+    except RpcError as error:
+        raise UserError(error.message) from None
 
 
 async def make_etcd(context: ServiceContext) -> ContainerSpec:
     """Etcd's container: with its data, as a new member, or as the first one of a new cluster."""
     if await trio.to_thread.run_sync(etcd_data.has_data):
-        plan = await plan_etcd(context.connect, PlanRequest(start=PlanRequest.DATA))
+        plan = await _plan_service(context, PlanRequest.DATA)
     else:
         await trio.to_thread.run_sync(etcd_data.prepare)
         plan = await _join_or_begin(context)
@@ -93,7 +98,7 @@ async def _join_or_begin(context: ServiceContext) -> PlanResponse:
     async with trio.open_nursery() as nursery:
 
         async def join() -> None:
-            plans.append(await plan_etcd(context.connect, PlanRequest(start=PlanRequest.JOIN)))
+            plans.append(await _plan_service(context, PlanRequest.JOIN))
             nursery.cancel_scope.cancel()
 
         async def begin() -> None:

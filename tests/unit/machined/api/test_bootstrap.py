@@ -8,10 +8,12 @@ from typing import Any, cast
 import pytest
 import trio
 
+from talos.api.internal.membership_pb2 import PlanRequest, PlanResponse
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Code, RpcError
 from talos.machined.api.bootstrap import INTENDED, check_peer
 from talos.machined.api.peers import PeerCalls
+from talos.machined.services.etcd import plan_etcd
 
 
 class Peer:
@@ -85,3 +87,20 @@ async def test_a_node_whose_etcd_is_away_for_the_moment_is_in_the_way(peer: Peer
     await check_peer(cast("Any", peer), "10.0.0.2", refusals)
     assert "; ".join(error.message for error in refusals).startswith(refusal)
     assert bool(refusals) is bool(refusal)
+
+
+async def test_an_early_bootstrap_can_be_tried_again() -> None:
+    """Clients repeat a call that fails with FAILED_PRECONDITION: the code of clusterd's refusal is kept."""
+
+    class Early:
+        async def unary(self, *_call: object) -> PlanResponse:
+            await trio.lowlevel.checkpoint()
+            raise RpcError(Code.FAILED_PRECONDITION, "etcd has no address on this node yet")
+
+    @asynccontextmanager
+    async def connect(_socket: str) -> AsyncGenerator[Any]:
+        yield Early()
+
+    with pytest.raises(RpcError, match="no address") as caught:
+        await plan_etcd(connect, PlanRequest(start=PlanRequest.NEW))
+    assert caught.value.code is Code.FAILED_PRECONDITION
