@@ -48,7 +48,8 @@ from talos.resource import ids
 from talos.resource.changes import put
 from talos.resource.memory.state import MemoryState
 from talos.rpc.channel import open_channel, open_remote
-from talos.system.block.lvm import Lvm, make_blank
+from talos.system.block.lvm import Lvm
+from talos.system.block.wipe import make_blank
 from talos.system.cgroups import find_groups
 from talos.system.files import KernelFiles
 from talos.system.mounts import KernelMounts
