@@ -13,6 +13,7 @@ from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Output
 from talos.system.efi_signatures import X509, parse_signatures
 from talos.system.efi_variables import ATTRIBUTES, FOLDER, GLOBAL, IMAGE_SECURITY, LOADER
+from talos.system.errors import UserError
 from talos.system.files import Files
 
 PCR_KEY = f"{EXTRA}/{KEY_NAME}"
@@ -80,9 +81,11 @@ def _find_signing_key(files: Files) -> str:
 
 
 def _read_pcr_key(files: Files) -> str:
-    """The fingerprint of the key that signs PCR policies."""
-    text = _read(files, PCR_KEY)
-    return key_fingerprint(parse_public_key(text.encode(), where=PCR_KEY)) if text else ""
+    """The fingerprint of the key that signs PCR policies; empty for what is no key, which sealing refuses."""
+    try:
+        return key_fingerprint(parse_public_key(_read(files, PCR_KEY).encode()))
+    except UserError:
+        return ""
 
 
 def _read_flag(files: Files, name: str) -> bool:

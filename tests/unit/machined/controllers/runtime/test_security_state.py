@@ -1,7 +1,10 @@
 """How a machine was started, read from what the firmware and the kernel show."""
 
+import base64
+import hashlib
 import struct
 from datetime import timedelta
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -67,3 +70,13 @@ def test_the_only_key_is_the_one_that_has_signed() -> None:
     of_image = digest + struct.pack("<III", 28 + 48, 0, 48) + bytes(48)
     for other in (b"", entry * 2, entry + of_image, of_image, entry[:-1], entry[:20], bytes(28)):
         assert not read_security_state(make_started(other)).uki_signing_key_fingerprint
+
+
+def test_the_key_that_signs_policies_is_shown() -> None:
+    place = "/usr/install/.extra/tpm2-pcr-public-key.pem"
+    pem = Path("tests/data/measured-boot/pcr-public-key.pem").read_text()
+    der = base64.b64decode("".join(pem.splitlines()[1:-1]))
+    shown = read_security_state(MemoryFiles({place: pem})).pcr_signing_key_fingerprint
+    assert shown == hashlib.sha256(der).digest().hex(":").upper()
+    for other in ("", "-----BEGIN PUBLIC KEY-----\n", pem.replace("M", "N")):
+        assert not read_security_state(MemoryFiles({place: other})).pcr_signing_key_fingerprint
