@@ -51,6 +51,9 @@ class VolumeEncryption:
     _failed: dict[int, str] = field(default_factory=dict[int, str])
     _passes_discards: bool = False
     """Whether it was opened so."""
+    _tested: dict[int, tuple[bytes, bytes]] = field(default_factory=dict[int, tuple[bytes, bytes]])
+    """Slots whose keys the TPM has opened or sealed since: what is sealed, and the salt. By now the TPM may
+    be locked."""
 
     @property
     def name(self) -> str:
@@ -90,6 +93,8 @@ class VolumeEncryption:
         self.log.info(f"volume {self.volume}: encrypting it", device=device)
         mapped = await self.devices.create(device, self.name, keys, self.options)
         self.opener, self._passes_discards = keys[0], self.spec.allow_discards
+        for key in keys:
+            self._record_tested(key)
         return mapped
 
     async def forget(self) -> None:
@@ -237,6 +242,8 @@ class VolumeEncryption:
         )
         # A service that has lost its keys unseals something else each time: a new key is sealed anew.
         is_there = is_there and not is_opener
+        if is_there and self._is_tested(wanted, work.header):
+            return
         key = self._unseal(wanted, work.header) if is_there else self._seal(wanted)
         if key.problem:
             raise UserError(key.problem)
@@ -248,6 +255,7 @@ class VolumeEncryption:
         else:
             if slot in work.present:
                 if is_there and await self.devices.test(device, key):
+                    self._record_tested(key)
                     return
                 key = self._seal(wanted)
                 if key.problem:
@@ -256,6 +264,8 @@ class VolumeEncryption:
                 work.present.discard(slot)
             await self.devices.add(device, self.opener or opener, key)
             work.present.add(slot)
+            work.made[slot] = key
+            self._record_tested(key)
         self.log.info(f"volume {self.volume}: a key was written", device=device, key=str(key))
 
     async def _remove_slot(self, work: "_SlotWork", slot: int) -> None:
@@ -271,12 +281,20 @@ class VolumeEncryption:
         header = await self.devices.read_header(work.device)
         for wanted in self.keys:
             if wanted.spec.slot in header.slots:
-                key = self._unseal(wanted, header)
+                key = work.made.get(wanted.spec.slot) or self._unseal(wanted, header)
                 if not key.problem and await self.devices.test(work.device, key):
                     return key
         if work.unsettled:
             raise KeyPendingError("no configured key works yet")
         raise UserError("no configured key works yet")
+
+    def _is_tested(self, key: SlotKey, header: LuksHeader) -> bool:
+        sealed = key.find_sealed(header)
+        return sealed is not None and self._tested.get(key.spec.slot) == (sealed, key.salt)
+
+    def _record_tested(self, key: SlotKey) -> None:
+        if key.is_of_tpm:
+            self._tested[key.spec.slot] = key.sealed, key.salt
 
     async def close(self) -> None:
         """Close it; nothing when it is not open. UserError while something uses it."""
@@ -285,7 +303,7 @@ class VolumeEncryption:
 
 @dataclass(frozen=True, slots=True)
 class _SlotWork:
-    """The slots of one open volume being kept: what is there, what fails, and what waits for a service."""
+    """The slots of one open volume being kept: what is there, was made, fails, or waits for a service."""
 
     device: str
     header: LuksHeader
@@ -293,6 +311,7 @@ class _SlotWork:
     present: set[int]
     failed: dict[int, str]
     unsettled: set[int]
+    made: dict[int, SlotKey] = field(default_factory=dict[int, SlotKey])
 
     @contextmanager
     def record(self, slot: int, what: str, key: SlotKey | None = None) -> Generator[None]:

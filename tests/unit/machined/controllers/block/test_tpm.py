@@ -75,6 +75,28 @@ async def test_a_changed_pcr_is_named_and_another_slot_opens() -> None:
         assert by_tpm[2] != sealed
 
 
+async def test_slots_change_when_the_tpm_is_locked() -> None:
+    password, sealed_key = "{slot: 0, static: {passphrase: x}}", "{slot: 1, tpm: {}}"
+
+    async def change(keys: str, slots: set[int]) -> None:
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + encrypt("EPHEMERAL", keys))
+        found = await wait_for(
+            world.state,
+            kinds.VOLUME_STATUS,
+            "EPHEMERAL",
+            lambda _: set(world.crypt.slots["/dev/vda6"]) == slots,
+        )
+        assert not found.spec.encryption_failed_syncs
+
+    world = World()
+    async with world.run():
+        await boot(world, CONFIG + encrypt("EPHEMERAL", f"{password}, {sealed_key}"))
+        await world.wait("EPHEMERAL", enums.VOLUME_PHASE_READY)
+        world.tpm.is_locked = True
+        await change(f"{password}, {sealed_key}, {{slot: 2, nodeID: {{}}}}", {0, 1, 2})
+        await change("{slot: 3, tpm: {}}", {3})
+
+
 async def test_a_key_that_can_not_be_sealed_writes_nothing() -> None:
     world = World()
     async with world.run():

@@ -29,6 +29,8 @@ class MemoryTpm(TpmKeys):
     @override
     async def unseal(self, sealed: bytes) -> bytes:
         await trio.lowlevel.checkpoint()
+        if self.is_locked:
+            raise UserError("PCR 11 is locked until the next boot")
         found = json.loads(sealed)
         for pcr, value in found["pcrs"].items():
             if self.pcrs[int(pcr)] != value:
