@@ -9,7 +9,7 @@ import pytest
 import trio
 from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.unit.system.tpm.software import SoftwareTpm, start
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from talos.machined.node.tpm_keys import KEY_NAME, MEASURED, SIGNATURES_NAME, TIMEOUT, KernelTpmKeys
 from talos.pki.keys import public_key_to_pem
@@ -67,6 +67,23 @@ async def test_an_image_with_a_signed_policy_binds_keys_to_it(tmp_path: Path) ->
     with start(tmp_path) as tpm:
         keys = start_image(tmp_path, tpm, "three", owner)
         assert await keys.unseal(later) == SECRET
+
+
+async def test_what_was_requested_before_the_lock_is_answered(tmp_path: Path) -> None:
+    with start(tmp_path) as tpm:
+        keys = start_image(tmp_path, tpm, "one", rsa.generate_private_key(65537, 2048))
+        sealed = await keys.seal(SECRET, (), needs_secure_boot=False)
+        opened: list[bytes] = []
+
+        async def open_one() -> None:
+            opened.append(await keys.unseal(sealed))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(2):
+                nursery.start_soon(open_one)
+            await wait_all_tasks_blocked()
+            await keys.lock()
+    assert opened == [SECRET] * 2
 
 
 async def test_an_image_whose_signatures_are_anothers_seals_nothing(tmp_path: Path) -> None:
