@@ -70,11 +70,14 @@ def test_a_context_from_add_to_remove(
     assert list(yaml.safe_load(path.read_text())["contexts"]) == ["one", "two"]
     assert run(["config", "remove", "two"]) == 0, "no terminal to ask on"
     assert capsys.readouterr().err == 'keeping context "two"\n'
+    logins = home / ".talos" / "config.login"
+    logins.write_text(json.dumps({"one": {"refresh_token": "1"}, "two": {"refresh_token": "2"}}))
     assert run(["config", "remove", "*", "-y"]) == 0
     err = capsys.readouterr().err
     assert 'skipping removal of current context "one"' in err
     assert 'removing context "two"\n' in err
     assert list(yaml.safe_load(path.read_text())["contexts"]) == ["one"]
+    assert json.loads(logins.read_text()) == {"one": {"refresh_token": "1"}}
     assert run(["config", "context", "two"]) == 1
     assert 'context "two" is not defined' in capsys.readouterr().err
 

@@ -100,6 +100,8 @@ def run_merge(invocation: Invocation) -> int:
 
 def run_remove(invocation: Invocation) -> int:
     """Remove the contexts that a pattern matches, except the current one, after asking for each."""
+    from talos.talosctl.client.refresh_tokens import RefreshTokens
+
     flags = invocation.flags
     pattern = invocation.args[0]
     config, path = _open(flags)
@@ -121,6 +123,8 @@ def run_remove(invocation: Invocation) -> int:
             changed = changed.without_context(name)
     if changed is not config and not is_dry_run:
         save(changed, path)
+        for name in config.contexts.keys() - changed.contexts.keys():
+            RefreshTokens(talosconfig=path, context=name).forget()
     return 0
 
 
