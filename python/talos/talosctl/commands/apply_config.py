@@ -56,7 +56,10 @@ COMMAND = Command(
         *INSECURE_FLAGS,
         *CONFIG_CHANGE_FLAGS,
         Flag(
-            name="config-patch", short="p", type=Type.STRING_ARRAY, help="a patch, or @file; may be repeated"
+            name="config-patch",
+            short="p",
+            type=Type.STRING_ARRAY,
+            help="a patch, @file or a URL; may be repeated",
         ),
         Flag(name="file", short="f", help="the configuration"),
         Flag(name="plan", help="instead of a configuration: what talosctl plan --output json wrote"),

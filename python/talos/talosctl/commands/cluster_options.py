@@ -147,7 +147,7 @@ NODE_FLAGS = (
     Flag(name="cpus-workers", default="2.0", help="processors of each worker"),
     Flag(name="memory-controlplanes", default="2.0GiB", help="memory of each control plane node"),
     Flag(name="memory-workers", default="2.0GiB", help="memory of each worker"),
-    Flag(name="config-patch", type=Type.STRING_ARRAY, help="patch every machine config; @file reads one"),
+    Flag(name="config-patch", type=Type.STRING_ARRAY, help="a patch for all nodes, @file or a URL"),
     Flag(
         name="config-patch-controlplanes",
         type=Type.STRING_ARRAY,

@@ -108,7 +108,7 @@ def _destinations(types: tuple[str, ...], flags: Flags) -> Mapping[str, Path | N
     return {name: folder / names.get(name, f"{name}.yaml") for name in types}
 
 
-_PATCH = "a patch for {}, or @file; may be repeated"
+_PATCH = "a patch for {}, @file or a URL; may be repeated"
 FLAGS = (
     Flag(name="additional-sans", type=Type.STRINGS, help="more names and addresses of the Kubernetes API"),
     Flag(name="config-patch", type=Type.STRING_ARRAY, help=_PATCH.format("all nodes")),

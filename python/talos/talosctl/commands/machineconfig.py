@@ -53,7 +53,7 @@ COMMAND = Command(
                     name="patch",
                     short="p",
                     type=Type.STRING_ARRAY,
-                    help="a patch, or @file; may be repeated",
+                    help="a patch, @file or a URL; may be repeated",
                 ),
             ),
             least=1,

@@ -54,7 +54,9 @@ COMMAND = Command(
         *CLIENT_FLAGS,
         *CONFIG_CHANGE_FLAGS,
         Flag(name="namespace", help="the resource's namespace, by default the type's own"),
-        Flag(name="patch", short="p", type=Type.STRING_ARRAY, help="a patch, or @file; may be repeated"),
+        Flag(
+            name="patch", short="p", type=Type.STRING_ARRAY, help="a patch, @file or a URL; may be repeated"
+        ),
         Flag(name="patch-file", help="a file with a patch"),
     ),
     least=1,
