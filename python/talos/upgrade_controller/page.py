@@ -9,8 +9,9 @@ from pathlib import Path
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.talosctl.output.http import Reply, Request, start_server
-from talos.talosctl.web.nodes import Nodes, run_page
-from talos.talosctl.web.server import HEADERS, has_token, make_token, refuse_token
+from talos.talosctl.web.fleet import FleetWatch
+from talos.talosctl.web.nodes import Nodes
+from talos.talosctl.web.server import HEADERS, MAX_READERS, PageServer, has_token, make_token, refuse_token
 from talos.upgrade_controller.manifests import NAMESPACE
 
 RETRY_INTERVAL = 10.0
@@ -24,20 +25,14 @@ NO_ACCESS = (
 async def run_page_in_pod(
     nodes: Nodes, talosconfig: Path, host: str, port: int, show: Callable[[str], None], log: Log
 ) -> None:
-    """Serve the page until cancelled; ``show`` gets its address, which stays the same. UserError, OSError."""
+    """Serve the page until cancelled; ``show`` gets its address. UserError, OSError."""
     token = make_token()
-    if await _find_reason(nodes, talosconfig):
-        show(f"http://{host}:{port}/{token}/")
-        await _wait(nodes, talosconfig, host, port, token, log)
-        show = lambda _: None  # noqa: E731 - the same address once more
-    await run_page(nodes, host, port, show, is_local=False, token=token)
-
-
-async def _wait(nodes: Nodes, talosconfig: Path, host: str, port: int, token: str, log: Log) -> None:
-    """Show why there are no nodes, until there are."""
-    reason = ""
+    page: PageServer | None = None
+    reason = await _find_reason(nodes, talosconfig)
 
     async def answer(request: Request) -> Reply:
+        if page is not None:
+            return await page.answer(request)
         if not has_token(request, token):
             return refuse_token()
         return Reply(
@@ -47,11 +42,17 @@ async def _wait(nodes: Nodes, talosconfig: Path, host: str, port: int, token: st
             body=_format(reason).encode(),
         )
 
-    async with await start_server(answer, host, port):
-        while reason := await _find_reason(nodes, talosconfig):
+    # One server before and after: a page that reloads itself is never refused.
+    async with await start_server(answer, host, port, connections=MAX_READERS):
+        show(f"http://{host}:{port}/{token}/")
+        while reason:
             log.once(reason, key="page", level="error")
             await asyncio.sleep(RETRY_INTERVAL)
-    log.forget("page")
+            reason = await _find_reason(nodes, talosconfig)
+        log.forget("page")
+        fleet = FleetWatch(nodes.look, nodes.find, cluster=nodes.target().context)
+        page = PageServer(fleet, nodes.follow, is_local=False, token=token)
+        await fleet.run()
 
 
 async def _find_reason(nodes: Nodes, talosconfig: Path) -> str:

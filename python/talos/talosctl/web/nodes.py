@@ -55,20 +55,11 @@ class Nodes:
         return follow_events(self.target(), node)
 
 
-async def run_page(
-    nodes: Nodes,
-    host: str,
-    port: int,
-    show: Callable[[str], None],
-    *,
-    is_local: bool = True,
-    token: str = "",
-) -> None:
+async def run_page(nodes: Nodes, host: str, port: int, show: Callable[[str], None]) -> None:
     """Look at the nodes and serve the page until cancelled; ``show`` gets its address. UserError."""
     await nodes.find()
     fleet = FleetWatch(nodes.look, nodes.find, cluster=nodes.target().context)
-    page = PageServer(fleet, nodes.follow, is_local=is_local, token=token)
-    server, address = await page.start(host, port)
+    server, address = await PageServer(fleet, nodes.follow).start(host, port)
     show(address)
     async with server, asyncio.TaskGroup() as group:
         group.create_task(fleet.run())

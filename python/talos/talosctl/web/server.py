@@ -88,7 +88,7 @@ class PageServer:
     async def start(self, host: str, port: int) -> tuple[asyncio.Server, str]:
         """The server, and the page's address; an empty host is every address. UserError."""
         try:
-            server = await start_server(self._answer, host, port, connections=MAX_READERS)
+            server = await start_server(self.answer, host, port, connections=MAX_READERS)
         except OSError as error:
             raise UserError(f"can't listen: {error.strerror}", where="--listen") from None
         port = server.sockets[0].getsockname()[1]
@@ -96,7 +96,8 @@ class PageServer:
         self._hosts = (f"{shown}:{port}", f"localhost:{port}")
         return server, f"http://{shown}:{port}/{self.token}/"
 
-    async def _answer(self, request: Request) -> Reply:
+    async def answer(self, request: Request) -> Reply:
+        """The reply to a request, also of another server than its own."""
         if self._is_local and request.headers.get("host", "").lower() not in self._hosts:
             return _refuse(HTTPStatus.MISDIRECTED_REQUEST, "this server has another name")
         if not has_token(request, self.token):
