@@ -1,6 +1,6 @@
 """Tokens that renew a login without a person: in a file beside the talosconfig, for its owner only.
 
-A token goes to nobody but the issuer that gave it: the nodes name the issuer at each login, and another one,
+A token goes only to the issuer that gave it: the nodes name the issuer at each login, and another one,
 or the same with other CAs, does not get it.
 """
 
