@@ -13,10 +13,11 @@ from talos.machined.controllers.runtime.boot_confirmation import CONFIRM_DELAY a
 from talos.machined.controllers.runtime.boot_confirmation import BootConfirmationController
 from talos.machined.controllers.runtime.self_check import (
     CHECK_TIMEOUT,
-    STABLE,
+    MAX_STABLE,
     UNREAD,
     SelfCheckController,
     find_limit,
+    find_stable,
 )
 from talos.resource import ids, kinds
 from talos.resource.changes import put
@@ -60,6 +61,11 @@ async def _wait(condition: Callable[[], bool]) -> None:
 )
 def test_the_limit_of_the_self_check_is_an_argument_of_the_kernel(text: str, limit: float) -> None:
     assert find_limit(f"pti=on talos.trial talos.trial.limit{text} quiet") == limit
+
+
+@pytest.mark.parametrize(("limit", "seconds"), [(30, 5), (120, 6), (300, 15), (3600, 15)])
+def test_a_shorter_limit_has_a_shorter_time_to_stay_well(limit: float, seconds: float) -> None:
+    assert find_stable(limit) == seconds
 
 
 @pytest.mark.parametrize(
@@ -107,7 +113,7 @@ async def test_the_self_check(
     else:
         assert upgrader.current.phase is Phase.BLESSED
         assert (found, rebooted, machine.slots.default) == ({}, [], "B")
-        assert took >= STABLE
+        assert took >= MAX_STABLE
         assert not watchdog.armed
     assert watchdog.fed
 
@@ -157,8 +163,8 @@ async def test_a_service_that_hangs_after_it_was_ready_is_not_blessed(
         nursery.start_soon(run_controllers, machine.state, [controller])
         await _wait(lambda: upgrader.current.phase is not Phase.TRIAL)
         nursery.cancel_scope.cancel()
-    assert asked[0] >= STABLE
-    assert all(after - before >= STABLE for before, after in pairwise(asked))
+    assert asked[0] >= MAX_STABLE
+    assert all(after - before >= MAX_STABLE for before, after in pairwise(asked))
     if silent < len(asked):
         assert (upgrader.current.phase, len(asked)) == (Phase.BLESSED, silent + 1)
     else:
@@ -235,7 +241,7 @@ async def test_a_trial_is_kept_only_after_every_block_was_read(
 
     async def read_slowly() -> int:
         times.append(trio.current_time() - began)
-        await trio.sleep(4 * STABLE)
+        await trio.sleep(4 * MAX_STABLE)
         times.append(trio.current_time() - began)
         return 4096
 
@@ -243,13 +249,13 @@ async def test_a_trial_is_kept_only_after_every_block_was_read(
     controller = SelfCheckController(upgrader, lambda: None, answer, log, read_images=read_slowly)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run_controllers, machine.state, [controller])
-        await trio.sleep(STABLE)
+        await trio.sleep(MAX_STABLE)
         await _set_health(machine.state, apid=True, network=True)
         await _wait(lambda: upgrader.current.phase is not Phase.TRIAL)
         took = trio.current_time() - began
         nursery.cancel_scope.cancel()
     assert upgrader.current.phase is Phase.BLESSED
-    assert times[0] >= STABLE, "it was read while services began"
+    assert times[0] >= MAX_STABLE, "it was read while services began"
     assert times[1] <= took
 
 

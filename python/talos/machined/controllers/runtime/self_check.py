@@ -23,16 +23,17 @@ from talos.upgrade.state import LIMIT_ARGUMENT, Phase, Upgrade
 CHECK_TIMEOUT = 300.0
 """Seconds from the start of the trial until everything has to be healthy; a kernel argument names others."""
 MIN_LIMIT, MAX_LIMIT = 30.0, 3600.0
-STABLE = 15.0
-"""Seconds for which everything has to stay well. Then every service is asked once more: those that answer are
-otherwise asked every 20 s only, so that one that hangs in between would still pass for healthy.
+STABLE_SHARE = 1 / 20
+"""The part of the limit for which everything has to stay well: 15 s of :data:`CHECK_TIMEOUT`. Then every
+service is asked once more: those that answer are otherwise asked every 20 s only, so that one that hangs in
+between would still pass for healthy.
 """
+MIN_STABLE, MAX_STABLE = 5.0, 15.0
+"""Seconds; a longer limit is for a start that is slower."""
 RETRY = 10.0
 """Seconds until the boot loader's config is written again, should that fail, or silent services are asked."""
 FEED_INTERVAL = 20.0
 """Seconds between two feeds of the watchdog."""
-WELL = f"everything is well, which has to last {STABLE:.0f} s; then every service is asked once more"
-"""What is shown while nothing is amiss."""
 UNREAD = "the system's images are not read whole"
 """What is amiss when the limit is over before they are."""
 REVERTED, TRIAL, FALLBACK = "upgrade-reverted", "upgrade-trial", "upgrade-fallback"
@@ -87,6 +88,7 @@ class SelfCheckController(Controller):
         self._is_reading = False
         self._is_read = False
         self._limit = CHECK_TIMEOUT
+        self._stable = find_stable(CHECK_TIMEOUT)
         self._deadline = inf
         self._well_since = inf
         self._were_asked = False
@@ -102,6 +104,10 @@ class SelfCheckController(Controller):
         watchdog = None
         if self._upgrader.is_guarded:
             watchdog, self._limit = self._open(), find_limit(self._upgrader.cmdline)
+            self._stable = find_stable(self._limit)
+        well = (
+            f"everything is well, which has to last {self._stable:.0f} s; then services are asked once more"
+        )
         wait = self._limit if self._upgrader.is_guarded else inf
         began = trio.current_time()
         while not self._has_ended:
@@ -114,7 +120,7 @@ class SelfCheckController(Controller):
                 # Not earlier: what starts needs the processors.
                 self._is_reading = True
                 nursery.start_soon(self._read, runtime)
-            await _show(runtime, state, unmet or [WELL], self._upgrader.fallback)
+            await _show(runtime, state, unmet or [well], self._upgrader.fallback)
             wait = await self._judge(unmet) if state.phase is Phase.TRIAL else inf
             if self._has_ended:
                 await _show(runtime, self._upgrader.current, ())
@@ -151,7 +157,7 @@ class SelfCheckController(Controller):
     async def _find_unmet(self, runtime: ControllerRuntime, checks: Sequence[str]) -> list[str]:
         """What is not well; once everything has stayed well, what does not answer now."""
         unmet, now = await find_unmet(runtime, checks), trio.current_time()
-        self._were_asked = not unmet and self._is_read and now - self._well_since >= STABLE
+        self._were_asked = not unmet and self._is_read and now - self._well_since >= self._stable
         if not self._were_asked:
             return unmet or ([UNREAD] if not self._is_read and now >= self._deadline else [])
         failures = await self._ask([name for name in checks if name != NETWORK])
@@ -168,7 +174,7 @@ class SelfCheckController(Controller):
             self._well_since = min(self._well_since, now)
             if not self._were_asked:
                 # The end of the read wakes this task.
-                return max(0.0, (self._well_since + STABLE if self._is_read else self._deadline) - now)
+                return max(0.0, (self._well_since + self._stable if self._is_read else self._deadline) - now)
             try:
                 await self._upgrader.bless()
             except (UserError, OSError) as error:
@@ -195,6 +201,11 @@ def find_limit(cmdline: str) -> float:
     """The limit in seconds: the kernel argument's where that is a number, within bounds."""
     text = parse_cmdline(cmdline).first(LIMIT_ARGUMENT)
     return min(MAX_LIMIT, max(MIN_LIMIT, float(text))) if text.isascii() and text.isdigit() else CHECK_TIMEOUT
+
+
+def find_stable(limit: float) -> float:
+    """Seconds for which everything has to stay well, by the limit in seconds."""
+    return min(MAX_STABLE, max(MIN_STABLE, limit * STABLE_SHARE))
 
 
 async def find_unmet(runtime: ControllerRuntime, checks: Sequence[str]) -> list[str]:
