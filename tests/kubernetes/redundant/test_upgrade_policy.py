@@ -17,8 +17,10 @@ from talos.upgrade_controller.manifests import (
     GROUP,
     KIND,
     NAMESPACE,
+    PAGE,
     PROGRAM,
     ROLE,
+    SNAPSHOT_ROLE,
     VERSION,
     format_manifests,
 )
@@ -27,11 +29,12 @@ NEXT = "v1.15.3"
 UPGRADE_TIMEOUT = 240.0  # seconds
 """For a node to be upgraded, and the controller to start anew elsewhere."""
 ARCHIVE = REPOSITORY / "build/upgrade-controller.tar"
-ACCESS = {
-    "apiVersion": "v1alpha1",
-    "kind": "KubeTalosAPIAccessConfig",
-    "allowedRoles": [ROLE, READER],
-    "allowedKubernetesNamespaces": [NAMESPACE],
+ACCESS = {"apiVersion": "v1alpha1", "kind": "KubeTalosAPIAccessConfig"}
+PAGE_TIMEOUT = 90.0  # seconds
+"""For a pod to have an account's Secret that is new, and for the page's next look at it."""
+SNAPSHOTS = {
+    "recipients": ["age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"],
+    "folder": "/dev/shm",  # all that the pod may write
 }
 
 
@@ -46,15 +49,11 @@ def find_image() -> str:
 def controlled(redundant: Kubernetes, releases: Releases) -> Kubernetes:
     """With the controller, preferably on the worker, which the tests upgrade."""
     (releases.images / ARCHIVE.name).symlink_to(ARCHIVE.resolve())
-    control_plane = [str(node.address) for node in redundant.cluster.nodes if node.role is Role.CONTROL_PLANE]
-    patch = yaml.safe_dump(ACCESS)
-    redundant.cluster.talosctl(
-        "-n", ",".join(control_plane), "patch", "machineconfig", "--patch", patch, seconds=UPGRADE_TIMEOUT
-    )
+    allow(redundant, allowedRoles=[ROLE, SNAPSHOT_ROLE], allowedKubernetesNamespaces=[NAMESPACE])
     there = {"key": "node-role.kubernetes.io/control-plane", "operator": "DoesNotExist"}
     preference = {"weight": 100, "preference": {"matchExpressions": [there]}}
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}}
-    manifests = list(yaml.safe_load_all(format_manifests(find_image())))
+    manifests = list(yaml.safe_load_all(format_manifests(find_image(), snapshots=True)))
     manifests[-1]["spec"]["template"]["spec"]["affinity"] = affinity
 
     def apply() -> None:
@@ -71,6 +70,14 @@ def controlled(redundant: Kubernetes, releases: Releases) -> Kubernetes:
     return redundant
 
 
+def allow(kubernetes: Kubernetes, **more: list[str]) -> None:
+    """Add to what pods may get of the nodes."""
+    nodes = [str(node.address) for node in kubernetes.cluster.nodes if node.role is Role.CONTROL_PLANE]
+    patch = yaml.safe_dump({**ACCESS, **more})
+    argv = ("-n", ",".join(nodes), "patch", "machineconfig", "--patch", patch)
+    kubernetes.cluster.talosctl(*argv, seconds=UPGRADE_TIMEOUT)
+
+
 def make_policy(
     kubernetes: Kubernetes, releases: Releases, name: str = "stable", **more: Any
 ) -> dict[str, Any]:
@@ -82,6 +89,11 @@ def make_policy(
     }
     is_worker = {"key": "node-role.kubernetes.io/control-plane", "operator": "DoesNotExist"}
     spec = {"channel": channel, "nodes": {"matchExpressions": [is_worker]}, **more}
+    return make_resource(name, spec)
+
+
+def make_resource(name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """A policy with these settings."""
     head = {
         "apiVersion": f"{GROUP}/{VERSION}",
         "kind": KIND,
@@ -110,6 +122,29 @@ def test_a_policy_that_is_wrong_is_named(controlled: Kubernetes, releases: Relea
     controlled.delete(f"{KIND.lower()}.{GROUP}/wrong", "--namespace", NAMESPACE)
 
 
+def test_snapshots_alone_are_events_and_metrics(controlled: Kubernetes) -> None:
+    controlled.apply(make_resource("backup", {"snapshots": SNAPSHOTS}))
+
+    def find_snapshot() -> dict[str, str]:
+        snapshot = check_status(controlled, "idle", name="backup").get("snapshot", {})
+        assert snapshot.get("state") == "current", snapshot
+        return snapshot
+
+    snapshot = eventually("a snapshot is taken", find_snapshot)
+
+    def check_event() -> None:
+        of_policy = f"involvedObject.kind={KIND},involvedObject.name=backup"
+        (event,) = controlled.get("events", "--namespace", NAMESPACE, "--field-selector", of_policy)
+        assert (event["type"], event["reason"]) == ("Normal", "SnapshotTaken")
+        assert event["message"].startswith(f"{snapshot['name']} of {snapshot['node']}, ")
+
+    eventually("there is an event", check_event)
+    address = f"/api/v1/namespaces/{NAMESPACE}/services/{PROGRAM}:metrics/proxy/metrics"
+    metrics = controlled.kubectl("get", "--raw", address).stdout
+    assert 'talos_etcd_snapshots_total{policy="backup",result="taken"} 1\n' in metrics, metrics
+    controlled.delete(f"{KIND.lower()}.{GROUP}/backup", "--namespace", NAMESPACE)
+
+
 def test_the_page_is_behind_the_proxy_of_the_api_server(controlled: Kubernetes) -> None:
     def find_address() -> str:
         argv = ("--namespace", NAMESPACE, "logs", f"deployment/{PROGRAM}", "--container", "page")
@@ -119,8 +154,21 @@ def test_the_page_is_behind_the_proxy_of_the_api_server(controlled: Kubernetes) 
         return found[1]
 
     address = eventually("the page has an address", find_address, pause=1)
-    # The proxy writes the markup anew.
-    assert '<script src="page.js"' in controlled.kubectl("get", "--raw", address).stdout
+    # With the body of the reply.
+    without = controlled.kubectl("get", "--raw", address, "-v=8", check=False)
+    assert without.returncode != 0
+    assert "allow os:reader and the namespace in KubeTalosAPIAccessConfig" in without.stderr
+    allow(controlled, allowedRoles=[READER])
+    # The kubelet looks at a pod's Secrets once a minute, and when the pod changes.
+    controlled.wait_for(f"secret/{PAGE}", "create", namespace=NAMESPACE)
+    controlled.kubectl("--namespace", NAMESPACE, "annotate", "pods", "--all", "test=access")
+
+    def check_page() -> None:
+        # The proxy writes the markup anew.
+        shown = controlled.kubectl("get", "--raw", address, check=False)
+        assert '<script src="page.js"' in shown.stdout, shown
+
+    eventually("the page is at the same address", check_page, seconds=PAGE_TIMEOUT, pause=1)
     assert "EventSource" in controlled.kubectl("get", "--raw", f"{address}page.js").stdout
     stranger = controlled.kubectl("get", "--raw", f"{address}../page.js", check=False)
     assert stranger.returncode != 0
