@@ -10,7 +10,7 @@
 
 #define PREFIX "[talos] [initramfs] "
 
-void say(const char *format, ...)
+void report(const char *format, ...)
 {
 	char line[512];
 	va_list arguments;
@@ -29,6 +29,6 @@ void say(const char *format, ...)
 /* The message stands right above the panic. */
 _Noreturn void fail(const char *what)
 {
-	say("%s: %s", what, errno ? strerror(errno) : "refused");
+	report("%s: %s", what, errno ? strerror(errno) : "refused");
 	exit(1);
 }

@@ -1,7 +1,7 @@
 /*
  * The first program the kernel runs, from the initramfs: mounts the system image and the extensions that are with it, so
  * that the kernel compares what is read of them with their root hashes, and hands over to the real PID 1.  Whatever fails
- * is said on the console and ends in a kernel panic, which reboots into the previous system when this one was on trial.
+ * is printed on the console and ends in a kernel panic, which reboots into the previous system when this one was on trial.
  */
 #include "console.h"
 #include "verity.h"
@@ -82,11 +82,11 @@ static void arm_watchdog(void)
 	snprintf(path, sizeof(path), "/dev/watchdog%d", number);
 	device = number < 0 ? -1 : open(path, O_WRONLY | O_CLOEXEC);
 	if (device < 0) {
-		say("no watchdog guards the trial");
+		report("no watchdog guards the trial");
 		return;
 	}
 	if (ioctl(device, WDIOC_SETTIMEOUT, &seconds) < 0)
-		say("%s keeps its own time-out: %s", path, strerror(errno));
+		report("%s keeps its own time-out: %s", path, strerror(errno));
 	close(device);
 }
 

@@ -69,7 +69,7 @@ static int attach_file(const char *path, char device[DEVICE_PATH])
 	return loop;
 }
 
-/* What it says is not trusted: whatever was changed in it, the root hash is another one. */
+/* Its content is not trusted: whatever was changed in it, the root hash is another one. */
 static void read_superblock(int tree, const char *path, struct superblock *found)
 {
 	if (pread(tree, found, sizeof(*found), 0) != sizeof(*found))
@@ -78,7 +78,7 @@ static void read_superblock(int tree, const char *path, struct superblock *found
 	if (memcmp(found->signature, "verity\0", sizeof(found->signature)) != 0 || found->version != 1 || found->hash_type != 1 ||
 	    strncmp(found->algorithm, "sha256", sizeof(found->algorithm)) != 0 || found->data_block_size != BLOCK ||
 	    found->hash_block_size != BLOCK || found->salt_size > MAX_SALT || found->data_blocks > INT32_MAX) {
-		say("%s is no hash tree by SHA-256 of blocks of %d bytes", path, BLOCK);
+		report("%s is no hash tree by SHA-256 of blocks of %d bytes", path, BLOCK);
 		fail("the system image is corrupt; boot the other slot or install again");
 	}
 }
@@ -89,7 +89,7 @@ static void control_mapper(int control, unsigned long command, const char *what,
 	request->head.data_size = sizeof(*request);
 	request->head.data_start = offsetof(struct request, target);
 	if (ioctl(control, command, request) < 0) {
-		say("the device mapper refuses to %s %s", what, request->head.name);
+		report("the device mapper refuses to %s %s", what, request->head.name);
 		fail("the system image can't be mapped");
 	}
 }
@@ -120,7 +120,7 @@ static void check_root(const char *device, const char *path, const char *root_ha
 	if (file < 0)
 		fail(device);
 	if (read(file, block, sizeof(block)) != sizeof(block)) {
-		say("%s does not match the root hash %s", path, root_hash);
+		report("%s does not match the root hash %s", path, root_hash);
 		fail("the system image is corrupt; boot the other slot or install again");
 	}
 	close(file);
@@ -160,7 +160,7 @@ void open_verity(const char *path, const char *root_hash, char device[DEVICE_PAT
 	snprintf(create.head.name, sizeof(create.head.name), "%s", name);
 	control_mapper(control, DM_DEV_CREATE, "make", &create);
 	snprintf(device, DEVICE_PATH, "/dev/dm-%u", minor(create.head.dev));
-	/* First without a panic, which would not say which image it is and what helps. */
+	/* First without a panic, which would not name the image and the remedy. */
 	load_table(control, name, &superblock, parameters, "");
 	check_root(device, path, root_hash);
 	/*

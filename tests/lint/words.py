@@ -4,7 +4,7 @@ names      no part of a name in Python code is one of the words in words.toml
 prose      nor has a comment, a docstring or a page of the documentation one of its expressions
 constants  bounds are MAX_ and MIN_; times end in TIMEOUT, INTERVAL, DELAY and the like, and have their
            unit in the name, in a comment or in the docstring below
-programs   nor some more expressions, of what programs don't do; not yet in the kernel's first program
+programs   nor some more expressions, of what programs don't do
 
 Texts that programs print are left alone, and so is what others have named: `code` in a page, and strings.
 """
@@ -22,8 +22,6 @@ from typing import cast
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("docs", "kernel", "modules", "nixos-tests", "pkgs", "python", "tests")
 PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "README.md")
-FIRST_PROGRAM = "kernel/init/"
-"""A comment there is an input of every image."""
 NOT_OURS = re.compile(
     r"_pb2\.py$|/node_modules/|^tests/data/|^tests/lint/words\.|^python/talos/api/protos/|^build/"
 )
@@ -47,8 +45,7 @@ def compile_rules(section: str, flags: re.RegexFlag = re.NOFLAG) -> dict[re.Patt
     return {re.compile(rf"\b({words})\b", flags): use for words, use in WORDS[section].items()}
 
 
-PROSE = compile_rules("prose", re.IGNORECASE)
-PROGRAMS = PROSE | compile_rules("programs", re.IGNORECASE)
+PROSE = compile_rules("prose", re.IGNORECASE) | compile_rules("programs", re.IGNORECASE)
 CONSTANTS = compile_rules("constants")
 BARE = compile_rules("bare")
 NAMES: Mapping[str, str] = WORDS["names"]
@@ -62,8 +59,7 @@ def blank(match: re.Match[str]) -> str:
 def check_prose(where: str, line: int, text: str) -> Iterator[str]:
     """Report words of a text that begins in a line."""
     text = CODE.sub(blank, text)
-    rules = PROSE if where.startswith(FIRST_PROGRAM) else PROGRAMS
-    for expression, use in rules.items():
+    for expression, use in PROSE.items():
         for match in expression.finditer(text):
             at = line + text.count("\n", 0, match.start())
             yield f"{where}:{at}: {match[0]!r}; write: {use}"
