@@ -1,5 +1,6 @@
 """Checks of ContainerConfig and of documents about images and registries."""
 
+import json
 import re
 import warnings
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from talos.config.documents.security.image_verification import (
     ImageVerificationConfig,
     ImageVerificationRule,
 )
+from talos.config.documents.security.sigstore_trusted_root import SigstoreTrustedRootConfig
 from talos.config.values import ByteSize, Unstructured
 from talos.pki.keys import parse_public_key
 from talos.system.errors import UserError
@@ -39,6 +41,8 @@ _MILLICORES = re.compile(r"[0-9]{1,12}m", re.ASCII)
 _PROFILES = ("restricted", "privileged")
 _NETWORKS = ("none", "host")
 _OPTIONS = ("ro", "rw", "noexec", "nosuid", "nodev", "noatime", "rbind", "rshared")
+_MAX_TRUSTED_ROOT = 1024 * 1024
+"""Bytes; that of the public instance has 7 KiB."""
 _CUSTOMIZATION = re.compile(r"[^/]+(?:/[^/]+)?")
 
 
@@ -274,6 +278,31 @@ def _check_public_key(pem: str | None, at: Note) -> Iterator[Note]:
             yield at.find(error.message, hint="what `cosign public-key --key KEY` prints")
 
 
+def _sigstore_trusted_root(document: SigstoreTrustedRootConfig) -> Iterator[Note]:
+    """Its form; a node reads what is in it where it verifies a signature."""
+    text, at = document.trusted_root, Note.at(document, "trustedRoot")
+    hint = "the content of trusted_root.json"
+    yield from check_present(text, at, hint=hint)
+    if not text:
+        return
+    if len(text.encode()) > _MAX_TRUSTED_ROOT:
+        yield at.find(f"has more than {_MAX_TRUSTED_ROOT} bytes", hint=hint)
+        return
+    try:
+        root: object = json.loads(text)
+    except (ValueError, RecursionError):
+        root = None
+    found = cast("dict[str, object]", root) if isinstance(root, dict) else {}
+    if not str(found.get("mediaType")).startswith("application/vnd.dev.sigstore.trustedroot"):
+        yield at.find("is no trusted root of Sigstore in JSON", hint=hint)
+        return
+    for key in ("certificateAuthorities", "tlogs", "ctlogs"):
+        if not isinstance(found.get(key), list) or not found[key]:
+            yield at.find(
+                f"has no {key}: no signature would count", hint="it takes authorities and both logs"
+            )
+
+
 CHECKS: dict[str, Check] = {
     "CRIBaseRuntimeSpecConfig": _base_runtime_spec,
     "CRICustomizationConfig": _customization,
@@ -283,4 +312,5 @@ CHECKS: dict[str, Check] = {
     "RegistryAuthConfig": _registry_auth,
     "RegistryMirrorConfig": _registry_mirror,
     "RegistryTLSConfig": _registry_tls,
+    "SigstoreTrustedRootConfig": _sigstore_trusted_root,
 }

@@ -97,6 +97,7 @@ MODULES: Mapping[str, str] = {
     "WatchdogTimerConfig": "runtime.watchdog_timer",
     "ImageVerificationConfig": "security.image_verification",
     "OIDCLoginConfig": "security.oidc_login",
+    "SigstoreTrustedRootConfig": "security.sigstore_trusted_root",
     "TrustedRootsConfig": "security.trusted_roots",
     "SideroLinkConfig": "siderolink.sidero_link",
     "LVMLogicalVolumeConfig": "storage.lvm_logical_volume",
@@ -105,7 +106,7 @@ MODULES: Mapping[str, str] = {
 }
 """Kind to module below ``talos.config.documents``; the class has the kind's name."""
 
-OWN_KINDS = frozenset({"OIDCLoginConfig"})
+OWN_KINDS = frozenset({"OIDCLoginConfig", "SigstoreTrustedRootConfig"})
 """Kinds that upstream does not have."""
 
 

@@ -8,7 +8,7 @@ from talos.config.schema import Document, Merge, Section, setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageKeylessVerifier(Section):
-    """Signed without a key, by an identity that Sigstore's public instance has certified and logged."""
+    """Signed without a key, by an identity that Sigstore has certified and logged."""
 
     issuer: str | None = setting("issuer of the identity, exactly")
     subject: str | None = setting("mail address or URI that signed, exactly")

@@ -1,6 +1,7 @@
 """Signatures as cosign puts them beside an image in a registry."""
 
 import base64
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -125,8 +126,12 @@ class Image:
 
     def add_referrer(self, bundle: bytes) -> None:
         descriptor = self.add_manifest("referrer", self.store.add(bundle, BUNDLE))
-        index = encode({"schemaVersion": 2, "manifests": [{**descriptor, "artifactType": BUNDLE}]})
-        self.store.tags[PLACE, f"referrers of {self.digest}"] = self.store.add(index, INDEX)["digest"]
+        place = PLACE, f"referrers of {self.digest}"
+        found = self.store.tags.get(place)
+        others = json.loads(self.store.blobs[found])["manifests"] if found else []
+        manifests = [*others, {**descriptor, "artifactType": BUNDLE}]
+        index = encode({"schemaVersion": 2, "manifests": manifests})
+        self.store.tags[place] = self.store.add(index, INDEX)["digest"]
 
     def add_bundle(self, bundle: bytes) -> None:
         self.add_manifest(self.digest.replace(":", "-"), self.store.add(bundle, BUNDLE))
