@@ -1,4 +1,4 @@
-"""The program that PID 1 starts for each signature of an image: it verifies it, confined and bounded.
+"""The program that PID 1 starts for signatures of an image: it finds one that is right, confined and bounded.
 
 It reads certificates, proofs and statements that anyone may push to a registry, with no right but to do that.
 """
@@ -6,7 +6,7 @@ It reads certificates, proofs and statements that anyone may push to a registry,
 import resource
 import sys
 
-from talos.machined.containerd.verify.request import REFUSED, parse_request
+from talos.machined.containerd.verify.request import MAX_REASON, REFUSED, Request, parse_requests
 from talos.machined.containerd.verify.signature import verify_signature
 from talos.process.privileges import READABLE, Privileges, drop_privileges
 from talos.system import sandbox
@@ -17,26 +17,46 @@ MAX_MEMORY = 512 * 1024 * 1024
 """Bytes of addresses."""
 MAX_TIME = 10
 """Seconds of processor time; a pattern of a rule may take long with a subject that is made for it."""
+MAX_OUTPUT = 256 * 1024
+"""Bytes, which PID 1 reads."""
 
 
 def main() -> None:
-    """Verify the request on stdin; the exit code is 0 when the signature is right."""
+    """Verify the signatures on stdin, up to the first that is right: then the exit code is 0.
+
+    On stderr is a line for each that is not.
+    """
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (MAX_TIME, MAX_TIME))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_OUTPUT, MAX_OUTPUT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     drop_privileges("verify-image", UNPRIVILEGED)
     sandbox.confine_files(sandbox.Paths(readable=READABLE))
     sandbox.filter_system_calls(())
-    fault = find_fault(sys.stdin.buffer.read())
-    if fault:
-        sys.stderr.write(fault)
-        sys.exit(REFUSED)
+    code, reasons = verify(sys.stdin.buffer.read())
+    sys.stderr.write("".join(f"{reason}\n" for reason in reasons))
+    sys.exit(code)
 
 
-def find_fault(data: bytes) -> str:
-    """Why the signature of a request is not right; empty when it is."""
+def verify(data: bytes) -> tuple[int, list[str]]:
+    """The exit code, and the reason of each signature before the one that is right."""
     try:
-        verify_signature(parse_request(data))
+        requests = parse_requests(data)
+    except UserError as error:
+        return REFUSED, [str(error)]
+    reasons: list[str] = []
+    for request in requests:
+        reason = _find_fault(request)
+        if not reason:
+            return 0, reasons
+        reasons.append(" ".join(reason[:MAX_REASON].splitlines()))
+    return REFUSED, reasons
+
+
+def _find_fault(request: Request) -> str:
+    """Why a signature is not right; empty when it is."""
+    try:
+        verify_signature(request)
     except UserError as error:
         return str(error)
     except MemoryError:

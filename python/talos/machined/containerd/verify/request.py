@@ -1,8 +1,9 @@
-"""The input of the program that verifies signatures: an image, a signature of it, who may have signed."""
+"""The input of the program that verifies signatures: an image, signatures of it, who may have signed."""
 
 import base64
 import json
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from talos.system.errors import UserError
@@ -14,7 +15,12 @@ BUNDLES = (
 """Media types of bundles; older ones may lack what they are verified by."""
 PROGRAM = "/usr/sbin/verify-image"
 REFUSED = 3
-"""Exit code when it is no such signature; the reason is on stderr. Others are defects."""
+"""Exit code when there is no such signature. Others than this and 0 are defects."""
+MAX_REASON = 300
+"""Characters of the reason why a signature is not right."""
+_COMMON = ("image", "key", "issuer", "subject", "subject_regex", "trusted_root")
+_OWN = ("data", "where", "signature", "certificate", "entry")
+"""What requests for one image have in common, and what each signature has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,22 +46,25 @@ class Request:
     trusted_root: str = ""
 
 
-def format_request(request: Request) -> bytes:
-    """The program's input."""
-    values = {field.name: getattr(request, field.name) for field in fields(request)}
-    return json.dumps({name: _encode(value) for name, value in values.items()}).encode()
+def format_requests(requests: Sequence[Request]) -> bytes:
+    """The program's input, for signatures of one image."""
+    common = {name: _encode(getattr(requests[0], name)) for name in _COMMON}
+    signatures = [{name: _encode(getattr(one, name)) for name in _OWN} for one in requests]
+    return json.dumps({**common, "signatures": signatures}).encode()
 
 
 def _encode(value: str | bytes) -> str:
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 
-def parse_request(data: bytes) -> Request:
-    """A request; UserError."""
+def parse_requests(data: bytes) -> list[Request]:
+    """A request for each signature; UserError."""
     try:
-        values: dict[str, Any] = json.loads(data)
-        for name in ("image", "data"):
-            values[name] = base64.b64decode(values[name], validate=True)
-        return Request(**values)
+        common: dict[str, Any] = json.loads(data)
+        signatures: list[dict[str, Any]] = common.pop("signatures")
+        common["image"] = base64.b64decode(common["image"], validate=True)
+        for one in signatures:
+            one["data"] = base64.b64decode(one["data"], validate=True)
+        return [Request(**common, **one) for one in signatures]
     except (AttributeError, KeyError, TypeError, ValueError):
         raise UserError("is no request", where="stdin") from None

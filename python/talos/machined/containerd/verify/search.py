@@ -1,6 +1,6 @@
 """Whether an image may be pulled: the rule for it, and the signatures that its registry has.
 
-A signature is verified by a program of its own (:mod:`talos.machined.containerd.verify.program`).
+Signatures are verified by a program of its own (:mod:`talos.machined.containerd.verify.program`).
 """
 
 import hashlib
@@ -18,7 +18,14 @@ from talos.images.reference import Reference
 from talos.images.registry.hosts import NoSuchImageError, RegistryError
 from talos.images.rules import Rule, find_rule
 from talos.machined.containerd.verify.parts import objects_of
-from talos.machined.containerd.verify.request import BUNDLES, PROGRAM, REFUSED, Request, format_request
+from talos.machined.containerd.verify.request import (
+    BUNDLES,
+    MAX_REASON,
+    PROGRAM,
+    REFUSED,
+    Request,
+    format_requests,
+)
 from talos.resource import ids
 from talos.resource.changes import wait_for
 from talos.resource.state import State
@@ -35,12 +42,12 @@ MAX_SIGNATURE = 1024 * 1024
 """Bytes of a bundle or a signed payload."""
 MAX_SIGNATURES = 100
 """Of an image, that are looked at."""
+MAX_SIZE = 4 * 1024 * 1024
+"""Bytes of all these; a bundle has about ten thousand."""
 ROOT_TIMEOUT = 15.0
 """Seconds that a pull waits for the root of trust, as upstream's."""
 MAX_REASONS = 3
 """Of an image that is refused, that are shown."""
-MAX_REASON = 300
-"""Characters of the program's reason."""
 SIGNATURE = "dev.cosignproject.cosign/signature"
 CERTIFICATE = "dev.sigstore.cosign/certificate"
 ENTRY = "dev.sigstore.cosign/bundle"
@@ -119,38 +126,60 @@ async def _make_request(rule: Rule, image: bytes, state: State) -> Request:
 
 
 async def _verify(session: "Session", image: "Fetched", request: Request, run: Run) -> Verdict:
+    """Run the program for the first signature, and once more for all others: an image may have many."""
     failures: dict[str, None] = {}
-    count = 0
+    batch: list[_Found] = []
+    count = size = 0
     async with aclosing(_find_signatures(session, image.descriptor.digest)) as signatures:
         async for found in signatures:
-            count += 1
-            if count > MAX_SIGNATURES:
-                failures[f"more than {MAX_SIGNATURES} signatures"] = None
+            count, size = count + 1, size + len(found.data)
+            if count > MAX_SIGNATURES or size > MAX_SIZE:
+                failures[f"more than {MAX_SIGNATURES} signatures, or {MAX_SIZE} bytes of them"] = None
                 break
-            asked = replace(
-                request,
-                data=found.data,
-                where=found.message.removeprefix("verified via "),
-                signature=found.annotations.get(SIGNATURE, ""),
-                certificate=found.annotations.get(CERTIFICATE, ""),
-                entry=found.annotations.get(ENTRY, ""),
-            )
-            reason = find_reason(await run((PROGRAM,), format_request(asked)))
-            if not reason:
-                return Verdict(verified=True, message=_describe(found, asked))
-            failures[reason] = None
+            batch.append(found)
+            if count == 1:
+                if verdict := await _verify_batch(batch, request, run, failures):
+                    return verdict
+                batch = []
+    if batch and (verdict := await _verify_batch(batch, request, run, failures)):
+        return verdict
     reasons = "; ".join([*failures][:MAX_REASONS]) or "it is not signed"
     more = f"; and {len(failures) - MAX_REASONS} more" if len(failures) > MAX_REASONS else ""
     raise UserError(f"{reasons}{more}", where=f"image {session.reference}")
 
 
-def find_reason(done: Finished) -> str:
-    """Why the program has not verified a signature; empty when it has."""
-    if done.code == 0:
-        return ""
-    text = done.stderr.decode(errors="replace").strip() if done.code == REFUSED else ""
-    line = "".join(one if one.isprintable() else "?" for one in text[:MAX_REASON])
-    return line or f"{PROGRAM} failed with {describe_exit(done.code)}"
+async def _verify_batch(
+    batch: Sequence[_Found], request: Request, run: Run, failures: dict[str, None]
+) -> Verdict | None:
+    """The verdict by the first of these signatures that is right; else their reasons are added."""
+    requests = [
+        replace(
+            request,
+            data=found.data,
+            where=found.message.removeprefix("verified via "),
+            signature=found.annotations.get(SIGNATURE, ""),
+            certificate=found.annotations.get(CERTIFICATE, ""),
+            entry=found.annotations.get(ENTRY, ""),
+        )
+        for found in batch
+    ]
+    done = await run((PROGRAM,), format_requests(requests))
+    reasons = find_reasons(done)
+    if done.code == 0 and len(reasons) < len(batch):
+        return Verdict(verified=True, message=_describe(batch[len(reasons)], request))
+    failures |= dict.fromkeys(reasons)
+    return None
+
+
+def find_reasons(done: Finished) -> list[str]:
+    """Why the program has not verified signatures; where it ends with 0, the next one is right."""
+    known = done.code in (0, REFUSED)
+    lines = done.stderr.decode(errors="replace").splitlines() if known else []
+    reasons = [
+        "".join(one if one.isprintable() else "?" for one in line[:MAX_REASON])
+        for line in lines[:MAX_SIGNATURES]
+    ]
+    return reasons if reasons or done.code == 0 else [f"{PROGRAM} failed with {describe_exit(done.code)}"]
 
 
 def _describe(found: _Found, request: Request) -> str:

@@ -126,12 +126,13 @@ class Image:
 
     def add_referrer(self, bundle: bytes) -> None:
         descriptor = self.add_manifest("referrer", self.store.add(bundle, BUNDLE))
-        place = PLACE, f"referrers of {self.digest}"
-        found = self.store.tags.get(place)
-        others = json.loads(self.store.blobs[found])["manifests"] if found else []
-        manifests = [*others, {**descriptor, "artifactType": BUNDLE}]
+        manifests = [*self.list_referrers(), {**descriptor, "artifactType": BUNDLE}]
         index = encode({"schemaVersion": 2, "manifests": manifests})
-        self.store.tags[place] = self.store.add(index, INDEX)["digest"]
+        self.store.tags[PLACE, f"referrers of {self.digest}"] = self.store.add(index, INDEX)["digest"]
+
+    def list_referrers(self) -> list[dict[str, Any]]:
+        found = self.store.tags.get((PLACE, f"referrers of {self.digest}"))
+        return json.loads(self.store.blobs[found])["manifests"] if found else []
 
     def add_bundle(self, bundle: bytes) -> None:
         self.add_manifest(self.digest.replace(":", "-"), self.store.add(bundle, BUNDLE))

@@ -33,8 +33,8 @@ from tests.unit.machined.containerd.verify.cosign import (
 )
 
 from talos.machined.containerd.verify import log
-from talos.machined.containerd.verify.program import find_fault
-from talos.machined.containerd.verify.request import Request, format_request
+from talos.machined.containerd.verify.program import verify
+from talos.machined.containerd.verify.request import REFUSED, Request, format_requests
 from talos.machined.containerd.verify.search import CERTIFICATE, ENTRY, SIGNATURE
 from talos.machined.containerd.verify.signature import STATEMENT
 from talos.machined.controllers.security.trusted_root import OF_SIGSTORE
@@ -57,7 +57,9 @@ REQUEST = Request(
 
 def check(**changes: Any) -> str:
     """Why a request is refused; empty when it isn't."""
-    return find_fault(format_request(replace(REQUEST, **changes)))
+    code, reasons = verify(format_requests([replace(REQUEST, **changes)]))
+    assert code == (REFUSED if reasons else 0)
+    return "".join(reasons)
 
 
 def check_bundle(bundle: object, **changes: Any) -> str:
@@ -369,5 +371,5 @@ def test_paths_in_trees_of_all_sizes() -> None:
 
 
 def test_a_request_that_is_none() -> None:
-    for data in (b"", b"[]", b"{}", b'{"image": 1, "data": ""}', b"\xff"):
-        assert find_fault(data) == "stdin: is no request"
+    for data in (b"", b"[]", b"{}", b'{"image": "", "signatures": [{"data": 1}]}', b"\xff"):
+        assert verify(data) == (REFUSED, ["stdin: is no request"])

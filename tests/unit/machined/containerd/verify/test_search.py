@@ -1,6 +1,7 @@
 """Signed images: found in all three places that cosign puts signatures, by the rules of the config."""
 
 import hashlib
+import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,6 +11,7 @@ import pytest
 from tests.harness.registry import Registry, encode, running_registry
 from tests.harness.sigstore import ISSUER, SUBJECT, Sigstore
 from tests.unit.machined.containerd.twin import MemoryContainerd
+from tests.unit.machined.containerd.verify import verifier
 from tests.unit.machined.containerd.verify.cosign import (
     BUNDLE,
     Image,
@@ -32,8 +34,8 @@ from talos.images.registry.hosts import Sources
 from talos.images.rules import Rule, find_rule
 from talos.machined.containerd.client import Containerd
 from talos.machined.containerd.pull import VERIFIED_LABEL, pull_image
-from talos.machined.containerd.verify import search
-from talos.machined.containerd.verify.search import find_reason
+from talos.machined.containerd.verify import program, search
+from talos.machined.containerd.verify.search import find_reasons
 from talos.pki.keys import KeyType, PrivateKey, make_key, public_key_to_pem
 from talos.resource import ids
 from talos.resource.changes import put
@@ -66,10 +68,10 @@ async def pull(registry: Registry, *rules: Rule) -> MemoryContainerd:
     mirror = RegistryMirrorConfig(mirror_endpoints=[endpoint], mirror_skip_fallback=True)
     registries = RegistriesConfigSpec(registry_mirrors={"*": mirror})
     sources = Sources(registries=registries, rules=rules)
-    verifier = make_verifier()
-    await put(verifier.state, *ids.TUF_TRUSTED_ROOT, TUFTrustedRootSpec(json_data=ROOT))
+    own = make_verifier()
+    await put(own.state, *ids.TUF_TRUSTED_ROOT, TUFTrustedRootSpec(json_data=ROOT))
     twin = MemoryContainerd(unpack=lambda data: data)
-    await pull_image(Containerd(cast("Any", twin), "system"), NAME, sources, root="/", verifier=verifier)
+    await pull_image(Containerd(cast("Any", twin), "system"), NAME, sources, root="/", verifier=own)
     return twin
 
 
@@ -192,11 +194,35 @@ async def test_an_image_signed_by_an_identity_is_pulled(image: Image, place: str
         assert "not signed by the key" in await refused(registry, make_rule())
 
 
+async def test_many_signatures_are_verified_by_two_programs(
+    image: Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs: list[bytes] = []
+
+    def verify(data: bytes) -> tuple[int, list[str]]:
+        inputs.append(data)
+        return program.verify(data)
+
+    monkeypatch.setattr(verifier, "verify", verify)
+    for key in (OTHER, OTHER, KEY, OTHER):
+        image.add_referrer(make_bundle(key, image.digest))
+    with serving(image) as registry:
+        twin = await pull(registry, make_rule())
+        referrer = image.list_referrers()[2]["digest"]
+        assert twin.image_labels[NAME][VERIFIED_LABEL].endswith(f"referrer with digest {referrer}")
+        assert [len(json.loads(one)["signatures"]) for one in inputs] == [1, 3]
+        monkeypatch.setattr(search, "MAX_SIGNATURES", 2)
+        assert "more than 2 signatures" in await refused(registry, make_rule())
+        monkeypatch.setattr(search, "MAX_SIZE", 10)
+        assert "or 10 bytes of them" in await refused(registry, make_rule())
+
+
 async def test_a_program_that_fails_verifies_nothing(image: Image) -> None:
-    text = find_reason(Finished(code=-9, stderr=b"Killed"))
-    assert text == "/usr/sbin/verify-image failed with signal SIGKILL"
-    assert find_reason(Finished(code=1)) == "/usr/sbin/verify-image failed with exit code 1"
-    assert find_reason(Finished(code=3, stderr=b"a\nb\x1b" + b"c" * 400)) == "a?b?" + "c" * 296
+    texts = find_reasons(Finished(code=-9, stderr=b"Killed"))
+    assert texts == ["/usr/sbin/verify-image failed with signal SIGKILL"]
+    assert find_reasons(Finished(code=1)) == ["/usr/sbin/verify-image failed with exit code 1"]
+    assert find_reasons(Finished(code=3)) == ["/usr/sbin/verify-image failed with exit code 3"]
+    assert find_reasons(Finished(code=3, stderr=b"a\nb\x1b" + b"c" * 400)) == ["a", "b?" + "c" * 298]
     image.add_bundle(make_bundle(KEY, image.digest))
     with serving(image) as registry:
         assert "there is neither a key" in await refused(registry, Rule(number=0, pattern="*"))
