@@ -8,6 +8,7 @@ from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline")
 RESTART_TIMEOUT = 300  # seconds
+COPY_TIMEOUT = 300  # seconds
 MIB = 1 << 20
 SIZE, LARGER = 320 * MIB, 640 * MIB
 NODES = {
@@ -101,6 +102,17 @@ def check_unmounted(node: Machine) -> None:
     assert "u-data" not in volumes(node)
 
 
+def count_copies(node: Machine) -> tuple[int, int]:
+    """How often the kernel began to copy a mirror in this boot, and how often it came to the end."""
+    log = node.talosctl("dmesg").stdout
+    return log.count("resync of RAID array"), log.count("resync done")
+
+
+def check_copied(node: Machine) -> None:
+    begun, done = count_copies(node)
+    assert begun == done, f"{begun} copies were begun, {done} are done"
+
+
 def check_restarted(node: Machine, before: str) -> None:
     assert node.boot_id() != before
 
@@ -126,12 +138,15 @@ def test(world: World) -> None:
     patch(node, VOLUME.replace("SIZE", str(SIZE)))
     node.wait_until("a smaller one is refused", lambda: check_errors(node, "shrinking logical volumes"))
 
-    world.section("restarted, it is there")
+    world.section("restarted, it is there, and is not copied again")
+    node.wait_until("the mirror is whole", lambda: check_copied(node), COPY_TIMEOUT)
+    assert any(count_copies(node)), "the kernel's log has no copies"
     before = node.boot_id()
     node.talosctl("reboot", "--wait=false")
     node.wait_until("it has restarted", lambda: check_restarted(node, before), RESTART_TIMEOUT)
     wait_for_installed(node)
     node.wait_until("it is mounted", lambda: check_volume(node, LARGER))
+    assert not any(count_copies(node)), node.talosctl("dmesg").stdout
 
     world.section("what is used is not removed")
     refuse(node, "lvm: logical volume is open", "lv", "pool/data")
