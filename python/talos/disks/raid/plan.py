@@ -43,13 +43,20 @@ class Growth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NewBitmap:
+    """A bitmap for an array that has none."""
+
+    array: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaning:
     """Members that have failed, or are gone, to take out."""
 
     array: Array
 
 
-type Change = Creation | Addition | Return | Growth | Cleaning
+type Change = Creation | Addition | Return | Growth | NewBitmap | Cleaning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,4 +155,6 @@ def _plan_change(
     if spares and not array.missing:
         growth = Growth(array=array, slots=array.slots + len(spares))
         return Plan(array=array, change=growth, problems=problems)
-    return Plan(array=array, problems=problems)
+    # Last: a bitmap for which there is no room holds nothing else back.
+    change = None if array.has_bitmap else NewBitmap(array=array)
+    return Plan(array=array, change=change, problems=problems)

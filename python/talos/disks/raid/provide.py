@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from talos.disks.raid.plan import Addition, Change, Cleaning, Creation, Plan, Return, make_plan
+from talos.disks.raid.plan import Addition, Change, Cleaning, Creation, NewBitmap, Plan, Return, make_plan
 from talos.disks.raid.specs import FoundMember, WantedArray, refuse
 from talos.system.block.blkid import Content
 from talos.system.block.md import Array, Mdadm, find_free_device
@@ -81,6 +81,9 @@ class RaidProvider:
             case Return():
                 await self._take_back(wanted.name, change)
                 self._log.info(f"{where}: a member is back", member=change.device)
+            case NewBitmap():
+                await self._mdadm.add_bitmap(change.array.device)
+                self._log.info(f"{where}: has a bitmap", device=change.array.device)
             case Cleaning():
                 await self._mdadm.drop_failed(change.array.device)
                 self._log.warning(f"{where}: failed members taken out", device=change.array.device)

@@ -68,6 +68,8 @@ class Array:
     metadata: str
     state: str
     sync_action: str
+    has_bitmap: bool
+    """Whether it has a record of what is being written, so that only that is copied after a power cut."""
     slots: int
     members: tuple[Member, ...]
 
@@ -111,6 +113,7 @@ def _read_array(device: SysDevice) -> Array:
         metadata=device.attribute("md/metadata_version"),
         state=device.attribute("md/array_state"),
         sync_action=device.attribute("md/sync_action"),
+        has_bitmap=device.attribute("md/bitmap/location") not in {"", "none"},
         slots=_parse_number(device.attribute("md/raid_disks").partition(" ")[0]) or 0,
         members=tuple(_read_member(device, name) for name in names),
     )
@@ -161,12 +164,13 @@ class Mdadm:
     async def create(self, device: str, name: str, metadata: str, members: Sequence[str]) -> None:
         """Make a mirror of devices, whatever is on them: the caller has looked. It is blank.
 
-        Its members are taken as equal: what was never written is never read. The bitmap has the rest of what
-        was being written in a power cut made equal, and not all.
+        Its members are taken as equal: what was never written is never read. It gets a bitmap afterwards:
+        mdadm would write that behind metadata that names it, and a power cut between both would leave an
+        array that the kernel does not start.
         """
         options = [
             f"--name={name}", f"--homehost={HOST}", "--run", "--assume-clean", "--level=1",
-            f"--raid-devices={len(members)}", f"--metadata={metadata}", "--bitmap=internal",
+            f"--raid-devices={len(members)}", f"--metadata={metadata}", "--bitmap=none",
         ]  # fmt: skip
         await self._call("--create", [device, *options, *members], name)
         await trio.to_thread.run_sync(self._make_blank, device)
@@ -196,6 +200,10 @@ class Mdadm:
     async def grow(self, device: str, slots: int) -> None:
         """Let spares become members."""
         await self._call("--grow", [device, f"--raid-devices={slots}"], device)
+
+    async def add_bitmap(self, device: str) -> None:
+        """Have the array record what is being written, in room that its members have for that."""
+        await self._call("--grow", [device, "--bitmap=internal"], device)
 
     async def drop_failed(self, device: str) -> None:
         """Take out members that have failed, and those whose device is gone."""

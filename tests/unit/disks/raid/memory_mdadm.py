@@ -63,6 +63,7 @@ def make_array(*members: Member, device: str = "/dev/md0", slots: int = 0, actio
         metadata="1.0",
         state="clean",
         sync_action=action,
+        has_bitmap=True,
         slots=slots or len(members),
         members=members,
     )
@@ -129,7 +130,7 @@ class MemoryMdadm:
         match mode:
             case "--create":
                 members = [_member(name, slot) for slot, name in enumerate(devices)]
-                self.arrays.append(make_array(*members, device=device))
+                self.arrays.append(replace(make_array(*members, device=device), has_bitmap=False))
                 self.contents |= dict.fromkeys(devices, MEMBER)
             case "--assemble":
                 if len(devices) < self.needed and "--run" not in words:
@@ -145,6 +146,8 @@ class MemoryMdadm:
                 self._change(device, lambda array: _add(array, devices))
             case "--manage":
                 self._change(device, _clean)
+            case "--grow" if "--bitmap=internal" in words:
+                self._change(device, lambda array: replace(array, has_bitmap=True))
             case "--grow":
                 slots = int(words[0].partition("=")[2])
                 self._change(device, lambda array: _grow(array, slots))

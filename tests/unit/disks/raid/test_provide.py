@@ -13,8 +13,9 @@ from .memory_mdadm import FAULTY, SPARE, MemoryMdadm, find_member, make_array, m
 
 CREATED = (
     "--create /dev/md0 --name=data --homehost=talos --run --assume-clean --level=1 --raid-devices=2 "
-    "--metadata=1.0 --bitmap=internal /dev/vdb /dev/vdc"
+    "--metadata=1.0 --bitmap=none /dev/vdb /dev/vdc"
 )
+BITMAP = "--grow /dev/md0 --bitmap=internal"
 CLEANED = "--manage /dev/md0 --fail detached --remove detached --remove failed"
 
 
@@ -33,12 +34,12 @@ class World:
 async def test_an_array_is_made_of_blank_disks_and_then_left_alone() -> None:
     world = World()
     provided = await world.provide("vdb", "vdc")
-    assert world.memory.calls == [CREATED]
+    assert world.memory.calls == [CREATED, BITMAP]
     assert world.memory.blank == ["/dev/md0"]
     assert provided.changed
     assert provided.error == ""
     again = await world.provide("vdb", "vdc")
-    assert world.memory.calls == [CREATED]
+    assert world.memory.calls == [CREATED, BITMAP]
     assert not again.changed
 
 
@@ -74,7 +75,7 @@ async def test_the_next_free_device_is_taken() -> None:
     other = replace(make_array(make_member("vde"), make_member("vdf", 1)), uuid="other")
     world = World(MemoryMdadm(arrays=[other]))
     await world.provide("vdb", "vdc")
-    assert world.memory.calls == [CREATED.replace("/dev/md0", "/dev/md1")]
+    assert world.memory.calls == [call.replace("/dev/md0", "/dev/md1") for call in (CREATED, BITMAP)]
 
 
 async def test_no_array_is_made_beside_half_of_one() -> None:
@@ -96,6 +97,15 @@ async def test_a_new_disk_replaces_one_that_failed() -> None:
     await world.provide("vdb", "vdc", "vdd", members=both)
     assert world.memory.calls == [CLEANED, "--manage /dev/md0 --add /dev/vdd"]
     assert world.memory.arrays[0].slots == 2
+
+
+async def test_a_bitmap_for_which_there_is_no_room_holds_nothing_back() -> None:
+    array = replace(make_array(make_member("vdb"), slots=2), has_bitmap=False)
+    world = World(MemoryMdadm(arrays=[array], failing={"--grow": "no room for bitmap"}))
+    provided = await world.provide("vdb")
+    assert provided.error == "/dev/md0: mdadm --grow ended with 1: no room for bitmap"
+    await world.provide("vdb", "vdc", members=(find_member("vdb"),))
+    assert world.memory.calls[1:] == ["--manage /dev/md0 --add /dev/vdc"]
 
 
 async def test_a_disk_that_is_gone_is_taken_out() -> None:

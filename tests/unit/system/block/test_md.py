@@ -25,6 +25,7 @@ def fake(tmp_path: Path) -> FakeSysfs:
         md__raid_disks="3 (2)",
         md__metadata_version="1.2",
         md__sync_action="recover",
+        md__bitmap__location="-16",
         md__uuid="6a3f1d52-9c04-4b7e-8f61-0d2a7c5e9b13",
         **{
             "md__dev-vdb__state": "in_sync,write_mostly",
@@ -49,6 +50,7 @@ def test_arrays_are_read(fake: FakeSysfs) -> None:
     assert (array.device, array.level, array.metadata, array.slots) == ("/dev/md127", "raid1", "1.2", 3)
     assert array.is_running
     assert array.is_syncing
+    assert array.has_bitmap
     members = {member.device: member for member in array.members}
     assert sorted(members) == ["/dev/cciss/c0d0", "/dev/vdb", "/dev/vdc", "/dev/vdd1"]
     assert members["/dev/vdb"].is_in_sync
@@ -57,6 +59,12 @@ def test_arrays_are_read(fake: FakeSysfs) -> None:
     assert not members["/dev/vdd1"].is_spare
     assert not members["/dev/cciss/c0d0"].is_present
     assert array.missing == 2
+
+
+def test_an_array_may_have_no_bitmap(fake: FakeSysfs) -> None:
+    (fake.root / MD[1:] / "md/bitmap/location").write_text("none\n")
+    (array,) = read_arrays(fake.sysfs)
+    assert not array.has_bitmap
 
 
 def test_a_stopped_array_does_not_run(fake: FakeSysfs) -> None:
