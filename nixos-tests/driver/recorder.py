@@ -8,6 +8,7 @@ which of it a power cut leaves is chosen afterwards, from the record.
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -50,13 +51,14 @@ class Write:
 
 
 class RecordedDisk:
-    """A disk in a sparse file. ``writes`` has a None for every flush."""
+    """A disk in a sparse file. ``writes`` has a None for every flush, ``times`` when each of them came."""
 
     def __init__(self, path: Path, size: int) -> None:
         """Make the file, unless it is there, and serve it on a socket beside it."""
         self.path, self.size = path, size
         self.socket = path.with_suffix(".nbd")
         self.writes: list[Write | None] = []
+        self.times: list[float] = []
         self.fault: Fault | None = None
         self.failed = 0
         """Writes that ended with an error, or were lost."""
@@ -76,7 +78,7 @@ class RecordedDisk:
 
     def record(self) -> None:
         """Begin a new record."""
-        self.writes, self._recording = [], True
+        self.writes, self.times, self._recording = [], [], True
         self._record.seek(0)
         self._record.truncate()
 
@@ -159,8 +161,12 @@ class RecordedDisk:
             elif kind == _ZEROES:
                 error = self._write(offset, length, None)
             elif kind == _FLUSH and self._recording:
-                self.writes.append(None)
+                self._note(None)
             connection.sendall(_REPLY.pack(_REPLY_MAGIC, error, cookie) + data)
+
+    def _note(self, entry: Write | None) -> None:
+        self.writes.append(entry)
+        self.times.append(time.monotonic())
 
     def _write(self, offset: int, length: int, data: bytes | None) -> int:
         if self.fault is not None and (error := self.fault(offset, length)):
@@ -170,7 +176,7 @@ class RecordedDisk:
             place = -1 if data is None else self._record.tell()
             if data is not None:
                 self._record.write(data)
-            self.writes.append(Write(offset, length, place))
+            self._note(Write(offset, length, place))
         self._file.seek(offset)
         if data is not None:
             self._file.write(data)

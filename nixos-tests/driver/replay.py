@@ -5,6 +5,7 @@ before it is there. So one record has many more states than a machine could be c
 """
 
 import os
+from bisect import bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,12 +38,33 @@ def choose_cuts(record: Sequence[Write | None], count: int, seed: int) -> list[C
     spans = [(start, end) for start, end in _find_spans(record) if end > start]
     for _ in range(count):
         start, end = random.choice(spans)
-        kept: list[int] = []
-        for entry in record[start : random.randint(start, end)]:
-            assert entry is not None
-            kept.append(random.choice((0, entry.length, random.randrange(0, entry.length, SECTOR))))
-        cuts.append(Cut(flushed=start, kept=tuple(kept)))
+        cuts.append(_make_cut(record, start, random.randint(start, end), random))
     return sorted(cuts, key=lambda cut: cut.flushed)
+
+
+def choose_cuts_of_all(disks: Sequence[RecordedDisk], count: int, seed: int) -> list[tuple[Cut, ...]]:
+    """The same of disks that lose their power at once: each time one cut for every disk, all in order."""
+    random, moments = Random(seed), list[float]()
+    spans = [(disk, *span) for disk in disks for span in _find_spans(disk.writes) if span[1] > span[0]]
+    for _ in range(count):
+        disk, start, end = random.choice(spans)
+        moments.append(disk.times[random.randrange(start, end)])
+    return [tuple(_cut_at(disk, moment, random) for disk in disks) for moment in sorted(moments)]
+
+
+def _cut_at(disk: RecordedDisk, moment: float, random: Random) -> Cut:
+    end = bisect_right(disk.times, moment)
+    start = max((first for first, _ in _find_spans(disk.writes) if first <= end), default=0)
+    return _make_cut(disk.writes, start, end, random)
+
+
+def _make_cut(record: Sequence[Write | None], start: int, end: int, random: Random) -> Cut:
+    """What is left of the entries from a flush on."""
+    kept: list[int] = []
+    for entry in record[start:end]:
+        assert entry is not None
+        kept.append(random.choice((0, entry.length, random.randrange(0, entry.length, SECTOR))))
+    return Cut(flushed=start, kept=tuple(kept))
 
 
 def list_tears(record: Sequence[Write | None], start: int, end: int) -> Iterator[Cut]:

@@ -8,7 +8,7 @@ from typing import Self
 
 import pytest
 from driver.recorder import EIO, LOST, SECTOR, RecordedDisk
-from driver.replay import Cut, Replay, choose_cuts, list_tears
+from driver.replay import Cut, Replay, choose_cuts, choose_cuts_of_all, list_tears
 
 SIZE = 64 * SECTOR
 WRITE, FLUSH = 1, 3
@@ -88,6 +88,23 @@ def test_cuts_are_those_of_their_seed_and_in_order(disk: RecordedDisk, tmp_path:
     assert [cut.flushed for cut in cuts] == sorted(cut.flushed for cut in cuts)
     assert {cut.flushed for cut in cuts} == {0, 2}
     assert all(kept % SECTOR == 0 for cut in cuts for kept in cut.kept)
+
+
+def test_disks_lose_their_power_at_once(disk: RecordedDisk, tmp_path: Path) -> None:
+    other = RecordedDisk(tmp_path / "other.raw", SIZE)
+    disk.record()
+    other.record()
+    with Client(disk) as first, Client(other) as second:
+        for number in range(1, 5):  # each write to one is flushed before the other's
+            for client in (first, second):
+                assert client.ask(WRITE, 0, fill(number)) == 0
+                assert client.ask(FLUSH) == 0
+    other.close()
+    pairs = choose_cuts_of_all([disk, other], 50, 7)
+    assert pairs == choose_cuts_of_all([disk, other], 50, 7)
+    assert {one.flushed - two.flushed for one, two in pairs} == {0, 2}
+    for cuts in zip(*pairs, strict=True):
+        assert [cut.flushed for cut in cuts] == sorted(cut.flushed for cut in cuts)
 
 
 def test_writes_are_torn_at_every_sector(disk: RecordedDisk, tmp_path: Path) -> None:
