@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -86,7 +86,7 @@ def parse_image_policy(key: bytes, signatures: bytes, where: str) -> ImagePolicy
     """What two sections of a UKI have. UserError that begins with ``where``."""
     try:
         return ImagePolicy(key=_parse_key(key), signatures=_parse_signatures(json.loads(signatures)))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, UnsupportedAlgorithm) as error:
         raise UserError(f"the signed policy of PCR 11 can't be read: {error}", where=where) from None
 
 
@@ -109,7 +109,6 @@ def sign_values(key: RSAPrivateKey, values: Sequence[bytes]) -> bytes:
 
 
 def _parse_key(pem: bytes) -> PolicyKey:
-    # cryptography's exception for unknown kinds of keys is no ValueError, hence the letters first.
     if len(pem) > MAX_KEY or not pem.startswith(b"-----BEGIN PUBLIC KEY-----"):
         raise ValueError("its key is none in PEM")
     return PolicyKey(check_key(load_pem_public_key(pem)))

@@ -4,6 +4,7 @@ systemd-measure sign --linux=… --profile=… --bank=sha256
     --phase=enter-initrd:leave-initrd:enter-machined --private-key=… --public-key=…
 """
 
+import base64
 import io
 import json
 from pathlib import Path
@@ -88,12 +89,18 @@ def make_pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
     return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
+CURVE = bytes.fromhex("3013300e06072a8648ce3d020106032a0304030100")
+"""A key on a curve that nothing has."""
+UNKNOWN = b"-----BEGIN PUBLIC KEY-----\n" + base64.b64encode(CURVE) + b"\n-----END PUBLIC KEY-----\n"
+
+
 @pytest.mark.parametrize(
     ("pem", "signatures", "reason"),
     [
         (b"", b"{}", "its key is none in PEM"),
         (b"-----BEGIN PUBLIC KEY-----", b"{}", "can't be read"),
         (make_pem(ec.generate_private_key(ec.SECP256R1())), b"{}", "TPMs take RSA keys of 2048 bits only"),
+        (UNKNOWN, b"{}", "Curve 1.2.3.4 is not supported"),
         (KEY, b"", "can't be read"),
         (KEY, b"[]", "can't be read"),
         (KEY, b'{"sha256": [{}]}', "'pcrs'"),
