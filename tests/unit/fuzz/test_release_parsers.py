@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509 import load_pem_x509_certificate
+from tests.unit.pki.programs import make_program
 from tests.unit.upgrade.release.releases import CONTENT, Tar, make_document
 
 from talos.pki.authenticode import check_signature
@@ -17,6 +18,7 @@ from talos.system.block.meta import COPY, make_meta, parse_meta
 from talos.system.block.verity import HashTree
 from talos.system.errors import UserError
 from talos.system.pe import Program
+from talos.system.tpm.signed_policy import parse_image_policy
 from talos.system.version import parse_os_release
 from talos.upgrade.release.archive import MANIFEST, read_annotations
 from talos.upgrade.release.initramfs import RELEASE, read_folder, read_initramfs
@@ -28,6 +30,7 @@ from talos.upgrade.slots.grub.boot_entry import BootEntry, Partition, format_ent
 from talos.upgrade.slots.grub.config import Entry, make_config, parse_config
 from talos.upgrade.slots.grub.environment import Environment, make_environment, parse_environment
 from talos.upgrade.slots.systemd_boot.settings import find_default
+from talos.upgrade.slots.systemd_boot.unsealing import read_boots
 from talos.upgrade.state import IDLE, find_slot, format_state, parse_state, stage
 
 from .trial import Parser, check_parser
@@ -44,6 +47,9 @@ ENTRIES = [Entry(slot=slot, version="v1.15.0", arguments=("pti=on",)) for slot i
 
 SIGNED_UKI, SIGNATURE = Path("tests/data/authenticode/signed.efi").read_bytes(), 2304
 """A program, and the bytes at its end that are its signature."""
+MEASURED = Path("tests/data/measured-boot")
+POLICY_KEY, POLICY = (MEASURED / "pcr-public-key.pem").read_bytes(), (MEASURED / "main.json").read_bytes()
+PROFILES = [(".linux", b"kernel"), (".pcrpkey", POLICY_KEY), *[(".profile", b"ID"), (".pcrsig", POLICY)] * 2]
 OWNER = load_pem_x509_certificate(Path("tests/data/authenticode/certificate.pem").read_bytes())
 
 
@@ -69,6 +75,10 @@ def _check_program(data: bytes) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # cryptography's, of certificates that it will refuse one day
         check_signature(Program(io.BytesIO(data), len(data)), [OWNER])
+
+
+def _read_boots(data: bytes) -> None:
+    read_boots(Program(io.BytesIO(data), len(data)), "a UKI")
 
 
 PARSERS: Mapping[str, Parser] = {
@@ -103,6 +113,13 @@ PARSERS: Mapping[str, Parser] = {
         parse=lambda data: _check_program(SIGNED_UKI[:-SIGNATURE] + data.ljust(SIGNATURE, b"\0")[:SIGNATURE]),
         seeds=[SIGNED_UKI[-SIGNATURE:]],
         refusals=(ValueError,),
+    ),
+    "profiles of a UKI": Parser(
+        parse=_read_boots, seeds=[make_program(PROFILES)], refusals=(UserError, ValueError), examples=1000
+    ),
+    "signed policy": Parser(parse=lambda data: parse_image_policy(POLICY_KEY, data, "x"), seeds=[POLICY]),
+    "key of a signed policy": Parser(
+        parse=lambda data: parse_image_policy(data, POLICY, "x"), seeds=[POLICY_KEY]
     ),
     "loader.conf": Parser(
         parse=lambda data: find_default(_text(data)),
