@@ -13,26 +13,31 @@ _SPECIALIZED = 3
 _ADDRESSES = 1 << 47  # of a process on x86-64
 
 
-def keep_objects() -> None:
+def keep_objects(*, shared: bool = False) -> None:
     """Keep every object that exists for good, so that neither counting nor collecting writes to it.
 
     Objects that were kept before are not looked at again. It takes half as long as importing what the
     objects belong to: most of them are met several times, but remembering them would take longer.
+    What another process shares, once this one has been forked, is not written to where it is kept already,
+    which would copy its page.
     """
     objects = gc.get_objects()
     counts = memoryview((ctypes.c_uint8 * _ADDRESSES).from_address(0)).cast("B").cast("I")
     for found in objects:
         counts[id(found) >> 2] = _IMMORTAL
     for start in range(0, len(objects), _SLICE):
-        for found in gc.get_referents(*objects[start : start + _SLICE]):
+        referents = gc.get_referents(*objects[start : start + _SLICE])
+        if shared:
+            referents = [found for found in referents if counts[id(found) >> 2] != _IMMORTAL]
+        for found in referents:
             counts[id(found) >> 2] = _IMMORTAL
     # The collector doesn't see what code consists of. Names are immortal anyway, tables are not counted.
     codes = [found.__code__ for found in objects if type(found) is FunctionType]
     for code in codes:
         constants = code.co_consts
-        counts[id(constants) >> 2] = _IMMORTAL
-        for found in constants:
-            counts[id(found) >> 2] = _IMMORTAL
+        for found in (constants, *constants):
+            if counts[id(found) >> 2] != _IMMORTAL:
+                counts[id(found) >> 2] = _IMMORTAL
             if type(found) is CodeType:
                 codes.append(found)
     gc.freeze()

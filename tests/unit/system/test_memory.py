@@ -1,6 +1,8 @@
 """What is written before a fork, so that no process writes it after."""
 
 import ctypes
+import os
+import subprocess
 import sys
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
@@ -54,3 +56,32 @@ def test_a_delayed_module_stays_unloaded(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, "delayed", module)
     number_versions()
     assert loaded == []
+
+
+FORKED = """
+import os, resource
+from talos.system.memory import keep_objects
+
+kept = [float(number) for number in range(100_000)]  # on 600 pages
+keep_objects()
+for shared in (False, True):
+    if os.fork() == 0:
+        new = kept.copy()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        keep_objects(shared=shared)
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before, flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_what_is_kept_and_shared_is_not_copied() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", FORKED],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    copied, shared = map(int, ended.stdout.split())
+    assert copied - shared > 400

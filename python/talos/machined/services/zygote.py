@@ -155,13 +155,13 @@ def import_module(name: str) -> None:
         sys.stderr.write(f"zygote: {name} can't be imported\n{traceback.format_exc()}")
     if name == TLS_MODULE:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # the first one makes OpenSSL's tables, 2 MiB
-    keep_objects()
+    keep_objects(shared=True)
 
 
 def run_ahead() -> None:
     """Run what all daemons run, and keep what came of it."""
     importlib.import_module(WARM_UP_MODULE).warm_up()
-    keep_objects()
+    keep_objects(shared=True)
 
 
 def _fork_twice(request: ForkRequest, fds: list[int], requests: socket.socket, parent: int) -> int:
