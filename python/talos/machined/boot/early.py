@@ -35,8 +35,37 @@ SHARED_MODULES = (
     "talos.config.effective.machine",
     "talos.config.effective.network",
     "talos.config.effective.secrets",
+    "talos.config.active",
+    "talos.api.machine.machine_pb2",
+    "talos.resource.memory.state",
+    "talos.resource.objects",
+    "talos.config.cel.environments",
+    "talos.config.effective.kubernetes",
+    "talos.config.kubeconfig",
+    "talos.etcd.lock",
+    "talos.pki.authority",
+    "talos.process.fetch",
+    "talos.system.proc.sockets",
+    *(
+        f"talos.config.documents.network.{name}"
+        for name in (
+            "bond",
+            "bridge",
+            "link_alias",
+            "network_rule",
+            "routing_rule",
+            "veth",
+            "vlan",
+            "vrf",
+            "wireguard",
+        )
+    ),
 )
-"""Modules of both PID 1 and daemons: imported before the fork, their memory is shared."""
+"""Modules of both PID 1 and daemons: imported before the fork, they are loaded once, their memory is shared.
+
+That delays nothing: on a container node the zygote has all modules of daemons before it forks the first, and
+PID 1 goes on with its own after the fork.
+"""
 MACHINES_FIRST = (*(daemon.module for daemon in DAEMONS if daemon.needs_devices), NETWORKD.module)
 """Modules imported first on a machine: networkd waits for the names of devices, and much for networkd."""
 
