@@ -6,7 +6,7 @@ With UPDATE_REACH=1 the tables are written anew (`make reach`).
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -71,6 +71,16 @@ def parse_tables(page: str, columns: Iterable[str]) -> dict[tuple[str, str], set
     return found
 
 
+def keep_idle(
+    found: Mapping[str, dict[str, list[str]]], shown: Mapping[tuple[str, str], Collection[str]]
+) -> None:
+    """Add the sockets that are shown of daemons that this node's config does not need: they don't run."""
+    idle = [daemon.socket for daemon in DAEMONS if daemon.on_demand]
+    for name, columns in found.items():
+        here, known = columns["sockets"], shown.get((name, "sockets"), ())
+        here += [socket for socket in idle if socket in known and socket not in here]
+
+
 @pytest.fixture(scope="module")
 def reached(cluster: Cluster) -> dict[str, dict[str, list[str]]]:
     """What each daemon reaches on the node; the page is updated when that is asked for."""
@@ -78,6 +88,7 @@ def reached(cluster: Cluster) -> dict[str, dict[str, list[str]]]:
     granted = {daemon.name: find_granted(daemon) for daemon in DAEMONS}
     if os.environ.get("UPDATE_REACH"):
         page = PAGE.read_text(encoding="utf-8")
+        keep_idle(on_node, parse_tables(page, (*ON_NODES, *IN_STATE)))
         head, _, rest = page.partition(BEGIN)
         tables = f"{make_table(ON_NODES, on_node)}\n{make_table(IN_STATE, granted)}"
         PAGE.write_text(f"{head}{BEGIN}{tables}{END}{rest.partition(END)[2]}", encoding="utf-8")
