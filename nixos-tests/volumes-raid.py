@@ -1,17 +1,18 @@
-"""A mirror of two disks: made, used, without one of them, rebuilt on a new one, grown, and destroyed."""
+"""A mirror of two disks: made, used without one, rebuilt on a new one that fails, grown, and destroyed."""
 
 from dataclasses import replace
 
 from driver.client import Document, at
 from driver.machine import Machine
 from driver.node import Disk, Node
+from driver.recorder import EIO
 from driver.scenarios import check_diagnostic, install, volumes, wait_for_installed
 from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline")
 SYNC_TIMEOUT = 300  # seconds
 SMALL = Disk(size="512M")
-DISKS = {"system": Disk(size="8G"), "one": SMALL, "two": SMALL, "three": SMALL}
+DISKS = {"system": Disk(size="8G"), "one": SMALL, "two": SMALL, "three": replace(SMALL, recorded=True)}
 NODES = {"node": Node(hands_over_kernel=True, memory=2048, disks=DISKS)}
 LINK = "/dev/disk/by-id/md-name-talos:mirror"
 ARRAY = """\
@@ -33,6 +34,10 @@ REMOVED = "apiVersion: v1alpha1\nkind: KIND\nname: NAME\n$patch: delete\n"
 def patch(node: Machine, *texts: str) -> None:
     argv = [word for text in texts for word in ("--patch", text)]
     node.talosctl("patch", "machineconfig", "--mode", "no-reboot", *argv)
+
+
+def make_removal(kind: str, name: str) -> str:
+    return REMOVED.replace("KIND", kind).replace("NAME", name)
 
 
 def start_with(node: Machine, *names: str) -> None:
@@ -106,6 +111,18 @@ def test(world: World) -> None:
     node.wait_until("it has both disks", lambda: check_whole(node, 2), SYNC_TIMEOUT)
     node.wait_until("the volume is mounted", lambda: check_mounted(node))
 
+    world.section("it fails: the other is used without it, and it is taken back when it works again")
+    with node.recorded["three"].fail(lambda offset, length: EIO):
+        patch(node, make_removal("UserVolumeConfig", "data"))  # which writes to the array
+        node.wait_until("it has one disk", lambda: check_array(node, 1, 2))
+        check_diagnostic(node, "1 of 2 members are missing, /dev/vdc failed")
+        patch(node, DATA)
+        node.wait_until("the volume is mounted", lambda: check_mounted(node))
+    node.crash()
+    start_with(node, "one", "three")
+    node.wait_until("it has both disks", lambda: check_whole(node, 2), SYNC_TIMEOUT)
+    node.wait_until("the volume is mounted", lambda: check_mounted(node))
+
     world.section("the old disk comes back: what is on it is not written over, nor used")
     node.crash()
     start_with(node, "one", "three", "two")
@@ -115,11 +132,7 @@ def test(world: World) -> None:
     node.wait_until("it has three disks", lambda: check_whole(node, 3), SYNC_TIMEOUT)
 
     world.section("without its documents, it is destroyed by the API")
-    patch(
-        node,
-        REMOVED.replace("KIND", "UserVolumeConfig").replace("NAME", "data"),
-        REMOVED.replace("KIND", "RAIDArrayConfig").replace("NAME", "mirror"),
-    )
+    patch(node, make_removal("UserVolumeConfig", "data"), make_removal("RAIDArrayConfig", "mirror"))
     node.wait_until("it is unmounted", lambda: check_unmounted(node))
     node.talosctl("wipe", "md", LINK)
     node.wait_until("nothing is left", lambda: check_gone(node, "mdarraystatus"))
