@@ -30,7 +30,7 @@ NODES = {
 }
 KINDS = ("kubespanidentities", "kubespanpeerspecs", "kubespanpeerstatuses")
 MEETING_TIMEOUT = 240
-"""Seconds: three endpoints, each of which is tried until the next look at the peers."""
+"""Seconds: three endpoints, each of which is tried until the next check of the peers."""
 BACK_TIMEOUT = 300
 """Seconds from power on: a start, and a handshake."""
 MOVE_TIMEOUT = 30

@@ -21,7 +21,7 @@ SERVICE = "fdae:41e4:649b:9303::1"
 ENDPOINT = "10.0.2.15:51820"
 """The machine's own address, as QEMU gives it."""
 CONNECT_TIMEOUT = 240
-"""Seconds: the next look at the link, a handshake, on a slow machine."""
+"""Seconds: the next check of the link, a handshake, on a slow machine."""
 
 END = f"""\
 apiVersion: v1alpha1

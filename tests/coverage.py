@@ -141,14 +141,16 @@ def render(recorder: Recorder) -> Sequence[str]:
             modules.append((count.run / count.lines, str(path.relative_to(ROOT)), count))
     head = ["| {} | lines | % | ways of branches | % |", "|---|---|---|---|---|"]
     rows = [count.format(f"`{name}/`") for name, count in sorted(rooms.items())]
-    least = [count.format(f"`{name}`") for _, name, count in sorted(modules, key=lambda row: row[0])[:NAMED]]
+    minimum = [
+        count.format(f"`{name}`") for _, name, count in sorted(modules, key=lambda row: row[0])[:NAMED]
+    ]
     return [
         *(line.format("room") for line in head),
         total.format("all"),
         *rows,
         "",
         *(line.format("module") for line in head),
-        *least,
+        *minimum,
     ]
 
 

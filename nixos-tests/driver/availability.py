@@ -9,28 +9,28 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Looks:
-    """Who was down at each look, by name."""
+class Samples:
+    """The machines that were down at each sample, by name."""
 
     down: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
 
-    def most(self) -> tuple[str, ...]:
+    def worst(self) -> tuple[str, ...]:
         """Those of the look with most of them."""
         return max(self.down, key=len, default=())
 
     def describe(self) -> str:
         """One line of figures."""
         found = sum(map(bool, self.down))
-        return f"{found} of {len(self.down)} looks found one down, at most {len(self.most())} at a time"
+        return f"{found} of {len(self.down)} samples found one down, at most {len(self.worst())} at a time"
 
 
 @contextmanager
-def looking(checks: Mapping[str, Callable[[], None]], interval: float) -> Generator[Looks]:
-    """Look for as long as the context is open: who is down has a check that raises an AssertionError.
+def sampling(checks: Mapping[str, Callable[[], None]], interval: float) -> Generator[Samples]:
+    """Sample while the context is open: the check of a machine that is down raises an AssertionError.
 
-    ``interval`` are the seconds between the beginnings of two looks, of which each asks all at once.
+    ``interval`` are the seconds between the beginnings of two checks, each of which calls all at once.
     """
-    looks, is_over = Looks(), threading.Event()
+    samples, is_over = Samples(), threading.Event()
 
     def find(name: str) -> str:
         try:
@@ -39,19 +39,19 @@ def looking(checks: Mapping[str, Callable[[], None]], interval: float) -> Genera
             return name
         return ""
 
-    def look() -> None:
+    def sample() -> None:
         with ThreadPoolExecutor(len(checks)) as pool:
             while not is_over.is_set():
                 began = time.monotonic()
                 found = tuple(filter(None, pool.map(find, checks)))
                 if not is_over.is_set():
-                    looks.down.append(found)
+                    samples.down.append(found)
                 is_over.wait(max(0.0, interval - (time.monotonic() - began)))
 
     with ThreadPoolExecutor(1) as pool:
-        task = pool.submit(look)
+        task = pool.submit(sample)
         try:
-            yield looks
+            yield samples
         finally:
             is_over.set()
             task.result()

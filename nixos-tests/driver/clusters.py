@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from driver.arguments import HOST, mac
-from driver.availability import looking
+from driver.availability import sampling
 from driver.client import at, knock
 from driver.clock import CLOCK
 from driver.configs import NO_KUBERNETES, Cluster
@@ -41,8 +41,8 @@ CALL_TIMEOUT = 15.0
 """Seconds for a call, on emulated processors that others need, too."""
 HEALTH_INTERVAL = 3.0
 """Seconds between two questions whether a machine is healthy."""
-LOOK_INTERVAL = 4.0
-"""Seconds between two looks at the machines: an emulated processor has work with each."""
+SAMPLE_INTERVAL = 4.0
+"""Seconds between two checks of the machines: an emulated processor has work with each."""
 CALL_INTERVALS = (1.5, 3.0)
 """Seconds between two calls of a client of etcd, at least and at most."""
 MAX_GAP = 60.0
@@ -125,16 +125,16 @@ class Members:
         checks = {machine.name: partial(knock, machine.client.port, timeout) for machine in self.machines}
         with (
             running_clients(self.open_keys(), SEED, CALL_INTERVALS, CLOCK.now) as seen,
-            looking(checks, LOOK_INTERVAL) as looks,
+            sampling(checks, SAMPLE_INTERVAL) as samples,
         ):
             yield
             self.wait_until_healthy()
         read_everywhere(self.open_keys(), seen)
         self.world.show(f"etcd: {seen.describe()}")
-        self.world.show(f"APIs: {looks.describe()}")
+        self.world.show(f"APIs: {samples.describe()}")
         problems = seen.find_problems()
         assert not problems, "\n".join(problems[:20])
-        assert len(looks.most()) <= 1, f"down at a time: {', '.join(looks.most())}"
+        assert len(samples.worst()) <= 1, f"down at a time: {', '.join(samples.worst())}"
         limit = self.world.patience.seconds(MAX_GAP)
         assert seen.longest_gap < limit, f"etcd took no write for {seen.longest_gap:.1f} s"
 

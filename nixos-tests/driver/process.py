@@ -16,8 +16,8 @@ PR_SET_PDEATHSIG = 1
 """linux/prctl.h"""
 KILL_DELAY = 5.0
 """Seconds between asking a program to end and ending it."""
-LOOK = 1.0
-"""Seconds between two looks at the clock, which is exact when it is asked often."""
+POLL_INTERVAL = 1.0
+"""Seconds between two checks of the clock, which is exact when it is asked often."""
 LIBC = ctypes.CDLL(None)
 
 
@@ -108,7 +108,7 @@ def _follow(process: subprocess.Popen[str], seconds: float) -> Result:
     end = CLOCK.now() + seconds
     while True:
         try:
-            stdout, stderr = process.communicate(timeout=LOOK)
+            stdout, stderr = process.communicate(timeout=POLL_INTERVAL)
         except subprocess.TimeoutExpired:
             if CLOCK.now() >= end:
                 return Result(code=-1, stdout="", stderr=f"gave no answer for {seconds:.0f} s")

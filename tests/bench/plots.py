@@ -19,7 +19,7 @@ type Bar = tuple[str, float, bool]
 
 def draw_bars(title: str, unit: str, bars: Sequence[Bar]) -> str:
     """A bar for each figure as SVG, those of others in grey."""
-    most = max(value for _, value, _ in bars) or 1.0
+    maximum = max(value for _, value, _ in bars) or 1.0
     height = TOP + ROW * len(bars) + 8
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
@@ -27,7 +27,7 @@ def draw_bars(title: str, unit: str, bars: Sequence[Bar]) -> str:
         f'<text class="title" x="8" y="24">{escape(title)}</text>',
     ]
     for at, (label, value, is_peer) in enumerate(bars):
-        y, length = TOP + ROW * at, (WIDTH - LABEL - 100) * value / most
+        y, length = TOP + ROW * at, (WIDTH - LABEL - 100) * value / maximum
         kind = ' class="peer"' if is_peer else ""
         lines += [
             f'<text x="{LABEL - 8}" y="{y + 15}" text-anchor="end">{escape(label)}</text>',

@@ -58,5 +58,5 @@ class Table:
 def spread(values: Sequence[float], digits: int = 0) -> tuple[str, str, str]:
     """Least, median and most, as cells."""
     found = (min(values), statistics.median(values), max(values))
-    least, median, most = (f"{value:.{digits}f}" for value in found)
-    return least, median, most
+    minimum, median, maximum = (f"{value:.{digits}f}" for value in found)
+    return minimum, median, maximum

@@ -85,7 +85,7 @@ def test_pressure(node: Measured) -> None:
     first = node.cluster.nodes[0].pid
     for attack in ATTACKS:
         before, began = pids_of(node), resident(first)
-        most: dict[str, float] = dict.fromkeys(DAEMONS, 0.0)
+        maximum: dict[str, float] = dict.fromkeys(DAEMONS, 0.0)
         grown = 0.0
         took: list[float] = []
         with under_attack(attack, target):
@@ -100,7 +100,7 @@ def test_pressure(node: Measured) -> None:
                     took += call_honestly(channel, 0.5)
                 for name, pid in before.items():
                     if Path(f"/proc/{pid}").exists():
-                        most[name] = max(most[name], resident(pid))
+                        maximum[name] = max(maximum[name], resident(pid))
                 grown = max(grown, resident(first) - began)
         eventually("all services are well", lambda: check_services(node.cluster, address, without=UNASKED))
         took.sort()
@@ -109,14 +109,14 @@ def test_pressure(node: Measured) -> None:
         worst = took[int(len(took) * 0.99)]
         table.add(
             " ".join(attack.__name__.split("_")),
-            *(f"{most[name]:.0f}" for name in DAEMONS),
+            *(f"{maximum[name]:.0f}" for name in DAEMONS),
             f"{grown:.0f}",
             f"{took[len(took) // 2]:.0f}",
             f"{worst:.0f}",
             ", ".join(replaced) or "none",
             budget=", ".join(
                 (
-                    f"apid {MEMORY.judge(most['apid'])}",
+                    f"apid {MEMORY.judge(maximum['apid'])}",
                     f"PID 1 {GROWTH.judge(grown)}",
                     f"p99 {WORST.judge(worst)}",
                 )

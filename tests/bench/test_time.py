@@ -105,8 +105,8 @@ def describe(found: Sequence[float]) -> tuple[str, str, str, str]:
     """The last, the median and the most of what was sent, without its sign, and its standard deviation."""
     sizes = [abs(value) * _MICRO for value in found]
     figures = (sizes[-1], statistics.median(sizes), max(sizes), statistics.pstdev(found) * _MICRO)
-    last, median, most, deviation = (f"{figure:.1f}" for figure in figures)
-    return last, median, most, deviation
+    last, median, maximum, deviation = (f"{figure:.1f}" for figure in figures)
+    return last, median, maximum, deviation
 
 
 @pytest.mark.root

@@ -61,19 +61,19 @@ def watch_port(address: str) -> Generator[list[float]]:
     gaps: list[float] = []
     is_over = threading.Event()
 
-    def look() -> None:
-        last, was_away = time.monotonic(), False
+    def sample() -> None:
+        last, was_unavailable = time.monotonic(), False
         while not is_over.is_set():
             try:
                 with socket.create_connection((address, API_PORT), 0.2):
-                    if was_away:
+                    if was_unavailable:
                         gaps.append(time.monotonic() - last)
-                    last, was_away = time.monotonic(), False
+                    last, was_unavailable = time.monotonic(), False
             except OSError:
-                was_away = True
+                was_unavailable = True
             time.sleep(PROBE_INTERVAL)
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=sample)
     thread.start()
     try:
         yield gaps

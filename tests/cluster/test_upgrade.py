@@ -12,7 +12,7 @@ from pathlib import Path
 import grpc
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.harness.availability import ETCD_GAP, looking_at, writing_to_etcd
+from tests.harness.availability import ETCD_GAP, sampling_nodes, writing_to_etcd
 from tests.harness.cluster import Cluster, check_services, eventually, running_cluster
 from tests.harness.credentials import API_PORT, authority_of, credentials_of
 from tests.harness.elf import make_end
@@ -122,7 +122,7 @@ def watch_trial(cluster: Cluster, node: NodeInfo, harm: Callable[[NodeInfo], Non
     """Do harm to the node again and again from its next start until the one after that."""
     is_over, record = threading.Event(), ClusterFolder(cluster.info.directory).record
 
-    def look() -> None:
+    def sample() -> None:
         pids, now, written = [node.pid], node, 0
         while not is_over.is_set() and len(pids) < 3:
             # To read the record takes a third of a processor at this rate, a look at its time nothing.
@@ -136,12 +136,12 @@ def watch_trial(cluster: Cluster, node: NodeInfo, harm: Callable[[NodeInfo], Non
             time.sleep(0.05)
 
     with ThreadPoolExecutor(1) as pool:
-        looking = pool.submit(look)
+        sampling = pool.submit(sample)
         try:
             yield
         finally:
             is_over.set()
-            looking.result()
+            sampling.result()
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +197,7 @@ def test_what_is_refused_leaves_the_node_as_it_is(
 def test_the_control_plane_is_upgraded_node_by_node(cluster: Cluster, releases: Releases) -> None:
     nodes = list_nodes(cluster, Role.CONTROL_PLANE)
     image = releases.make("v1.15.1")
-    with writing_to_etcd(cluster, nodes) as gaps, looking_at(nodes) as looks:
+    with writing_to_etcd(cluster, nodes) as gaps, sampling_nodes(nodes) as samples:
         for node, call in zip(nodes, ("lifecycle", "legacy", "staged"), strict=True):
             match call:
                 case "lifecycle":
@@ -211,7 +211,7 @@ def test_the_control_plane_is_upgraded_node_by_node(cluster: Cluster, releases: 
             eventually(f"{node.name} runs it", lambda at=node: check_blessed(cluster, at, "v1.15.1 in B"))
             eventually("its services are well", lambda at=node: check_services(cluster, str(at.address)))
     assert max(gaps) < ETCD_GAP, f"etcd took no write for {max(gaps):.1f} s"
-    assert len(looks.most()) == 1, f"down at a time: {looks.most()}"
+    assert len(samples.worst()) == 1, f"down at a time: {samples.worst()}"
     _, *others = list_nodes(cluster, Role.CONTROL_PLANE)  # they have other processes by now
     # The last one gives it back a moment after its release is the default.
     take_upgrade_lock(cluster, others[0])

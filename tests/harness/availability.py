@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from driver.availability import Looks, looking
+from driver.availability import Samples, sampling
 from tests.harness.cluster import Cluster
 from tests.harness.credentials import API_PORT
 from tests.harness.etcd import open_keys
@@ -23,9 +23,9 @@ from talos.provision.cluster import NodeInfo
 KUBE_PRISM = "https://127.0.0.1:7445"
 POLL_INTERVAL = 0.2
 """Seconds between the end of a question and the next one."""
-LOOK_INTERVAL = 0.2
-"""Seconds between two looks at the APIs of all nodes, which take longer to restart."""
-LOOK_TIMEOUT = 1.0
+SAMPLE_INTERVAL = 0.2
+"""Seconds between two checks of the APIs of all nodes, which take longer to restart."""
+SAMPLE_TIMEOUT = 1.0
 """Seconds for an API to take a connection."""
 WRITE_INTERVAL, WRITE_TIMEOUT = 0.2, 2.0
 """Seconds between two writes to a member of etcd, and for one. Every write is work for all members: 60 of
@@ -93,17 +93,17 @@ def _watch(access: ClusterAccess, node: NodeInfo | None, seen: Watched, stop: th
 
 
 @contextmanager
-def looking_at(nodes: Sequence[NodeInfo]) -> Generator[Looks]:
+def sampling_nodes(nodes: Sequence[NodeInfo]) -> Generator[Samples]:
     """Look for as long as the context is open: a node is down whose API takes no connection."""
 
     def connect(node: NodeInfo) -> None:
         try:
-            socket.create_connection((str(node.address), API_PORT), LOOK_TIMEOUT).close()
+            socket.create_connection((str(node.address), API_PORT), SAMPLE_TIMEOUT).close()
         except OSError as error:
             raise AssertionError(f"{node.name} takes no connection: {error}") from None
 
-    with looking({node.name: partial(connect, node) for node in nodes}, LOOK_INTERVAL) as looks:
-        yield looks
+    with sampling({node.name: partial(connect, node) for node in nodes}, SAMPLE_INTERVAL) as samples:
+        yield samples
 
 
 @contextmanager

@@ -29,7 +29,7 @@ IMAGES_VARIABLE = "TALOS_IMAGES"
 NODE_TIMEOUT = 60.0  # seconds
 KUBELET = "kubelet"
 MIN_POLL_INTERVAL, MAX_POLL_INTERVAL = 0.05, 0.3
-"""Seconds between two looks at what is waited for: at first, and when that lasts."""
+"""Seconds between two checks of what is waited for: at first, and when that lasts."""
 POLL_SHARE = 0.1
 """Of the wait so far: a call of talosctl is 0.2 s of processor time, which the nodes need to get there."""
 

@@ -259,7 +259,7 @@ def test_no_descriptor_of_the_creator_reaches_the_node(cluster: Cluster) -> None
         return not is_path or (cluster.root() / target[1:]).exists() or descriptor.mount in mounts
 
     def check() -> None:
-        # What was opened or mounted between two looks is looked at again: what was inherited stays open.
+        # What was opened or mounted between two checks is looked at again: what was inherited stays open.
         processes = cluster.processes()
         mounts = {mount for pids in processes.values() for pid in pids for mount in find_mounts(pid)}
         for name, pids in processes.items():

@@ -13,7 +13,7 @@ from talos.talosctl.web import fleet, server
 from talos.upgrade.state import bless, revert
 
 from .browser import ENTER, ESCAPE, PHONE, TAB, Browser
-from .look import find_faint, find_text, find_too_wide, take_picture
+from .checks import find_faint, find_text, find_too_wide, take_picture
 
 COUNT = 6
 WORKER = "10.0.0.5"

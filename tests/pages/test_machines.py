@@ -6,7 +6,7 @@ from tests.unit.provision.pxe.test_page import BOOT, MAC, follow
 from talos.provision.pxe.page import serve_page
 
 from .browser import PHONE, Browser
-from .look import find_faint, find_text, find_too_wide, take_picture
+from .checks import find_faint, find_text, find_too_wide, take_picture
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

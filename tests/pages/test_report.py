@@ -8,7 +8,7 @@ from tests.run.job import Counts, Job, Outcome, State
 from tests.run.page import write_page
 
 from .browser import PHONE, Browser
-from .look import find_faint, find_too_wide, take_picture
+from .checks import find_faint, find_too_wide, take_picture
 
 FAILED = Outcome(
     job=Job(name="node", command=()),

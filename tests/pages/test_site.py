@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from .browser import ENTER, PHONE, Browser
-from .look import find_faint, find_too_wide
+from .checks import find_faint, find_too_wide
 
 SITE = Path(os.environ.get("SITE", ""))
 

@@ -23,9 +23,9 @@ class _Entry:
 class Cache:
     """Times are seconds of one clock that only goes forward."""
 
-    def __init__(self, *, most_entries: int = MAX_ENTRIES, most_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, *, max_entries: int = MAX_ENTRIES, max_bytes: int = MAX_BYTES) -> None:
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
-        self._most_entries, self._most_bytes = most_entries, most_bytes
+        self._max_entries, self._max_bytes = max_entries, max_bytes
         self._bytes = 0
 
     def __len__(self) -> int:
@@ -49,7 +49,7 @@ class Cache:
         self._drop(key)
         self._entries[key] = _Entry(reply, now, now + min(reply.seconds, MAX_TTL))
         self._bytes += len(key) + len(reply.data)
-        while len(self._entries) > self._most_entries or self._bytes > self._most_bytes:
+        while len(self._entries) > self._max_entries or self._bytes > self._max_bytes:
             self._drop(next(iter(self._entries)))
 
     def clear(self) -> None:

@@ -14,7 +14,7 @@ from talos.system.logging import Log
 LEASE_TTL = 10
 """How long after the leader's end another node may take its place."""
 KEEP_ALIVE_INTERVAL = 3.0  # seconds
-"""Between two signs of life of the leader, and between two looks of the others."""
+"""Between two signs of life of the leader, and between two checks of the others."""
 EXPIRY_MARGIN = 3.0
 """How much earlier than its lease ends a leader without answers of etcd gives up: there are never two."""
 RETRY_INTERVAL = 5.0  # seconds

@@ -24,9 +24,9 @@ from talos.system.sizes import format_pretty_size
 from talos.upgrade.state import BUSY, IDLE, STATE_TAG, Upgrade, parse_state
 
 STATUS_TIMEOUT = 10.0
-"""Seconds for everything that one look at a node asks."""
+"""Seconds for all calls of the status of one node."""
 POLL_INTERVAL = 1.0
-"""Seconds between two looks at a node, and before a call is repeated."""
+"""Seconds between two checks of a node, and before a call is repeated."""
 LOST = (Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.CANCELLED)
 """What a call ends with when there is no answer to it."""
 DEPENDENCY = 5
@@ -81,7 +81,7 @@ async def repeat_lost[T](
 
 @asynccontextmanager
 async def limited_call() -> AsyncGenerator[None]:
-    """Bound what one look asks; RpcError."""
+    """Bound the calls of one status; RpcError."""
     try:
         async with asyncio.timeout(STATUS_TIMEOUT):
             yield

@@ -75,12 +75,12 @@ class Fleet:
     def __post_init__(self) -> None:
         rows = [
             NodeProgress(
-                node=look.node,
-                hostname=look.hostname,
-                is_control_plane=look.is_control_plane,
-                before=look.version,
+                node=status.node,
+                hostname=status.hostname,
+                is_control_plane=status.is_control_plane,
+                before=status.version,
             )
-            for look in self.plan.nodes
+            for status in self.plan.nodes
         ]
         options = self.options
         self.progress = FleetProgress(
@@ -97,10 +97,10 @@ class Fleet:
                 self.progress.move(row, NodeStep.CURRENT)
         rows = {row.node: row for row in self.progress.rows if row.step is not NodeStep.CURRENT}
         try:
-            for look in self._left(self.plan.control_plane, rows):
-                await self._upgrade(look, rows[look.node])
+            for status in self._left(self.plan.control_plane, rows):
+                await self._upgrade(status, rows[status.node])
             workers = self._left(self.plan.workers, rows)
-            await asyncio.gather(*(self._upgrade(look, rows[look.node]) for look in workers))
+            await asyncio.gather(*(self._upgrade(status, rows[status.node]) for status in workers))
         except asyncio.CancelledError:
             self._fail("interrupted")
             for row in rows.values():
@@ -112,8 +112,8 @@ class Fleet:
         return self.progress
 
     @staticmethod
-    def _left(looks: Sequence[NodeStatus], rows: dict[str, NodeProgress]) -> list[NodeStatus]:
-        return [look for look in looks if look.node in rows]
+    def _left(statuses: Sequence[NodeStatus], rows: dict[str, NodeProgress]) -> list[NodeStatus]:
+        return [status for status in statuses if status.node in rows]
 
     def _fail(self, reason: str) -> None:
         self._has_failed = True
@@ -125,7 +125,7 @@ class Fleet:
         if self.progress.reason:
             raise StoppedError
 
-    async def _upgrade(self, look: NodeStatus, row: NodeProgress) -> None:
+    async def _upgrade(self, status: NodeStatus, row: NodeProgress) -> None:
         """Upgrade one node; its failure is the fleet's reason to stop."""
         options = self.options
         try:
@@ -133,14 +133,14 @@ class Fleet:
                 self._check_gate()
                 if options.old is None:
                     async with asyncio.timeout(options.timeout):
-                        await self._install(look, row)
+                        await self._install(status, row)
                 if self._unavailable.locked():
                     step = NodeStep.STAGED if options.old is None else NodeStep.NOT_STARTED
                     self.progress.move(row, step, "waits until another node is back")
                 async with self._unavailable:
-                    await self._check_others(look, row)
-                    async with options.around_boot(look.node), asyncio.timeout(options.timeout):
-                        await self._boot(look, row)
+                    await self._check_others(status, row)
+                    async with options.around_boot(status.node), asyncio.timeout(options.timeout):
+                        await self._boot(status, row)
         except StoppedError:
             return
         except (FailedError, RpcError, UserError) as error:
@@ -155,16 +155,16 @@ class Fleet:
         self._fail(f"{row.name}: {reason}")
         self.progress.move(row, NodeStep.FAILED, reason)
 
-    async def _check_others(self, look: NodeStatus, row: NodeProgress) -> None:
+    async def _check_others(self, status: NodeStatus, row: NodeProgress) -> None:
         """Stop when this node would be one too many that is down: others may be for reasons of their own."""
         if self._has_failed:
             raise StoppedError
-        peers = self.plan.control_plane if look.is_control_plane else self.plan.workers
-        limit = 1 if look.is_control_plane else self.limits.unavailable
+        peers = self.plan.control_plane if status.is_control_plane else self.plan.workers
+        limit = 1 if status.is_control_plane else self.limits.unavailable
         rows = {one.node: one for one in self.progress.rows}
         end = asyncio.get_running_loop().time() + PROBLEM_TIMEOUT
         while True:
-            idle = [peer for peer in peers if peer is not look and not rows[peer.node].is_away]
+            idle = [peer for peer in peers if peer is not status and not rows[peer.node].is_unavailable]
             free = asyncio.Semaphore(MAX_CONCURRENT)
             unhealthy = list(
                 filter(None, await asyncio.gather(*(self._find_new(peer, free) for peer in idle)))
@@ -188,7 +188,7 @@ class Fleet:
         new = next((text for about, text in found.items() if about not in known), "")
         return f"{peer.name}: {new}" if new else ""
 
-    async def _install(self, look: NodeStatus, row: NodeProgress) -> None:
+    async def _install(self, status: NodeStatus, row: NodeProgress) -> None:
         options = self.options
 
         def report(text: str) -> None:
@@ -196,11 +196,11 @@ class Fleet:
 
         async def pull() -> str:
             return await node_calls.pull_image(
-                self.calls, look.node, options.containerd, options.image, report
+                self.calls, status.node, options.containerd, options.image, report
             )
 
         async def install() -> None:
-            await node_calls.install_image(self.calls, look.node, options.containerd, name, report)
+            await node_calls.install_image(self.calls, status.node, options.containerd, name, report)
 
         self.progress.move(row, NodeStep.PULLING)
         name = await repeat_lost(pull, PROBLEM_TIMEOUT, report)
@@ -208,12 +208,12 @@ class Fleet:
         await repeat_lost(install, PROBLEM_TIMEOUT, report)
         self.progress.move(row, NodeStep.STAGED)
 
-    async def _boot(self, look: NodeStatus, row: NodeProgress) -> None:
+    async def _boot(self, status: NodeStatus, row: NodeProgress) -> None:
         if self.options.old is not None:
             self.progress.move(row, NodeStep.INSTALLING, "by the call of older nodes")
-        acknowledged = await self._ask_to_boot(look.node)
+        acknowledged = await self._ask_to_boot(status.node)
         self.progress.move(row, NodeStep.REBOOTING)
-        now = await self._wait_for_verdict(look, row, acknowledged=acknowledged)
+        now = await self._wait_for_verdict(status, row, acknowledged=acknowledged)
         row.after = now.version
         await self._wait_until_healthy(now, row)
         self.progress.move(row, NodeStep.DONE)

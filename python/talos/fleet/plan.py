@@ -64,29 +64,29 @@ async def make_plan(
         raise UserError(f"{twice} is named twice", where="nodes")
     free = asyncio.Semaphore(MAX_CONCURRENT)
     refusals: dict[str, str] = {}
-    looks: dict[str, NodeStatus] = {}
+    statuses: dict[str, NodeStatus] = {}
     problems: dict[str, Mapping[str, str]] = {}
 
     async def ask(node: str) -> None:
         async with free:
             try:
-                look, problems[node] = await repeat_lost(partial(_ask, calls, node), ANSWER_TIMEOUT)
-                looks[node] = look
+                status, problems[node] = await repeat_lost(partial(_ask, calls, node), ANSWER_TIMEOUT)
+                statuses[node] = status
             except RpcError as error:
                 refusals[node] = error.message or error.code.name
             else:
-                if reason := find_refusal(look, version, force=force):
+                if reason := find_refusal(status, version, force=force):
                     refusals[node] = reason
 
     await asyncio.gather(*map(ask, nodes))
-    found = [looks[node] for node in nodes if node in looks]
-    names = [look.hostname for look in found if look.hostname]
-    for look in found:
-        if names.count(look.hostname) > 1:
-            refusals.setdefault(look.node, f"{look.hostname} is named by another address, too")
+    found = [statuses[node] for node in nodes if node in statuses]
+    names = [status.hostname for status in found if status.hostname]
+    for status in found:
+        if names.count(status.hostname) > 1:
+            refusals.setdefault(status.node, f"{status.hostname} is named by another address, too")
     plan = Plan(
-        control_plane=[look for look in found if look.is_control_plane],
-        workers=[look for look in found if not look.is_control_plane],
+        control_plane=[status for status in found if status.is_control_plane],
+        workers=[status for status in found if not status.is_control_plane],
         problems=problems,
     )
     if not refusals and plan.control_plane and not force:
@@ -99,20 +99,20 @@ async def make_plan(
 
 async def _ask(calls: FleetCalls, node: str) -> tuple[NodeStatus, Mapping[str, str]]:
     """A node, and what is the matter with it; RpcError."""
-    look = await fetch_status(calls, node)
-    return look, await find_problems(calls, node, is_control_plane=look.is_control_plane)
+    status = await fetch_status(calls, node)
+    return status, await find_problems(calls, node, is_control_plane=status.is_control_plane)
 
 
-def find_refusal(look: NodeStatus, version: str, *, force: bool = False) -> str:
+def find_refusal(status: NodeStatus, version: str, *, force: bool = False) -> str:
     """Why a node that answers may not be upgraded to a version, empty when it may."""
-    state = look.upgrade
+    state = status.upgrade
     if state is None:
         return "its META is not read yet"
     if state.phase is Phase.TRIAL:
         return f"{state.version} is on trial: wait for its self-check to end"
-    if not version or look.version == version:
+    if not version or status.version == version:
         return ""
-    return "; ".join(check_version(version, running=look.version, force=force))
+    return "; ".join(check_version(version, running=status.version, force=force))
 
 
 async def _check_members(calls: FleetCalls, node: str) -> Mapping[str, str]:

@@ -60,12 +60,12 @@ class NodeProgress:
         return (self.ended or time.monotonic()) - self.began if self.began else 0.0
 
     @property
-    def is_away(self) -> bool:
+    def is_unavailable(self) -> bool:
         """Whether it has gone down and is not well again."""
         return bool(self.down) and self.step is not NodeStep.DONE
 
     @property
-    def away(self) -> float:
+    def downtime(self) -> float:
         """From the reboot until it was healthy again."""
         return (self.up or time.monotonic()) - self.down if self.down else 0.0
 
@@ -125,7 +125,7 @@ class FleetProgress:
                     "result": row.step.value,
                     "reason": row.detail if row.step is NodeStep.FAILED else "",
                     "seconds": round(row.seconds, 1),
-                    "secondsAway": round(row.away, 1),
+                    "secondsAway": round(row.downtime, 1),
                 }
                 for row in self.rows
             ],

@@ -70,9 +70,9 @@ async def call_in_thread(request: Callable[[], Reply]) -> Reply:
     return await trio.to_thread.run_sync(request, abandon_on_cancel=True)
 
 
-def find_pause(began: float, least: float) -> float:
+def find_pause(began: float, minimum: float) -> float:
     """Seconds until the next try: a tenth of what has passed since ``began``, on trio's clock.
 
     So an API that starts is found soon, and one that never comes costs little.
     """
-    return min(max(least, (trio.current_time() - began) / 10), MAX_RETRY_INTERVAL)
+    return min(max(minimum, (trio.current_time() - began) / 10), MAX_RETRY_INTERVAL)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from talos.kubernetes.client import MERGE, KubernetesClient, KubernetesError
 
 POLL_INTERVAL = 1.0
-"""Seconds between two looks at the pods that are ending."""
+"""Seconds between two checks of the pods that are ending."""
 REFUSED_RETRY_INTERVAL = 5.0
 """Seconds until a refused eviction is tried again, as upstream."""
 MIRROR = "kubernetes.io/config.mirror"

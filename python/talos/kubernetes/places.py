@@ -96,10 +96,10 @@ class _Tables:
     def is_root(self, place: ConnectionPlace) -> bool:
         """Whether the other end of a connection is root's; not so when its program has closed it."""
         if place.is_root is None:
-            place.is_root = self._look_up(place.client)
+            place.is_root = self._find(place.client)
         return place.is_root or False
 
-    def _look_up(self, client: trio.socket.SocketType) -> bool | None:
+    def _find(self, client: trio.socket.SocketType) -> bool | None:
         try:
             local, remote = client.getpeername()[:2], client.getsockname()[:2]
             protocol = "tcp6" if ":" in local[0] else "tcp"

@@ -277,11 +277,11 @@ def _optional(name: str, text: str) -> Address | None:
 
 
 def _parse_length(text: str, client: Address | None) -> int:
-    most = 32 if client is None else client.max_prefixlen
+    maximum = 32 if client is None else client.max_prefixlen
     if not text:
-        return most
+        return maximum
     if text.isascii() and text.isdigit():
-        return _parse_number("netmask", text, (0, most))
+        return _parse_number("netmask", text, (0, maximum))
     if isinstance(client, IPv6Address):
         try:
             mask, width = int(IPv6Address(text)), 128
@@ -299,7 +299,7 @@ def _parse_length(text: str, client: Address | None) -> int:
 
 
 def _parse_number(name: str, text: str, limits: tuple[int, int]) -> int:
-    least, most = limits
-    if not (text.isascii() and text.isdigit()) or not least <= int(text[:20]) <= most:
-        raise ValueError(f"{name} {text!r} is not between {least} and {most}")
+    minimum, maximum = limits
+    if not (text.isascii() and text.isdigit()) or not minimum <= int(text[:20]) <= maximum:
+        raise ValueError(f"{name} {text!r} is not between {minimum} and {maximum}")
     return int(text)

@@ -97,10 +97,10 @@ def _words(named: Mapping[str, int]) -> Callable[[str], int]:
     return parse
 
 
-def _number(most: int) -> Callable[[str], int]:
+def _number(maximum: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        if not (text.isascii() and text.isdigit()) or int(text[:20]) > most:
-            raise ValueError(f"{text!r} is not between 0 and {most}")
+        if not (text.isascii() and text.isdigit()) or int(text[:20]) > maximum:
+            raise ValueError(f"{text!r} is not between 0 and {maximum}")
         return int(text)
 
     return parse

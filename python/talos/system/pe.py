@@ -58,11 +58,11 @@ class Program:
             found.append(Section(name=text, offset=offset, size=min(size, stored)))
         return found
 
-    def read_section(self, name: str, most: int) -> bytes:
+    def read_section(self, name: str, maximum: int) -> bytes:
         """The first section of a name; ValueError without one, and for more than ``most`` bytes."""
         section = self.find_section(name)
-        if section.size > most:
-            raise ValueError(f"{name} has {section.size} bytes, at most {most} are read")
+        if section.size > maximum:
+            raise ValueError(f"{name} has {section.size} bytes, at most {maximum} are read")
         return self.read(section.offset, section.size)
 
     def find_section(self, name: str) -> Section:
@@ -77,11 +77,11 @@ class Program:
         """Whether there are any."""
         return bool(self._find_certificates()[1])
 
-    def read_signatures(self, most: int) -> Sequence[bytes]:
+    def read_signatures(self, maximum: int) -> Sequence[bytes]:
         """The signatures, PKCS #7 in DER; ValueError where they have more than ``most`` bytes."""
         offset, size = self._find_certificates()
-        if size > most:
-            raise ValueError(f"its signatures have {size} bytes, at most {most} are read")
+        if size > maximum:
+            raise ValueError(f"its signatures have {size} bytes, at most {maximum} are read")
         table, found = self.read(offset, size), list[bytes]()
         while len(table) >= _CERTIFICATE.size:
             length, _, kind = _CERTIFICATE.unpack_from(table)

@@ -117,7 +117,7 @@ class DiscoveryController(DeviceReconciler):
         request = await runtime.get_or_none(*ids.DISCOVERY_REFRESH_REQUEST)
         asked = request.spec.request if request is not None else 0
         if asked > self._answered:
-            await self.hub.look_again()
+            await self.hub.rescan()
         await publish_content(self.hub, runtime)
         await runtime.put(*ids.DEVICES_STATUS, DevicesStatusSpec(ready=True))
         self.hub.announced.set()

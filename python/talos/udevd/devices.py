@@ -120,7 +120,7 @@ class Devices:
             self._take_other(device, action)
         return subsystem == "pci"
 
-    def look_again(self) -> None:
+    def rescan(self) -> None:
         """Probe every disk again, and detect added and removed disks and partitions."""
         self._take_blocks("change")
 

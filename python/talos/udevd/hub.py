@@ -60,9 +60,9 @@ class Hub:
             if await self._follow():
                 self._notify()
 
-    async def look_again(self) -> None:
+    async def rescan(self) -> None:
         """Probe all disks again and notify listeners."""
-        await self._do(self.devices.look_again)
+        await self._do(self.devices.rescan)
         self._notify()
 
     async def set_rules(self, rules: tuple[Rule, ...]) -> None:

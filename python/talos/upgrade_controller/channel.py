@@ -173,18 +173,18 @@ class _Registry:
             raise UserError(f"the registry {reason}", where=self.where)
         return token
 
-    def _get(self, url: str, headers: Mapping[str, str], most: int) -> bytes:
+    def _get(self, url: str, headers: Mapping[str, str], maximum: int) -> bytes:
         more = {"Authorization": self._authorization} if self._authorization else {}
         request = urllib.request.Request(url, headers={**more, **headers})  # noqa: S310 - http and https only
         try:
             with self._opener.open(request, timeout=TIMEOUT) as reply:
-                data: bytes = reply.read(most + 1)
+                data: bytes = reply.read(maximum + 1)
         except urllib.error.HTTPError as error:
             with error:
                 raise AnsweredError(error, self.where) from None
         except (OSError, HTTPException, ValueError) as error:  # the first of which urllib's are
             reason = getattr(error, "reason", "") or repr(error)
             raise UserError(f"the registry does not answer: {reason}", where=self.where) from None
-        if len(data) > most:
-            raise UserError(f"the registry sends more than {most} bytes", where=self.where)
+        if len(data) > maximum:
+            raise UserError(f"the registry sends more than {maximum} bytes", where=self.where)
         return data

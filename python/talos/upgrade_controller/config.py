@@ -90,7 +90,7 @@ class Policy(Section):
     paused: bool = setting("begin no further node", default=False)
     parallel: int = setting("workers at once", default=1, bounds=(1, UINT16[1]))
     max_unavailable: str = setting("workers that may be down at once, or a share of them", default="")
-    interval: Duration = setting("between two looks at the channel", default=Duration("5m0s"))
+    interval: Duration = setting("between two checks of the channel", default=Duration("5m0s"))
     timeout: Duration = setting("for a node to install, and to be well again", default=Duration("30m0s"))
     snapshots: SnapshotsSection | None = setting("encrypted snapshots of etcd (default: none)")
 

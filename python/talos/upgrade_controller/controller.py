@@ -29,7 +29,7 @@ from talos.upgrade_controller.status import Status, read_status, read_texts, wri
 WRITE_INTERVAL = 1.0
 """Seconds between two writes of the status while nodes are under way, at least."""
 CHECK_INTERVAL = 5.0
-"""Seconds between two looks at the config while there is nothing else to do."""
+"""Seconds between two checks of the config while there is nothing else to do."""
 RETRY_INTERVAL = 20.0
 """Seconds between two tries while something is wrong that may pass."""
 CLOSED, PAUSED = "the maintenance window is closed", "paused"
@@ -99,9 +99,9 @@ def find_closed(settings: Settings, now: datetime) -> str:
 def find_unhealthy(plan: Plan) -> str:
     """Which nodes are not well, and why: no operator looks on, so an upgrade does not begin then."""
     found = [
-        f"{look.name} is not well: {'; '.join(plan.problems[look.node].values())}"
-        for look in plan.nodes
-        if plan.problems.get(look.node)
+        f"{entry.name} is not well: {'; '.join(plan.problems[entry.node].values())}"
+        for entry in plan.nodes
+        if plan.problems.get(entry.node)
     ]
     return ", ".join(found)
 
@@ -109,11 +109,11 @@ def find_unhealthy(plan: Plan) -> str:
 def find_reverted(plan: Plan, version: str) -> str:
     """Which nodes have tried a release and gone back, and why."""
     found = [
-        f"{look.name}: {version} was reverted, {look.version} runs: {look.upgrade.reason}"
-        for look in plan.nodes
-        if look.upgrade is not None
-        and look.upgrade.phase is Phase.REVERTED
-        and look.upgrade.version == version != look.version
+        f"{entry.name}: {version} was reverted, {entry.version} runs: {entry.upgrade.reason}"
+        for entry in plan.nodes
+        if entry.upgrade is not None
+        and entry.upgrade.phase is Phase.REVERTED
+        and entry.upgrade.version == version != entry.version
     ]
     return "; ".join(found)
 
@@ -218,7 +218,7 @@ class UpgradeController:
         return settings, find_closed(settings, self.now()), read_texts(self._read(), "held")
 
     def _find_pause(self) -> float:
-        """Seconds until the next look, without a change."""
+        """Seconds until the next check, without a change."""
         try:
             settings = self.place.load()
         except UserError:
@@ -260,9 +260,12 @@ class UpgradeController:
             raise UserError("no member of the cluster is selected", where="nodes", hint=hint)
         plan = await make_plan(calls, nodes, version=version)
         self._note_nodes(
-            [{"node": look.node, "hostname": look.hostname, "version": look.version} for look in plan.nodes]
+            [
+                {"node": entry.node, "hostname": entry.hostname, "version": entry.version}
+                for entry in plan.nodes
+            ]
         )
-        behind = [look.name for look in plan.nodes if look.version != version]
+        behind = [entry.name for entry in plan.nodes if entry.version != version]
         if not behind:
             self.status = replace(self.status, begun={})
             self._show(state=states.CURRENT)

@@ -106,8 +106,13 @@ def _make_value(field: Field, shape: Shape) -> Manifest:
             return make_schema(shape.type)
         case Form.LIST:
             assert shape.item is not None
-            least = {"minItems": 1} if field.required else {}
-            return {"type": "array", "maxItems": MAX_ITEMS, **least, "items": _make_value(field, shape.item)}
+            minimum = {"minItems": 1} if field.required else {}
+            return {
+                "type": "array",
+                "maxItems": MAX_ITEMS,
+                **minimum,
+                "items": _make_value(field, shape.item),
+            }
         case Form.MAP:
             return {
                 "type": "object",
@@ -119,8 +124,8 @@ def _make_value(field: Field, shape: Shape) -> Manifest:
     if shape.type is bool:
         return {"type": "boolean"}
     if shape.type is int:
-        least, most = field.setting.bounds or (0, 1 << 31)
-        return {"type": "integer", "minimum": least, "maximum": most}
+        minimum, maximum = field.setting.bounds or (0, 1 << 31)
+        return {"type": "integer", "minimum": minimum, "maximum": maximum}
     values = {"enum": list(field.setting.allowed)} if field.setting.allowed else {"maxLength": MAX_LENGTH}
     return {**TEXT, **values}
 

@@ -50,7 +50,7 @@ async def run_page_in_pod(
             await asyncio.sleep(RETRY_INTERVAL)
             reason = await _find_reason(nodes, talosconfig)
         log.forget("page")
-        fleet = FleetWatch(nodes.look, nodes.find, cluster=nodes.target().context)
+        fleet = FleetWatch(nodes.fetch_view, nodes.find, cluster=nodes.target().context)
         page = PageServer(fleet, nodes.follow, is_local=False, token=token)
         await fleet.run()
 

@@ -27,7 +27,7 @@ FROZEN, THAWED = 1.2, 0.4
 """Seconds for which a slow disk writes nothing, and everything: within etcd's timeout of an election
 of 1 s and beyond it."""
 LOOP_INTERVAL = 0.1
-"""Seconds between two looks whether etcd runs again, to be killed again."""
+"""Seconds between two checks whether etcd runs again, to be killed again."""
 
 
 class AbsentError(Exception):

@@ -31,7 +31,7 @@ UPGRADE_TIMEOUT = 240.0  # seconds
 ARCHIVE = REPOSITORY / "build/upgrade-controller.tar"
 ACCESS = {"apiVersion": "v1alpha1", "kind": "KubeTalosAPIAccessConfig"}
 PAGE_TIMEOUT = 90.0  # seconds
-"""For a pod to have an account's Secret that is new, and for the page's next look at it."""
+"""For a pod to have an account's Secret that is new, and for the page's next check of it."""
 SNAPSHOTS = {
     "recipients": ["age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"],
     "folder": "/dev/shm",  # all that the pod may write

@@ -51,9 +51,11 @@ def make_reply(
     )
 
 
-def make_authority(seconds: int, least: int) -> bytes:
+def make_authority(seconds: int, minimum: int) -> bytes:
     """A start of authority, which bounds how long a denial holds."""
-    return make_record(b"\0\0" + struct.pack("!5I", 1, 2, 3, 4, least), kind=SOA, seconds=seconds, name=b"\0")
+    return make_record(
+        b"\0\0" + struct.pack("!5I", 1, 2, 3, 4, minimum), kind=SOA, seconds=seconds, name=b"\0"
+    )
 
 
 @asynccontextmanager

@@ -45,7 +45,7 @@ def flood_https(_: bytes) -> bytes:
 
 @asynccontextmanager
 async def serving(
-    folder: Path, transport: Transport, exchange: Exchange, *, name: str = NAME, most: int = 100
+    folder: Path, transport: Transport, exchange: Exchange, *, name: str = NAME, maximum: int = 100
 ) -> AsyncGenerator[tuple[Upstream, list[int]]]:
     """A server that closes each connection after ``most`` questions; yields its connections, too."""
     authority = CertificateAuthority.generate(KeyType.P256, organizations=["dns"])
@@ -60,7 +60,7 @@ async def serving(
         connections.append(0)
         stream = trio.SSLStream(plain, context, server_side=True, https_compatible=True)
         try:
-            for _ in range(most):
+            for _ in range(maximum):
                 data = await stream.receive_some(65535)
                 if not data:
                     break
@@ -98,7 +98,7 @@ async def test_an_answer_comes_over_a_connection_that_is_kept(
 
 
 async def test_a_connection_that_the_server_has_closed_is_made_again(tmp_path: Path) -> None:
-    async with serving(tmp_path, Transport.TLS, answer_tls, most=1) as (upstream, connections):
+    async with serving(tmp_path, Transport.TLS, answer_tls, maximum=1) as (upstream, connections):
         for _ in range(3):
             assert (await upstream.ask(QUERY)).data.endswith(ADDRESS)
         assert len(connections) == 3

@@ -127,13 +127,15 @@ async def test_questions_at_the_same_time_are_asked_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "least", "again"), [(60, 60, 1), (60, 0, 2), (0, 60, 2)], ids=["kept", "minimum", "lifetime"]
+    ("seconds", "minimum", "again"),
+    [(60, 60, 1), (60, 0, 2), (0, 60, 2)],
+    ids=["kept", "least", "life"],
 )
-async def test_a_denial_holds_as_long_as_its_authority_says(seconds: int, least: int, again: int) -> None:
+async def test_a_denial_holds_as_long_as_its_authority_says(seconds: int, minimum: int, again: int) -> None:
     asked: list[bytes] = []
 
     def deny(query: bytes) -> Sequence[bytes]:
-        return [make_reply(query, code=3, authorities=[make_authority(seconds, least)])]
+        return [make_reply(query, code=3, authorities=[make_authority(seconds, minimum)])]
 
     async with serving(deny, asked) as upstream, resolving(upstream) as (_, client):
         for _ in range(2):

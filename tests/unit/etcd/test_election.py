@@ -37,7 +37,7 @@ class Etcd:
         self.lost: set[str] = set()
         self.writes = 0
 
-    def look(self) -> None:
+    def check(self) -> None:
         """End the leases whose time is over."""
         now = trio.current_time()
         self.leases = {lease: end for lease, end in self.leases.items() if end > now}
@@ -52,7 +52,7 @@ class Client:
         await trio.lowlevel.checkpoint()
         if self.candidate in self.etcd.lost:
             raise RpcError(Code.UNAVAILABLE, "no connection")
-        self.etcd.look()
+        self.etcd.check()
 
     async def txn(self, request: pb.TxnRequest) -> pb.TxnResponse:
         await self._reach()
@@ -153,18 +153,18 @@ async def test_the_leader_has_the_address_while_its_link_is_up(autojump_clock: M
         await put(state, kinds.LINK_STATUS, "eth0", LinkStatusSpec(link_state=False))
         assert await addresses() == []
         assert etcd.keys.keys() <= {KEY}
-        etcd.look()
+        etcd.check()
         assert not etcd.keys, "it resigns"
 
         await put(state, kinds.LINK_STATUS, "eth0", LinkStatusSpec(link_state=True))
         assert await addresses() == [name]
         await controller.resign()
-        etcd.look()
+        etcd.check()
         assert not etcd.keys, "the key is free when it returns"
         assert await addresses() == []
         await put(state, kinds.LINK_STATUS, "eth0", LinkStatusSpec(link_state=True, mtu=1400))
         assert await addresses() == []
-        etcd.look()
+        etcd.check()
         assert not etcd.keys, "it takes part no more"
         nursery.cancel_scope.cancel()
 

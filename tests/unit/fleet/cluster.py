@@ -38,7 +38,7 @@ class Node:
     fails: str = ""
     state: Upgrade = IDLE
     boots: int = 1
-    looks: int = 0
+    checks: int = 0
     """How many calls it refuses because an earlier one still looks at the release."""
     is_up: bool = True
     is_booting: bool = False
@@ -80,7 +80,7 @@ class Cluster:
     nodes: dict[str, Node]
     log: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     installing: int = 0
-    most_installing: int = 0
+    max_installing: int = 0
     max_unavailable: int = 0
     members: int = 3
     lost: list[tuple[str, str, bool]] = field(default_factory=list[tuple[str, str, bool]])
@@ -122,8 +122,8 @@ class Cluster:
                 self._reboot(found)
                 answer = machine_pb2.RebootResponse()
             case "Upgrade":
-                if found.looks:
-                    found.looks -= 1
+                if found.checks:
+                    found.checks -= 1
                     raise RpcError(Code.FAILED_PRECONDITION, BUSY)
                 self.log.append(("upgrade", node))
                 found.state = self._stage(found)
@@ -220,7 +220,7 @@ class Cluster:
             return
         self.log.append(("install", node))
         self.installing += 1
-        self.most_installing = max(self.most_installing, self.installing)
+        self.max_installing = max(self.max_installing, self.installing)
         await asyncio.sleep(2 * TICK)
         self.installing -= 1
         code = {"install": 2, "etcd": 5}.get(found.fails, 0)

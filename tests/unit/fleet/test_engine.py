@@ -48,20 +48,20 @@ def test_control_plane_nodes_come_first_and_one_at_a_time() -> None:
     progress = upgrade(cluster, [*names[3:], *names[:3]])
     assert progress.has_succeeded
     assert cluster.done("reboot") == names
-    assert (cluster.max_unavailable, cluster.most_installing) == (1, 1)
+    assert (cluster.max_unavailable, cluster.max_installing) == (1, 1)
     assert [row.after for row in progress.rows] == [NEW] * 5
-    assert all(row.seconds > row.away > 0 for row in progress.rows)
+    assert all(row.seconds > row.downtime > 0 for row in progress.rows)
     # The next node is not even installed while one is down.
     assert [what for what, _ in cluster.log] == ["pull", "install", "reboot"] * 5
 
 
-@pytest.mark.parametrize(("parallel", "away"), [(2, 2), (5, 2), (3, 1), (8, 8)])
-def test_workers_are_bounded_twice(parallel: int, away: int) -> None:
+@pytest.mark.parametrize(("parallel", "unavailable"), [(2, 2), (5, 2), (3, 1), (8, 8)])
+def test_workers_are_bounded_twice(parallel: int, unavailable: int) -> None:
     cluster = make_cluster(1, 8)
-    progress = upgrade(cluster, limits=FleetLimits(parallel=parallel, unavailable=away))
+    progress = upgrade(cluster, limits=FleetLimits(parallel=parallel, unavailable=unavailable))
     assert progress.has_succeeded, progress.reason
-    assert cluster.max_unavailable == away
-    assert cluster.most_installing == parallel
+    assert cluster.max_unavailable == unavailable
+    assert cluster.max_installing == parallel
 
 
 @pytest.mark.parametrize(
@@ -115,11 +115,11 @@ def test_a_call_without_an_answer_is_repeated(method: str, *, heard: bool) -> No
 OLD_CALL = machine_pb2.UpgradeRequest(image=IMAGE)
 
 
-@pytest.mark.parametrize(("heard", "looks"), [(False, 0), (True, 0), (False, 3)])
-def test_the_call_of_older_nodes_is_repeated_until_the_node_has_heard_it(*, heard: bool, looks: int) -> None:
+@pytest.mark.parametrize(("heard", "checks"), [(False, 0), (True, 0), (False, 3)])
+def test_the_call_of_older_nodes_is_repeated_until_the_node_has_heard_it(*, heard: bool, checks: int) -> None:
     cluster = make_cluster()
     cluster.lost = [("10.0.0.2", "Upgrade", heard)] * (1 if heard else 2)
-    cluster.nodes["10.0.0.2"].looks = looks  # the call that was lost ends later on the node
+    cluster.nodes["10.0.0.2"].checks = checks  # the call that was lost ends later on the node
     progress = upgrade(cluster, old=OLD_CALL)
     assert progress.has_succeeded, progress.reason
     assert cluster.lost == []
@@ -129,13 +129,13 @@ def test_the_call_of_older_nodes_is_repeated_until_the_node_has_heard_it(*, hear
 
 def test_a_first_call_of_older_nodes_that_is_refused_ends_it() -> None:
     cluster = make_cluster()
-    cluster.nodes["10.0.0.2"].looks = 1
+    cluster.nodes["10.0.0.2"].checks = 1
     progress = upgrade(cluster, old=OLD_CALL)
     assert progress.reason == f"10.0.0.2 (node-2): {BUSY}"
     assert cluster.done("upgrade") == ["10.0.0.1"]
 
 
-def test_a_lost_look_refuses_nothing() -> None:
+def test_a_lost_status_refuses_nothing() -> None:
     cluster = make_cluster()
     cluster.lost = [("10.0.0.4", "Version", False), ("10.0.0.1", "EtcdMemberList", False)] * 3
     assert upgrade(cluster).has_succeeded
@@ -189,8 +189,8 @@ def test_what_is_under_way_is_seen_through() -> None:
     assert "node-3" in str(document["reason"])
 
 
-@pytest.mark.parametrize(("away", "reboots"), [(1, 1), (2, 4)])
-def test_nodes_that_are_away_for_reasons_of_their_own_count(away: int, reboots: int) -> None:
+@pytest.mark.parametrize(("unavailable", "reboots"), [(1, 1), (2, 4)])
+def test_nodes_that_are_away_for_reasons_of_their_own_count(unavailable: int, reboots: int) -> None:
     cluster = make_cluster(0, 4)
     names = list(cluster.nodes)
 
@@ -199,9 +199,9 @@ def test_nodes_that_are_away_for_reasons_of_their_own_count(away: int, reboots: 
         cluster.nodes[names[3]].is_booting = len(cluster.done("reboot")) == 1
         return ""
 
-    progress = upgrade(cluster, gate=gate, limits=FleetLimits(parallel=1, unavailable=away))
+    progress = upgrade(cluster, gate=gate, limits=FleetLimits(parallel=1, unavailable=unavailable))
     assert len(cluster.done("reboot")) == reboots
-    if away == 1:
+    if unavailable == 1:
         assert (
             "(node-2) would be one too many that is away: node-4: the machine is booting" in progress.reason
         )

@@ -249,8 +249,8 @@ def find_changes(lines: list[str]) -> list[str]:
 async def check_icmp_and_connections(peer: Peer, state: MemoryState, lines: list[str]) -> None:
     began = trio.current_time()
     answers = await trio.to_thread.run_sync(lambda: peer.ping(NEAR, count=50))
-    most = 10 + 5 * (trio.current_time() - began)
-    assert 1 <= answers <= most, f"{answers} of 50 pings at once are answered"
+    maximum = 10 + 5 * (trio.current_time() - began)
+    assert 1 <= answers <= maximum, f"{answers} of 50 pings at once are answered"
     assert await trio.to_thread.run_sync(lambda: peer.ping(NEAR, kind=13)) == 0, "the clock is revealed"
     answers = await trio.to_thread.run_sync(lambda: peer.solicit(NEAR6, count=50))
     assert answers == 50, f"{answers} of 50 neighbours that ask at once are answered"

@@ -59,7 +59,7 @@ def ip(*argv: str) -> str:
     return subprocess.check_output(["ip", *argv], text=True)
 
 
-def look() -> str:
+def check() -> str:
     """What the kernel has of the config."""
     shown = ("-4 -o address show dev eth0", "route show table all", "rule")
     return "\n".join(ip(*argv.split()) for argv in shown)
@@ -72,7 +72,7 @@ WANTED = (
 
 
 def is_configured() -> bool:
-    found = look()
+    found = check()
     return all(text in found for text in WANTED) and "via 10.77.0.9" not in found and "lookup 7" not in found
 
 
@@ -85,7 +85,7 @@ async def repaired(node: Node) -> None:
             while not is_configured():
                 await trio.lowlevel.wait_readable(raw)
                 raw.recv(65536)
-    assert is_configured(), look() + "\n".join(node.lines)
+    assert is_configured(), check() + "\n".join(node.lines)
 
 
 def test_foreign_changes_are_repaired() -> None:

@@ -85,10 +85,10 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def local_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names of this machine resolve, also where nothing else resolves them, as in a build sandbox."""
-    lookup = socket.getaddrinfo
+    original = socket.getaddrinfo
 
-    def look_up(host: Any, *arguments: Any, **options: Any) -> Any:
+    def lookup(host: Any, *arguments: Any, **options: Any) -> Any:
         local = host in ("localhost", "localhost.localdomain")
-        return lookup("127.0.0.1" if local else host, *arguments, **options)
+        return original("127.0.0.1" if local else host, *arguments, **options)
 
-    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)

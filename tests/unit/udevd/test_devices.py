@@ -232,7 +232,7 @@ def test_looking_again_sees_what_was_written(world: World) -> None:
     world.virtio_disk("vda", 5)
     world.devices.scan()
     world.contents["vda"] = XFS
-    world.devices.look_again()
+    world.devices.rescan()
     assert world.devices.blocks["vda"].content == XFS
 
 

@@ -245,7 +245,7 @@ def test_what_can_not_be_used_is_said(world: World, capsys: pytest.CaptureFixtur
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_the_switch_is_noticed_before_the_next_look(world: World) -> None:
+def test_the_switch_is_noticed_before_the_next_check(world: World) -> None:
     world.set(paused=True, interval="1h0m0s")
 
     async def run() -> None:

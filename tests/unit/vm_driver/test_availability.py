@@ -2,7 +2,7 @@
 
 import threading
 
-from driver.availability import Looks, looking
+from driver.availability import Samples, sampling
 from driver.failure import NotYet
 
 
@@ -14,17 +14,17 @@ def test_who_is_down_at_a_time_is_found() -> None:
         if name in down:
             raise NotYet(f"{name} does not answer")
 
-    with looking({name: lambda name=name: check(name) for name in ("one", "two")}, 0.001) as looks:
+    with sampling({name: lambda name=name: check(name) for name in ("one", "two")}, 0.001) as samples:
         for _ in range(4):
             assert seen.acquire(timeout=10)
-        assert looks.most() == ("one",)
+        assert samples.worst() == ("one",)
         down.add("two")
-        while len(looks.most()) < 2:
+        while len(samples.worst()) < 2:
             assert seen.acquire(timeout=10)
-    assert looks.most() == ("one", "two")
+    assert samples.worst() == ("one", "two")
 
 
 def test_none_was_down() -> None:
-    looks = Looks([(), ()])
-    assert looks.most() == ()
-    assert looks.describe() == "0 of 2 looks found one down, at most 0 at a time"
+    samples = Samples([(), ()])
+    assert samples.worst() == ()
+    assert samples.describe() == "0 of 2 looks found one down, at most 0 at a time"

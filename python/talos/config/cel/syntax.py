@@ -182,12 +182,12 @@ class _Parser:
         self._depth -= 1
         return test
 
-    def _parse_binary(self, least: int) -> Node:
+    def _parse_binary(self, minimum: int) -> Node:
         left = self._parse_unary()
         while True:
             token = self._token
             rank = _RANKS.get(token.text, 0) if token.kind in ("sign", "name") else 0
-            if rank < least or not rank:
+            if rank < minimum or not rank:
                 return left
             self._at += 1
             right = self._parse_binary(rank + 1)

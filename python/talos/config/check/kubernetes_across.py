@@ -125,8 +125,8 @@ def _check_versions(config: Config) -> Iterator[Note]:
             hint = f"{_format(oldest)} to {_format(newest)}"
             yield place.find(f"Kubernetes {_format(found)} is not supported by this version", hint=hint)
         elif server is not None and not 0 <= server[1] - found[1] <= skew:
-            least = _format((server[0], server[1] - skew))
-            hint = f"{least} to {_format(server)}" if skew else _format(server)
+            minimum = _format((server[0], server[1] - skew))
+            hint = f"{minimum} to {_format(server)}" if skew else _format(server)
             text = f"{program} {_format(found)} does not work with kube-apiserver {_format(server)}"
             yield place.find(text, hint=hint)
 

@@ -124,8 +124,8 @@ def _check_provisioning(
         yield from _check_sizes(provisioning.min_size, provisioning.max_size, at)
 
 
-def _check_sizes(least: ByteSize | None, most: Size | None, at: Note) -> Iterator[Note]:
-    if least and most and not most.is_relative and most.bytes < least.bytes:
+def _check_sizes(minimum: ByteSize | None, maximum: Size | None, at: Note) -> Iterator[Note]:
+    if minimum and maximum and not maximum.is_relative and maximum.bytes < minimum.bytes:
         yield at.below("maxSize").find("is smaller than minSize")
 
 
@@ -202,12 +202,12 @@ def _logical_volume(document: LVMLogicalVolumeConfig) -> Iterator[Note]:
         yield at.below("stripes").find(f"{document.stripes} is too few", hint="at least 2")
     provisioning, place = document.provisioning, at.below("provisioning")
     yield from check_present(provisioning and provisioning.volume_group, place.below("volumeGroup"))
-    most = provisioning.max_size if provisioning else None
-    yield from check_present(most, place.below("maxSize"))
-    if most and most.startswith("-"):
-        yield place.below("maxSize").find(f'"{most}" is negative')
+    maximum = provisioning.max_size if provisioning else None
+    yield from check_present(maximum, place.below("maxSize"))
+    if maximum and maximum.startswith("-"):
+        yield place.below("maxSize").find(f'"{maximum}" is negative')
     elif provisioning:
-        yield from _check_sizes(provisioning.min_size, most, place)
+        yield from _check_sizes(provisioning.min_size, maximum, place)
 
 
 def _volume_group(document: LVMVolumeGroupConfig) -> Iterator[Note]:

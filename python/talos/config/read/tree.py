@@ -155,9 +155,9 @@ _MERGE = "<<"
 class _Composer:
     """Builds nodes from events."""
 
-    def __init__(self, refuse: Callable[..., ConfigError], most: Size) -> None:
-        self._most = most.nodes
-        self._most_text = most.bytes
+    def __init__(self, refuse: Callable[..., ConfigError], maximum: Size) -> None:
+        self._max_nodes = maximum.nodes
+        self._max_bytes = maximum.bytes
         self.documents: list[Node] = []
         self._refuse = refuse
         self._stack: list[_Open] = []
@@ -217,8 +217,8 @@ class _Composer:
         if not self._stack:
             self._weight += node.weight
             self._size += node.size
-            if self._weight > self._most:
-                raise self._refuse("too many documents", node.mark, f"at most {self._most} values")
+            if self._weight > self._max_nodes:
+                raise self._refuse("too many documents", node.mark, f"at most {self._max_nodes} values")
             if not (isinstance(node, ScalarNode) and node.plain and node.value in _NULLS):
                 self.documents.append(node)
             return
@@ -235,15 +235,15 @@ class _Composer:
         """Add the node's size to that of the collection around it."""
         parent.node.weight += node.weight
         parent.node.size += node.size
-        if self._size + parent.node.size > self._most_text:
+        if self._size + parent.node.size > self._max_bytes:
             message = "too much text, aliases counted as often as they are used"
-            raise self._refuse(message, mark, f"at most {self._most_text} characters")
+            raise self._refuse(message, mark, f"at most {self._max_bytes} characters")
         parent.node.depth = max(parent.node.depth, node.depth + 1)
-        if self._weight + parent.node.weight > self._most:
+        if self._weight + parent.node.weight > self._max_nodes:
             raise self._refuse(
                 "too many values, aliases counted as often as they are used",
                 mark,
-                f"at most {self._most}",
+                f"at most {self._max_nodes}",
             )
         if len(self._stack) + node.depth > MAX_DEPTH:
             raise self._refuse("nested too deeply", mark, f"at most {MAX_DEPTH} levels")

@@ -74,11 +74,11 @@ def make_source(release: Release) -> ReleaseSource:
     """A release with its boot loader, which is read; UserError when it lacks a part."""
     where, layer = f"image {release.name}", release.layer
     found: dict[str, bytes] = {}
-    for name, most in BOOT_FILES.items():
+    for name, maximum in BOOT_FILES.items():
         if name not in layer.files:
             raise UserError(f"it lacks {name}, so it can't be installed", where=where)
-        if layer.files[name].size > most:
-            raise UserError(f"its {name} has more than {most} bytes", where=where)
+        if layer.files[name].size > maximum:
+            raise UserError(f"its {name} has more than {maximum} bytes", where=where)
         found[name] = b"".join(layer.read(name))
     try:
         boot = make_images(found, "it")

@@ -81,17 +81,19 @@ def _find_growth(wanted: LogicalVolume, row: Row, groups: Sequence[Row], where: 
     """As far as the group has room, where the size is a share of it."""
     size, group = int(row["lv_size"]), groups[0]
     extent, copies = int(group["vg_extent_size"]), wanted.mirrors + 1
-    target, least = wanted.size, size - size // _SLACK
+    target, minimum = wanted.size, size - size // _SLACK
     if not target:
         stripes = max(_count_stripes(wanted, int(group["pv_count"])), 1)
         # Each copy of a mirror has an extent for its own metadata.
         share = int(group["vg_extent_count"]) * wanted.percent // 100 // copies - (1 if wanted.mirrors else 0)
         target = share * extent
-        least = min(least, size - (stripes + 1) * extent)  # for the metadata, and as lvm rounds up to stripes
-        if target >= least:
+        minimum = min(
+            minimum, size - (stripes + 1) * extent
+        )  # for the metadata, and as lvm rounds up to stripes
+        if target >= minimum:
             share = min(share, size // extent + int(group["vg_free_count"]) // copies)
             target = max(share // stripes * stripes * extent, size)
-    if target < least:
+    if target < minimum:
         raise UserError(
             f"requested size {target} bytes is smaller than current size {size} bytes; "
             "shrinking logical volumes is not supported",

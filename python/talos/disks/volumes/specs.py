@@ -48,8 +48,8 @@ def set_sizes(part: block_pb2.PartitionSpec, wanted: ProvisioningSpec) -> None:
 def set_xfs(spec: block_pb2.FilesystemSpec, settings: XFSSpec | None) -> None:
     """XFS, with its settings."""
     spec.type = enums_pb2.FILESYSTEM_TYPE_XFS
-    least = settings.min_allocation_group_size if settings else None
-    spec.min_allocation_group_size = MIN_GROUP if least is None else least.bytes
+    minimum = settings.min_allocation_group_size if settings else None
+    spec.min_allocation_group_size = MIN_GROUP if minimum is None else minimum.bytes
 
 
 def set_options(

@@ -36,7 +36,7 @@ ACCOUNTS = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
 COMPONENT = "talos-sa-controller"
 RETRY_INTERVAL = 5.0  # seconds
 RENEW_INTERVAL = 300.0
-"""Seconds between two looks at all accounts: certificates are renewed, secrets that were removed are made."""
+"""Seconds between two checks of accounts: certificates are renewed, secrets that were removed are made."""
 
 
 class AccessConfigController(Reconciler):
@@ -195,7 +195,7 @@ class _Accounts:
         except KubernetesError as error:
             if not error.status:
                 raise
-            # Another node may have been faster, or the namespace goes: the next look finds out.
+            # Another node may have been faster, or the namespace goes: the next check shows it.
             self._log.once(f"the account {name} is not handled: {error}", key=f"account {name}")
 
     async def _sync(self, account: Mapping[str, Any]) -> None:

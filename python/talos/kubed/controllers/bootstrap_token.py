@@ -26,7 +26,7 @@ from talos.system.logging import Log
 LIFETIME = timedelta(hours=24)
 """Of a token that is not renewed: one that the config has no more, or that of a cluster that is gone."""
 RENEWAL_INTERVAL = 3600.0
-"""Seconds between two looks at how long it is still valid."""
+"""Seconds between two checks of how long it is still valid."""
 RETRY_INTERVAL = 2.0
 """Seconds between the first tries while the API server starts or refuses."""
 _SECRETS = f"/api/v1/namespaces/{SYSTEM}/secrets"

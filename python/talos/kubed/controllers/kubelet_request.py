@@ -18,7 +18,7 @@ DIAGNOSTIC = "kubelet-csr"
 MESSAGE = "kubelet server certificate rotation is enabled, but CSR is not approved"
 PORT = 10250
 INTERVAL = 60.0
-"""Seconds between two looks. One that finds something is repeated after PERSISTENCE."""
+"""Seconds between two checks. One that finds something is repeated after PERSISTENCE."""
 PERSISTENCE = 30.0
 """Seconds that it has to last: requests are approved within a moment."""
 CONNECT_TIMEOUT = 5.0

@@ -40,7 +40,7 @@ LIST_DELAY = 1.3
 """Seconds from the end of its containers until then, at least: the kubelet lets go only after it has listed
 the containers anew, each second, although what tidies up may have removed the group before."""
 POLL_INTERVAL = 0.2
-"""Seconds between two looks whether it has ended. The kubelet itself is not asked: it asks the API server
+"""Seconds between two checks whether it has ended. The kubelet itself is not asked: it asks the API server
 whether it may answer, which may be the very pod."""
 
 type Pod = Mapping[str, Any]
@@ -84,7 +84,7 @@ class Replacements:
 
     @property
     def pause(self) -> float:
-        """Seconds until the next look."""
+        """Seconds until the next check."""
         return POLL_INTERVAL if self._endings else math.inf
 
 

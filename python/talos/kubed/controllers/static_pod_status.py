@@ -23,7 +23,7 @@ from talos.system.logging import Log
 PORT = 10250
 TIMEOUT = 15.0  # seconds
 POLL_INTERVAL = 15.0
-"""Seconds between two looks, as upstream: the kubelet sends no notice."""
+"""Seconds between two checks, as upstream: the kubelet sends no notice."""
 FIRST_POLL_INTERVAL, LATER_POLL_INTERVAL = 0.5, 2.0  # seconds
 """While a pod is not ready, or not gone: a tenth of what has passed since the last change, within these."""
 SOURCE = "kubernetes.io/config.source"
@@ -78,7 +78,7 @@ class StaticPodStatusController(Controller):
             runtime.queue_reconcile()
 
     async def _update(self, runtime: ControllerRuntime) -> float:
-        """Write what the kubelet has; the seconds until the next look."""
+        """Write what the kubelet has; the seconds until the next check."""
         root = await runtime.get_or_none(*ids.KUBERNETES_ROOT_SECRET)
         certificates = await runtime.get_or_none(*ids.KUBERNETES_DYNAMIC_CERT)
         if root is None or certificates is None or not self._kubelet.pem:

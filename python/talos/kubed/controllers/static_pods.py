@@ -35,7 +35,7 @@ FILES_VERSION = "talos.dev/config-file-version"
 POLL_INTERVAL = 1.0
 """Seconds between the first looks whether the API server is ready, or the turn of another node is over."""
 MAX_POLL_INTERVAL = 5.0
-"""Seconds between two looks for the end of another node's turn."""
+"""Seconds between two checks for the end of another node's turn."""
 CHANGE_TIMEOUT = 120.0
 """Seconds that a change waits before that is a diagnostic."""
 ETCD_LIMIT = 60.0
@@ -116,7 +116,7 @@ class ControlPlanePodController(Controller):
         return await self._access.connect(root.spec).is_ready()
 
     async def _reconcile(self, runtime: ControllerRuntime) -> float:
-        """Offer what may be offered now; the seconds until the next look at what keeps the rest."""
+        """Offer what may be offered now; the seconds until the next check of what keeps the rest."""
         nodename = await runtime.get_or_none(*ids.NODENAME)
         if nodename is None:
             return math.inf

@@ -20,7 +20,7 @@ from talos.health.conditions import sort_members
 from talos.machined.api.peers import PeerCalls, open_peers
 from talos.machined.api.pump import in_thread
 from talos.machined.node import etcd_data
-from talos.machined.node.etcd import MEMBERSHIP, BootstrapOrder
+from talos.machined.node.etcd import MEMBERSHIP, PlannedBootstrap
 from talos.machined.node.ports.node import Node
 from talos.machined.node.ports.services import ServiceState
 from talos.machined.services.etcd import ETCD, plan_etcd
@@ -33,7 +33,7 @@ from talos.resource.state import NotFoundError
 
 SYNC_LIMIT = 5.0
 """Seconds that a bootstrap waits for the clock."""
-LOOK_LIMIT = 10.0
+PEERS_TIMEOUT = 10.0
 """Seconds for the other nodes to answer; those that don't are passed over."""
 INTENDED, WITHDRAWN = "Bootstrapping a new cluster", "Not bootstrapping"
 
@@ -48,14 +48,14 @@ async def bootstrap(node: Node, request: pb.BootstrapRequest, _call: Call) -> pb
         plan.snapshot = str(etcd_data.SNAPSHOT)
         plan.restore_directory = str(etcd_data.DATA / etcd_data.RESTORED)
         plan.skip_hash_check = request.recover_skip_hash_check
-    order = BootstrapOrder(plan=await plan_etcd(node.connect, plan))
+    planned = PlannedBootstrap(plan=await plan_etcd(node.connect, plan))
     node.services.record(ETCD, INTENDED)
     try:
-        await _look_around(node)
+        await _check_peers(node)
     except BaseException:
         node.services.record(ETCD, WITHDRAWN)
         raise
-    node.etcd.begin(order)
+    node.etcd.begin(planned)
     node.services.start_soon([ETCD])
     return pb.BootstrapResponse(messages=[pb.Bootstrap()])
 
@@ -84,7 +84,7 @@ async def _require_time(node: Node) -> None:
     raise RpcError(Code.FAILED_PRECONDITION, "time is not in sync yet")
 
 
-async def _look_around(node: Node) -> None:
+async def _check_peers(node: Node) -> None:
     """Refuse while another control plane node runs etcd, or intends to begin it."""
     async with node.connect(CLUSTERD.socket) as transport:
         await transport.unary(MEMBERSHIP + "CheckNoCluster", Empty(), Empty)
@@ -93,7 +93,7 @@ async def _look_around(node: Node) -> None:
     others = [address for address in members.control_plane if address not in own]
     refusals: list[RpcError] = []
     async with open_peers(node) as calls:
-        with trio.move_on_after(LOOK_LIMIT):
+        with trio.move_on_after(PEERS_TIMEOUT):
             async with trio.open_nursery() as nursery:
                 for address in others:
                     nursery.start_soon(check_peer, calls, address, refusals)

@@ -18,7 +18,7 @@ DIRECTORY = "/var/log/pods"
 CHUNK = 64 * 1024
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FOLLOW_INTERVAL = 0.5
-"""Seconds between two looks at a file that is followed; it may be replaced by the next one at any time."""
+"""Seconds between two checks of a file that is followed; it may be replaced by the next one at any time."""
 
 
 async def send_container_log(node: Node, request: pb.LogsRequest, send: Send) -> None:

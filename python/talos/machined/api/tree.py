@@ -50,9 +50,9 @@ def walk(root: str, *, depth: int = -1) -> Generator[Entry]:
     ``depth`` is how many levels below the root are shown, negative for all. Directories too
     deep for the kernel to name end in an error entry, so the walk always ends.
     """
-    first = _look(root, ".", 0)
+    first = _read_entry(root, ".", 0)
     if first.info is not None and not first.is_dir:
-        yield _look(root, PurePosixPath(root).name, 0)
+        yield _read_entry(root, PurePosixPath(root).name, 0)
         return
     yield first
     # Not recursive: a tree may be deeper than the interpreter's stack.
@@ -68,7 +68,7 @@ def walk(root: str, *, depth: int = -1) -> Generator[Entry]:
             pending.pop()
             continue
         relative = name if parent.level == 0 else f"{parent.relative}/{name}"
-        entry = _look(f"{parent.path.rstrip('/')}/{name}", relative, parent.level + 1)
+        entry = _read_entry(f"{parent.path.rstrip('/')}/{name}", relative, parent.level + 1)
         if entry.is_missing:
             continue
         yield entry
@@ -79,7 +79,7 @@ def walk(root: str, *, depth: int = -1) -> Generator[Entry]:
             pending.append((entry, names))
 
 
-def _look(path: str, relative: str, level: int) -> Entry:
+def _read_entry(path: str, relative: str, level: int) -> Entry:
     try:
         info = os.lstat(path)
         link = ""

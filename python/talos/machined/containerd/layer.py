@@ -20,8 +20,8 @@ UNPRIVILEGED = Privileges(uid=65534, gid=65534)
 MAX_MEMORY = 512 * 1024 * 1024
 """Bytes of addresses; a stream of zstd may ask for 128 MiB."""
 CHUNK = 128 * 1024
-LOOK_AT = 4 * 1024 * 1024
-"""Bytes written between two looks at the disk and the clock."""
+CHECK_BYTES = 4 * 1024 * 1024
+"""Bytes written between two checks of the disk and the clock."""
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _ANY_GZIP = 16 + zlib.MAX_WBITS
 
@@ -57,15 +57,15 @@ def copy_layer(source: int, target: int, disk: int) -> None:
     """
     reader = Reader(source)
     deadline = time.monotonic() + UNPACK_TIMEOUT
-    written = look_at = 0
+    written = next_check = 0
     for piece in unpack_layer(reader):
         left = memoryview(piece)
         while left:
             left = left[os.write(target, left) :]
         written += len(piece)
-        if written < look_at:
+        if written < next_check:
             continue
-        look_at = written + LOOK_AT
+        next_check = written + CHECK_BYTES
         room = os.fstatvfs(disk)
         if room.f_bavail * room.f_frsize < RESERVE:
             raise LayerError(f"{reader.count} bytes take more when unpacked than the disk has room for")

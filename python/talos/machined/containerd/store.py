@@ -24,8 +24,8 @@ from talos.machined.containerd.bounds import MIN_UNPACK_RATE, RESERVE, UNPACK_TI
 from talos.machined.containerd.client import SNAPSHOTTER, TIMEOUT, Containerd
 from talos.system.errors import UserError
 
-LOOK_INTERVAL = 0.1
-"""Seconds between two looks at the disk while a layer is unpacked: nothing has its size before."""
+POLL_INTERVAL = 0.1
+"""Seconds between two checks of the disk while a layer is unpacked: nothing has its size before."""
 _UPPER = "upperdir="
 _NO_SPACE, _ENDED = "no space left on device", "unexpected EOF"
 SNAPSHOT_LABEL = f"containerd.io/gc.ref.snapshot.{SNAPSHOTTER}"
@@ -187,7 +187,7 @@ async def _apply(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(apply)
         while measure_room(folder):  # noqa: ASYNC110 - disks send no events
-            await trio.sleep(LOOK_INTERVAL)
+            await trio.sleep(POLL_INTERVAL)
         nursery.cancel_scope.cancel()
     if applied:
         return applied[0]

@@ -16,7 +16,7 @@ BACKLOG = 1024 * 1024
 MAX_PART = 128 * 1024
 """Bytes that are read at once; a line that is longer is cut."""
 POLL_INTERVAL = 1.0
-"""Seconds between two looks for new lines."""
+"""Seconds between two checks for new lines."""
 _NAME = re.compile(r"kube-apiserver(?:-[0-9T.-]{1,40})?\.log", re.ASCII)
 """Files that were rotated have their time in the name, and so sort by it."""
 
@@ -84,7 +84,7 @@ def _list_files(folder: Path) -> list[_File]:
                 if _NAME.fullmatch(entry.name) and stat.S_ISREG(status.st_mode):
                     found.append(_File(path=entry.path, inode=status.st_ino, size=status.st_size))
     except OSError:
-        return []  # not there yet, or a file has gone meanwhile: the next look shows
+        return []  # not there yet, or a file has gone meanwhile: the next check shows
     return sorted(found, key=lambda file: (file.path.endswith(f"/{CURRENT}"), file.path))
 
 

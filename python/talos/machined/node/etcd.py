@@ -34,7 +34,7 @@ async def ask_member[R: Message](
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BootstrapOrder:
+class PlannedBootstrap:
     """A new cluster shall begin here as ``plan`` has it, with the uploaded snapshot if it restores one."""
 
     plan: PlanResponse
@@ -44,17 +44,17 @@ class EtcdControl:
     """Hands a bootstrap from the API to the service, which waits for it while it also tries to join."""
 
     def __init__(self) -> None:
-        self._order: BootstrapOrder | None = None
-        self._ordered = Wakeup()
+        self._planned: PlannedBootstrap | None = None
+        self._requested = Wakeup()
 
-    def begin(self, order: BootstrapOrder) -> None:
+    def begin(self, planned: PlannedBootstrap) -> None:
         """Have the service bootstrap instead of waiting for a cluster to join."""
-        self._order = order
-        self._ordered.set()
+        self._planned = planned
+        self._requested.set()
 
-    async def wait(self) -> BootstrapOrder:
+    async def wait(self) -> PlannedBootstrap:
         """Wait for an order and take it: what fails is not tried again by itself."""
-        while self._order is None:
-            await self._ordered.wait()
-        order, self._order = self._order, None
-        return order
+        while self._planned is None:
+            await self._requested.wait()
+        planned, self._planned = self._planned, None
+        return planned

@@ -157,6 +157,6 @@ class KernelTpmKeys(TpmKeys):
             raise UserError("Secure Boot is in setup mode, and tpm.checkSecurebootStatusOnEnroll is set")
 
 
-def _read(path: Path, most: int) -> bytes:
+def _read(path: Path, maximum: int) -> bytes:
     with path.open("rb") as file:
-        return file.read(most)
+        return file.read(maximum)

@@ -13,7 +13,7 @@ from talos.resource.resource import Resource
 from talos.resource.state import State
 
 FIRST_POLL_INTERVAL, MAX_POLL_INTERVAL = 0.25, 8.0
-"""Seconds between two looks for a path; doubled each time."""
+"""Seconds between two checks for a path; doubled each time."""
 
 
 class Condition(Protocol):

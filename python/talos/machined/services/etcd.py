@@ -21,7 +21,7 @@ from talos.machined.containerd.spec import ContainerSpec, Mount
 from talos.machined.containerd.store import find_image
 from talos.machined.containerd.verify.search import Verifier
 from talos.machined.node import etcd_data
-from talos.machined.node.etcd import MEMBERSHIP, BootstrapOrder, ask_member
+from talos.machined.node.etcd import MEMBERSHIP, PlannedBootstrap, ask_member
 from talos.machined.node.ports.services import Services
 from talos.machined.services.conditions import ResourceReady
 from talos.machined.services.cri import NETWORK_READY
@@ -94,7 +94,7 @@ def _make_container(image: str, argv: Iterable[str], *mounts: Mount) -> Containe
 async def _join_or_begin(context: ServiceContext) -> PlanResponse:
     """Wait until this node is a member of a cluster, or is asked to begin one."""
     plans: list[PlanResponse] = []
-    orders: list[BootstrapOrder] = []
+    requests: list[PlannedBootstrap] = []
     async with trio.open_nursery() as nursery:
 
         async def join() -> None:
@@ -102,17 +102,17 @@ async def _join_or_begin(context: ServiceContext) -> PlanResponse:
             nursery.cancel_scope.cancel()
 
         async def begin() -> None:
-            orders.append(await context.etcd.wait())
+            requests.append(await context.etcd.wait())
             nursery.cancel_scope.cancel()
 
         nursery.start_soon(join)
         nursery.start_soon(begin)
     if plans:
         return plans[0]
-    (order,) = orders
-    if order.plan.restore_argv:
-        await _restore(context, order.plan)
-    return order.plan
+    (planned,) = requests
+    if planned.plan.restore_argv:
+        await _restore(context, planned.plan)
+    return planned.plan
 
 
 async def _restore(context: ServiceContext, plan: PlanResponse) -> None:

@@ -20,7 +20,7 @@ ANSWER_LIMIT = 60.0
 imported before it. That its process ends is noticed at once, whatever the limit.
 """
 TICK = 1.0
-"""Seconds between two looks at what it does. Silence is counted in these: time in which PID 1 itself does not
+"""Seconds between two checks of it. Silence is counted in these: time in which PID 1 itself does not
 run shows nothing about the zygote.
 """
 

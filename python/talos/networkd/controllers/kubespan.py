@@ -58,7 +58,7 @@ class KubeSpanManagerController(Reconciler):
 
     async def _write(self, runtime: ControllerRuntime, config: ConfigSpec, identity: IdentitySpec) -> None:
         peers = {one.id: one.spec for one in await runtime.list(kinds.KUBE_SPAN_PEER_SPEC)}
-        seen = await self._look()
+        seen = await self._read_peers()
         endpoints: dict[str, NetIPPort | None] = {}
         routed: list[PeerSpecSpec] = []
         for key, peer in peers.items():
@@ -94,7 +94,7 @@ class KubeSpanManagerController(Reconciler):
             rule_id = layered_id(_LAYER, make_rule_id(rule.family, rule.priority))
             await runtime.put(kinds.ROUTING_RULE_SPEC, rule_id, rule, namespace=CONFIG_NAMESPACE)
 
-    async def _look(self) -> dict[str, Seen]:
+    async def _read_peers(self) -> dict[str, Seen]:
         """What the kernel has, by public key: nothing before the link is made."""
         try:
             state = await self._links.wireguard(LINK)

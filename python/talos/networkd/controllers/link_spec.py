@@ -55,7 +55,7 @@ class LinkSpecController(KernelReconciler):
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Apply the differences: masters before their ports, parents before their children."""
         resources = await runtime.list(kinds.LINK_SPEC)
-        await self._look()
+        await self._refresh()
         self._unknown = {}
         specs: list[LinkSpecSpec] = []
         for resource in resources:
@@ -71,7 +71,7 @@ class LinkSpecController(KernelReconciler):
             for name, kind in sorted(self._unknown.items()):
                 await runtime.put(kinds.DIAGNOSTIC, f"link-{name}", make_diagnostic(name, kind))
 
-    async def _look(self) -> None:
+    async def _refresh(self) -> None:
         self._there = {link.name: link for link in await self.links.links()}
 
     async def _remove(self, spec: LinkSpecSpec) -> None:
@@ -83,7 +83,7 @@ class LinkSpecController(KernelReconciler):
             await self.attempt(f"removing link {spec.name}", self.links.remove_link(link.index))
         elif link.master_index:
             await self.attempt(f"freeing link {spec.name}", self.links.set_link(link.index, master=0))
-        await self._look()
+        await self._refresh()
 
     async def _apply(self, spec: LinkSpecSpec) -> None:
         if spec.logical:
@@ -130,7 +130,7 @@ class LinkSpecController(KernelReconciler):
         if not await self.attempt(f"{what}, master", self.links.set_link(link.index, master=wanted)):
             return False
         self.log.info(f"link {spec.name}: {f'part of {name}' if wanted else 'on its own'}")
-        await self._look()
+        await self._refresh()
         return True
 
     async def _make(self, spec: LinkSpecSpec) -> None:
@@ -152,7 +152,7 @@ class LinkSpecController(KernelReconciler):
             await self.attempt(f"removing link {spec.name}", self.links.remove_link(link.index))
         creation = make_creation(spec, settings, parent_index)
         await self.attempt(f"making {spec.kind} {spec.name}", self._add(spec, creation))
-        await self._look()
+        await self._refresh()
 
     async def _add(self, spec: LinkSpecSpec, creation: Mapping[str, Any]) -> None:
         try:
@@ -192,7 +192,7 @@ class LinkSpecController(KernelReconciler):
             await self.attempt(f"{what}, down", self.links.set_link(link.index, up=False))
         change = self.links.set_link(link.index, settings={"kind": spec.kind, **changes})
         await self.attempt(what, change)
-        await self._look()
+        await self._refresh()
 
     async def _configure_wireguard(self, spec: LinkSpecSpec) -> None:
         try:

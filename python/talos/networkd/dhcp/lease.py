@@ -142,9 +142,9 @@ def _parse_servers(values: Any) -> tuple[IPv4Address, ...]:
 
 
 def _parse_mtu(value: Any) -> int:
-    least, most = MTU_LIMITS
-    if not least <= int(value) <= most:
-        raise ValueError(f"{value} is not between {least} and {most}")
+    minimum, maximum = MTU_LIMITS
+    if not minimum <= int(value) <= maximum:
+        raise ValueError(f"{value} is not between {minimum} and {maximum}")
     return int(value)
 
 

@@ -219,16 +219,16 @@ def _parse_associations(
     return addresses, times
 
 
-def _parse_times(times: tuple[int, int], least: float, remarks: list[str]) -> tuple[float, float]:
+def _parse_times(times: tuple[int, int], minimum: float, remarks: list[str]) -> tuple[float, float]:
     """When to renew and to rebind addresses of which the first ends after ``least`` seconds."""
     renew, rebind = (_parse_seconds(number) for number in times)
-    if least != math.inf and 0 < renew <= rebind <= least:
+    if minimum != math.inf and 0 < renew <= rebind <= minimum:
         return renew, rebind
     # 0 leaves the choice to the client, section 14.2.
-    if times != (0, 0) and least != math.inf:
+    if times != (0, 0) and minimum != math.inf:
         text = f"renewal after {renew:.0f} s and {rebind:.0f} s ignored"
-        remarks.append(f"{text}: the lease is {least:.0f} s")
-    return least * 0.5, least * 0.8
+        remarks.append(f"{text}: the lease is {minimum:.0f} s")
+    return minimum * 0.5, minimum * 0.8
 
 
 def _add_address(addresses: list[LeasedAddress], value: bytes, remarks: list[str]) -> bool:

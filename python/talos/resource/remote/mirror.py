@@ -1,7 +1,7 @@
 """A State of another process with copies of what is read at hand.
 
 Controllers read much more than they write: they read all of their inputs whenever one has
-happened. Over a socket each look costs a call, and most writes change nothing. Here every
+happened. Over a socket each read costs a call, and most writes change nothing. Here every
 kind that is read is watched once; reads, and writes that would change nothing, take no call.
 
 A reader never sees less than what woke it: events reach the copy before those who wait for

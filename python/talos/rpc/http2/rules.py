@@ -31,7 +31,7 @@ def _remembered(check: Callable[[Headers], Known]) -> Callable[[Headers], Known]
     """Check equal headers once: calls repeat a few lists, and the look-up costs a tenth of the check."""
     checked: dict[Headers, Known] = {}
 
-    def look_up(headers: Headers) -> Known:
+    def lookup(headers: Headers) -> Known:
         known = checked.get(headers)
         if known is None:
             known = check(headers)
@@ -41,7 +41,7 @@ def _remembered(check: Callable[[Headers], Known]) -> Callable[[Headers], Known]
                 checked[headers] = known
         return known
 
-    return look_up
+    return lookup
 
 
 @_remembered

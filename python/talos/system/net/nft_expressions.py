@@ -194,7 +194,7 @@ def decide(verdict: int) -> bytes:
     return _expression("immediate", make_number(1, _REG_VERDICT), make_nested(2, code))
 
 
-def look_up(name: str, number: int, *, inverted: bool) -> bytes:
+def make_lookup(name: str, number: int, *, inverted: bool) -> bytes:
     """Go on only when what was loaded is in a set, or is not; the number is the set's in its transaction."""
     flags = [make_number(5, _LOOKUP_INVERTED)] if inverted else []
     return _expression(

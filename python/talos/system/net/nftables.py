@@ -27,7 +27,7 @@ from talos.system.net.netlink import (
     receive,
     split_messages,
 )
-from talos.system.net.nft_expressions import Expression, Members, look_up, make_number, make_value
+from talos.system.net.nft_expressions import Expression, Members, make_lookup, make_number, make_value
 
 NFPROTO_INET = 1
 _SUBSYSTEM = 10
@@ -89,7 +89,7 @@ def make_table(name: str, chains: Sequence[Chain]) -> list[_Message]:
                     continue
                 number += 1
                 messages += _make_set(table, number, expression.members)
-                expressions.append(look_up(_set_name(number), number, inverted=expression.inverted))
+                expressions.append(make_lookup(_set_name(number), number, inverted=expression.inverted))
             body = make_nested(4, *expressions)
             chain_name = make_attribute(2, chain.name)
             messages.append(_message(_NEWRULE, table, chain_name, body, flags=NLM_F_CREATE | NLM_F_APPEND))

@@ -1,7 +1,7 @@
 """The kernel's events about devices.
 
 They come as paths that something happened to: a reader looks at sysfs, which is right
-even when events were merged, came late or were lost. So a lost message costs a full look, no more.
+even when events were merged, came late or were lost. So a lost message costs a full scan, no more.
 """
 
 from collections.abc import AsyncGenerator, Sequence

@@ -53,8 +53,8 @@ class Command:
     commands: tuple["Command | Lazy", ...] = ()
     run: Run | None = None
     complete: Complete | None = None
-    least: int = 0
-    most: int = 0
+    minimum: int = 0
+    maximum: int = 0
     hidden: bool = False
     exclusive: tuple[tuple[str, ...], ...] = field(default=())
     """Groups of flags of which only one may be given."""

@@ -58,7 +58,7 @@ def complete(root: Command, argv: Sequence[str]) -> Completion:
     if command.commands:
         return _completion(_commands(command), current)
     if command.complete is None:
-        files = Directive.DEFAULT if command.most else Directive.NO_FILE_COMP
+        files = Directive.DEFAULT if command.maximum else Directive.NO_FILE_COMP
         return Completion(offers=(), directive=files)
     flags, args = _lenient(left, rows)
     invocation = Invocation(command=command, path=tuple(link.name for link in chain), flags=flags, args=args)

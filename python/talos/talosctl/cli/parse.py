@@ -132,11 +132,11 @@ def _take(
 def _check(invocation: Invocation, rows: Sequence[Flag]) -> None:
     command, path = invocation.command, invocation.path
     count = len(invocation.args)
-    if command.commands and count > command.most >= 0:
+    if command.commands and count > command.maximum >= 0:
         raise UsageError(_unknown_command(command, path, invocation.args[0]), path)
     if command.run is None:
         return
-    if count < command.least or (command.most >= 0 and count > command.most):
+    if count < command.minimum or (command.maximum >= 0 and count > command.maximum):
         raise UsageError(_wrong_arguments(command, invocation.args, path), path)
     missing = [row.name for row in rows if row.required and not invocation.flags.is_given(row.name)]
     if missing:
@@ -152,15 +152,15 @@ def _check(invocation: Invocation, rows: Sequence[Flag]) -> None:
 
 def _wrong_arguments(command: Command, args: Sequence[str], path: Sequence[str]) -> str:
     count = len(args)
-    if command.most == 0:
+    if command.maximum == 0:
         return _unknown_command(command, path, args[0])
-    if command.least == command.most:
-        return f"accepts {command.least} arg(s), received {count}"
-    if count < command.least:
-        return f"requires at least {command.least} arg(s), only received {count}"
-    if command.least == 0:
-        return f"accepts at most {command.most} arg(s), received {count}"
-    return f"accepts between {command.least} and {command.most} arg(s), received {count}"
+    if command.minimum == command.maximum:
+        return f"accepts {command.minimum} arg(s), received {count}"
+    if count < command.minimum:
+        return f"requires at least {command.minimum} arg(s), only received {count}"
+    if command.minimum == 0:
+        return f"accepts at most {command.maximum} arg(s), received {count}"
+    return f"accepts between {command.minimum} and {command.maximum} arg(s), received {count}"
 
 
 def _unknown_command(command: Command, path: Sequence[str], argument: str) -> str:

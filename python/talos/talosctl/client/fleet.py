@@ -69,17 +69,17 @@ def make_limits(flags: Flags, plan: Plan) -> FleetLimits:
     if parallel < 1:
         raise UserError("has to be 1 or more", where="--parallel")
     text = flags.text("max-unavailable")
-    away = parse_unavailable(text, len(plan.workers)) if text else parallel
-    return FleetLimits(parallel=parallel, unavailable=away)
+    downtime = parse_unavailable(text, len(plan.workers)) if text else parallel
+    return FleetLimits(parallel=parallel, unavailable=downtime)
 
 
 def show_plan(plan: Plan) -> None:
     """The order, and what is not well now."""
-    console.note(f"in this order: {', '.join(look.name for look in plan.nodes)}")
-    for look in plan.nodes:
-        if problems := plan.problems.get(look.node):
+    console.note(f"in this order: {', '.join(status.name for status in plan.nodes)}")
+    for status in plan.nodes:
+        if problems := plan.problems.get(status.node):
             console.note(
-                f"WARNING: {look.node}: not well before, so not waited for: {'; '.join(problems.values())}"
+                f"WARNING: {status.node}: not well before, so not waited for: {'; '.join(problems.values())}"
             )
 
 

@@ -28,7 +28,7 @@ from talos.upgrade.state import BUSY
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 POLL_INTERVAL = 1.0  # seconds
-LOOK_TIMEOUT = 5.0  # seconds
+POLL_TIMEOUT = 5.0  # seconds
 LOST_ANSWER_TIMEOUT = 10.0
 """Seconds until a node is asked again whose answer was lost: one that goes down is faster than that."""
 _DOWN = frozenset({Code.UNAVAILABLE, Code.CANCELLED, Code.INTERNAL, Code.UNKNOWN, Code.DEADLINE_EXCEEDED})
@@ -174,7 +174,7 @@ async def _wait_for_boot(session: Session, report: Report, old_boot_id: str) -> 
     while True:
         try:
             # A fresh connection each time: an endpoint that went down may be the node itself.
-            async with open_session(session.target) as fresh, asyncio.timeout(LOOK_TIMEOUT):
+            async with open_session(session.target) as fresh, asyncio.timeout(POLL_TIMEOUT):
                 if await read_boot_id(fresh, report.node) != old_boot_id:
                     return
         except RpcError as error:

@@ -23,7 +23,7 @@ from talos.talosctl.client.kubeconfig import fetch_kubeconfig, find_user_file, m
 from talos.talosctl.commands.cluster_ready import Services, bring_up, make_target, wait_for_services
 
 POLL_INTERVAL = 0.5
-"""Seconds between two looks at the nodes."""
+"""Seconds between two checks of the nodes."""
 
 
 def bring_up_with_kubernetes(

@@ -13,7 +13,7 @@ from talos.talosctl.commands.cluster_options import check_local
 from talos.talosctl.output import console
 
 POLL_INTERVAL = 0.2
-"""Seconds between two looks at the files."""
+"""Seconds between two checks of the files."""
 
 
 def run_logs(invocation: Invocation) -> int:
@@ -79,6 +79,6 @@ COMMAND = Command(
     usage="[machine]",
     summary="Show what the nodes wrote to their consoles",
     flags=(Flag(name="follow", short="f", type=Type.BOOL, default="false", help="go on as they grow"),),
-    most=1,
+    maximum=1,
     run=run_logs,
 )

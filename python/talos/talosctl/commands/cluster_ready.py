@@ -28,7 +28,7 @@ from talos.talosctl.output import console
 from talos.talosctl.output.table import format_table
 
 POLL_INTERVAL = 0.25
-"""Seconds between two looks; nodes have no call that waits for services."""
+"""Seconds between two checks; nodes have no call that waits for services."""
 NEEDED = ("machined", "containerd", "routerd", "apid", "networkd", "timed", "clusterd")
 """What every node must have to be managed. Kubernetes' parts come up on their own time."""
 ETCD = "etcd"
@@ -99,7 +99,7 @@ async def _wait(
 ) -> Services:
     end = time.monotonic() + seconds
     while True:
-        outcomes = await asyncio.gather(*(_look(target) for target in targets))
+        outcomes = await asyncio.gather(*(_fetch_services(target) for target in targets))
         waiting = [
             line
             for outcome, target in zip(outcomes, targets, strict=True)
@@ -114,7 +114,7 @@ async def _wait(
         await asyncio.sleep(POLL_INTERVAL)
 
 
-async def _look(target: Target) -> Outcome[list[ServiceInfo]]:
+async def _fetch_services(target: Target) -> Outcome[list[ServiceInfo]]:
     async def ask(session: Session, node: str) -> list[ServiceInfo]:
         path = "/machine.MachineService/ServiceList"
         reply = await session.unary(node, path, Empty(), ServiceListResponse, timeout=5)

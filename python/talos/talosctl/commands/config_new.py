@@ -65,6 +65,6 @@ COMMAND = Command(
         Flag(name="roles", type=Type.STRINGS, default=ADMIN, help="what its owner may do"),
         Flag(name="crt-ttl", type=Type.DURATION, default="8760h0m0s", help="how long it is valid"),
     ),
-    most=1,
+    maximum=1,
     run=run_new,
 )

@@ -93,7 +93,7 @@ RESTART = Command(
     usage="<id>",
     summary="Restart a container",
     flags=(*CLIENT_FLAGS, DRIVER),
-    least=1,
-    most=1,
+    minimum=1,
+    maximum=1,
     run=run_restart,
 )

@@ -57,8 +57,8 @@ COMMAND = Command(
     details="Copies a file or folder of the node with all below it into a local folder, or writes it "
     "as a gzip'd tar archive to the output when the local path is -.",
     flags=CLIENT_FLAGS,
-    least=2,
-    most=2,
+    minimum=2,
+    maximum=2,
     run=run_copy,
     complete=complete_path,
 )

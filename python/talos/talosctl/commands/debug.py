@@ -101,7 +101,7 @@ COMMAND = Command(
         "and devices are the container's own. It ends with this command. An archive is sent to the node and "
         "removed from it in the end; anything else is pulled by the node."
     ),
-    most=1,
+    maximum=1,
     flags=(
         *CLIENT_FLAGS,
         Flag(name="args", type=Type.STRINGS, help="run this in place of the image's own command"),

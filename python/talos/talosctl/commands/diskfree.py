@@ -118,6 +118,6 @@ COMMAND = Command(
         Flag(name="bytes", short="b", type=Type.BOOL, default="false", help="exact byte counts"),
         Flag(name="inodes", short="i", type=Type.BOOL, default="false", help="inodes instead of bytes"),
     ),
-    most=1,
+    maximum=1,
     run=run_diskfree,
 )

@@ -105,7 +105,7 @@ COMMAND = Command(
         *CONFIG_CHANGE_FLAGS,
         Flag(name="namespace", help="the resource's namespace, by default the type's own"),
     ),
-    least=1,
-    most=1,
+    minimum=1,
+    maximum=1,
     run=run_edit,
 )

@@ -143,7 +143,7 @@ COMMAND = Command(
     "is the URL under which the Kubernetes API will be reached.",
     example="talosctl gen config demo https://10.0.0.2:6443",
     flags=FLAGS,
-    least=2,
-    most=2,
+    minimum=2,
+    maximum=2,
     run=run_config,
 )

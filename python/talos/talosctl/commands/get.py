@@ -105,8 +105,8 @@ COMMAND = Command(
         ),
         Flag(name="watch", short="w", type=Type.BOOL, default="false", help="go on and show every change"),
     ),
-    least=1,
-    most=-1,
+    minimum=1,
+    maximum=-1,
     run=run_get,
     complete=complete_resources,
 )

@@ -105,7 +105,7 @@ TALOS = Command(
     name="talos-bundle",
     usage="[talos-version]",
     summary="List the images that a version of the system consists of",
-    most=1,
+    maximum=1,
     flags=(
         Flag(name="extensions", type=Type.BOOL, default="true", help="also those of the extensions"),
         Flag(name="overlays", type=Type.BOOL, default="true", help="also those of the overlays"),

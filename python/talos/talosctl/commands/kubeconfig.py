@@ -64,6 +64,6 @@ COMMAND = Command(
         Flag(name="force-context-name", help="the name of the merged context"),
         Flag(name="merge", short="m", type=Type.BOOL, default="true", help="add to an existing kubeconfig"),
     ),
-    most=1,
+    maximum=1,
     run=run_kubeconfig,
 )

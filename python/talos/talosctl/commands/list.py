@@ -154,7 +154,7 @@ COMMAND = Command(
             help="only files of a type: f (regular), d (directory), l (symlink)",
         ),
     ),
-    most=1,
+    maximum=1,
     run=run_list,
     complete=complete_path,
 )

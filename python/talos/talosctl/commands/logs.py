@@ -34,8 +34,8 @@ LOGS = Command(
         Flag(name="follow", short="f", type=Type.BOOL, default="false", help="go on as the log grows"),
         Flag(name="tail", type=Type.INT32, default="-1", help="only this many last lines, -1 for all"),
     ),
-    least=1,
-    most=1,
+    minimum=1,
+    maximum=1,
     run=run_logs,
     complete=complete_logs,
 )

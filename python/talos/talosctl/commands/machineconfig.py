@@ -39,8 +39,8 @@ COMMAND = Command(
                     name="force", short="f", type=Type.BOOL, default="false", help="overwrite existing files"
                 ),
             ),
-            least=2,
-            most=2,
+            minimum=2,
+            maximum=2,
             run=run_config,
         ),
         Command(
@@ -56,8 +56,8 @@ COMMAND = Command(
                     help="a patch, @file or a URL; may be repeated",
                 ),
             ),
-            least=1,
-            most=1,
+            minimum=1,
+            maximum=1,
             run=run_patch,
         ),
     ),

@@ -55,7 +55,9 @@ COMMAND = Command(
     summary="Write and delete keys of the META partition",
     inherited=(*CLIENT_FLAGS, *INSECURE_FLAGS),
     commands=(
-        Command(name="write", usage="key value", summary="Store a value", least=2, most=2, run=run_write),
-        Command(name="delete", usage="key", summary="Forget a key", least=1, most=1, run=run_delete),
+        Command(
+            name="write", usage="key value", summary="Store a value", minimum=2, maximum=2, run=run_write
+        ),
+        Command(name="delete", usage="key", summary="Forget a key", minimum=1, maximum=1, run=run_delete),
     ),
 )

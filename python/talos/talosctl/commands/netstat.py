@@ -153,7 +153,7 @@ COMMAND = Command(
     name="netstat",
     aliases=("ss",),
     usage="[namespace/pod]",
-    most=1,
+    maximum=1,
     summary="List network connections and sockets",
     flags=(
         *CLIENT_FLAGS,

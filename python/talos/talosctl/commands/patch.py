@@ -59,7 +59,7 @@ COMMAND = Command(
         ),
         Flag(name="patch-file", help="a file with a patch"),
     ),
-    least=1,
-    most=1,
+    minimum=1,
+    maximum=1,
     run=run_patch,
 )

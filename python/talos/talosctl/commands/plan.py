@@ -84,15 +84,15 @@ async def _plan_configs(
 ) -> Sequence[Outcome[NodePlan]]:
     plan = await make_plan(SessionCalls(session), nodes, force=True)
     files = choose_files(folder, plan.nodes, has_all=is_all)
-    looks = {look.node: look for look in plan.nodes}
-    if without := [look.name for look in plan.nodes if look.node not in files]:
+    statuses = {status.node: status for status in plan.nodes}
+    if without := [status.name for status in plan.nodes if status.node not in files]:
         console.note(f"WARNING: {folder}: no config for {', '.join(without)}")
 
     async def ask(session: Session, node: str) -> NodePlan:
-        planned = await plan_config(session, looks[node], files[node])
+        planned = await plan_config(session, statuses[node], files[node])
         return replace(planned, problems=list(plan.problems.get(node, {}).values()))
 
-    return await ask_nodes(session, [node for node in looks if node in files], ask)
+    return await ask_nodes(session, [node for node in statuses if node in files], ask)
 
 
 async def _plan_release(flags: Flags, session: Session, nodes: Sequence[str]) -> ClusterPlan:
@@ -101,7 +101,7 @@ async def _plan_release(flags: Flags, session: Session, nodes: Sequence[str]) ->
     plan = await make_plan(SessionCalls(session), nodes, version=version)
     if unavailable:
         parse_unavailable(unavailable, len(plan.workers))
-    changed = [look.node for look in plan.nodes if look.version != version]
+    changed = [status.node for status in plan.nodes if status.version != version]
     pods = await find_pods(session, changed)
     return ClusterPlan(
         subject=Subject.RELEASE,
@@ -111,18 +111,18 @@ async def _plan_release(flags: Flags, session: Session, nodes: Sequence[str]) ->
         max_unavailable=unavailable,
         nodes=[
             NodePlan(
-                node=look.node,
-                hostname=look.hostname,
-                role=get_role(look),
-                before={VERSION: look.version},
-                is_changed=look.node in changed,
-                reboot=Reboot.INCLUDED if look.node in changed else Reboot.NONE,
-                changes=[f"{look.version} -> {version or image}"] if look.node in changed else [],
-                pods=list(pods.get(look.node, {})),
-                warnings=[f"{pod} stays: {why}" for pod, why in pods.get(look.node, {}).items() if why],
-                problems=list(plan.problems.get(look.node, {}).values()),
+                node=status.node,
+                hostname=status.hostname,
+                role=get_role(status),
+                before={VERSION: status.version},
+                is_changed=status.node in changed,
+                reboot=Reboot.INCLUDED if status.node in changed else Reboot.NONE,
+                changes=[f"{status.version} -> {version or image}"] if status.node in changed else [],
+                pods=list(pods.get(status.node, {})),
+                warnings=[f"{pod} stays: {why}" for pod, why in pods.get(status.node, {}).items() if why],
+                problems=list(plan.problems.get(status.node, {}).values()),
             )
-            for look in plan.nodes
+            for status in plan.nodes
         ],
     )
 

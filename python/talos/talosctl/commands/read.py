@@ -38,8 +38,8 @@ COMMAND = Command(
     usage="<path>",
     summary="Print a file of the node",
     flags=CLIENT_FLAGS,
-    least=1,
-    most=1,
+    minimum=1,
+    maximum=1,
     run=run_read,
     complete=complete_path,
 )

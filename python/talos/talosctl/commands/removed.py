@@ -16,7 +16,7 @@ COMMAND = Command(
     name="removed",
     summary="",
     flags=(*CLIENT_FLAGS, *INSECURE_FLAGS),
-    most=-1,
+    maximum=-1,
     run=_run,
     hidden=True,
 )

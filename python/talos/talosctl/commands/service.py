@@ -161,7 +161,7 @@ COMMAND = Command(
     details="Without an argument lists all services. With an id shows its state, health and latest "
     "events; with an action as well starts, stops or restarts it.",
     flags=(*CLIENT_FLAGS, *INSECURE_FLAGS, OUTPUT),
-    most=2,
+    maximum=2,
     run=run_service,
     complete=complete,
 )

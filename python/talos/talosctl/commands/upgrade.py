@@ -46,9 +46,9 @@ LEGACY_FLAGS = ("force", "legacy", "preserve", "stage")
 """Each asks for the call of older nodes; all but one are fields of it."""
 FLEET_FLAGS = ("parallel", "max-unavailable", "output")
 POLL_INTERVAL = 2.0
-"""Seconds between two looks at a node that is on trial."""
-LOOK_TIMEOUT = 10.0
-"""Seconds for one look."""
+"""Seconds between two checks of a node that is on trial."""
+STATUS_TIMEOUT = 10.0
+"""Seconds for one check."""
 type _Running = tuple[str, UpgradeState | None]
 """The version that a node runs, and its record of the last upgrade."""
 BEFORE_REBOOT = (
@@ -206,7 +206,7 @@ async def _read_version(session: Session, node: str) -> str:
 async def _read_state(session: Session, node: str) -> UpgradeState | None:
     """The node's own record; None while it does not answer, or its META is not read yet."""
     try:
-        async with asyncio.timeout(LOOK_TIMEOUT):
+        async with asyncio.timeout(STATUS_TIMEOUT):
             return await read_upgrade(FreshCalls(session.target), node)
     except (RpcError, TimeoutError):
         return None

@@ -82,7 +82,7 @@ COMMAND = Command(
             help="only what is larger than this many bytes, or smaller if negative",
         ),
     ),
-    most=-1,
+    maximum=-1,
     run=run_usage,
     complete=complete_path,
 )

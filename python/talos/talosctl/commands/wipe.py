@@ -92,8 +92,8 @@ COMMAND = Command(
                 ),
                 Flag(name="method", default="FAST", help="FAST (signatures only) or ZEROES (everything)"),
             ),
-            least=1,
-            most=-1,
+            minimum=1,
+            maximum=-1,
             run=run_wipe_disk,
         ),
         Command(
@@ -101,8 +101,8 @@ COMMAND = Command(
             usage="<vg/lv>",
             summary="Remove a logical volume",
             flags=INSECURE_FLAGS,
-            least=1,
-            most=1,
+            minimum=1,
+            maximum=1,
             run=_simple(_LVM + "LogicalVolumeRemove", _logical_volume),
         ),
         Command(
@@ -110,8 +110,8 @@ COMMAND = Command(
             usage="<device>",
             summary="Destroy a software RAID array",
             flags=INSECURE_FLAGS,
-            least=1,
-            most=1,
+            minimum=1,
+            maximum=1,
             run=_simple("/machine.MDService/Destroy", lambda text: MDDestroyRequest(device=text)),
         ),
         Command(
@@ -119,8 +119,8 @@ COMMAND = Command(
             usage="<device>",
             summary="Remove a physical volume",
             flags=INSECURE_FLAGS,
-            least=1,
-            most=1,
+            minimum=1,
+            maximum=1,
             run=_simple(
                 _LVM + "PhysicalVolumeRemove", lambda text: LVMServicePhysicalVolumeRemoveRequest(device=text)
             ),
@@ -130,8 +130,8 @@ COMMAND = Command(
             usage="<name>",
             summary="Remove a volume group",
             flags=INSECURE_FLAGS,
-            least=1,
-            most=1,
+            minimum=1,
+            maximum=1,
             run=_simple(
                 _LVM + "VolumeGroupRemove", lambda text: LVMServiceVolumeGroupRemoveRequest(volume_group=text)
             ),

@@ -197,7 +197,7 @@ class KubernetesRotation:
         is_control = node in self._options.nodes.control_plane
         steady = 0
 
-        async def look() -> str:
+        async def find_reason() -> str:
             kubelet = await read_kubelet(self._session, node)
             if kubelet.version == before or not kubelet.is_healthy:
                 return "its kubelet has not started again"
@@ -207,7 +207,7 @@ class KubernetesRotation:
 
         async def check() -> str:
             nonlocal steady
-            reason = await look()
+            reason = await find_reason()
             steady = 0 if reason else steady + 1
             return reason or ("" if steady >= STEADY else "its pods may follow")
 

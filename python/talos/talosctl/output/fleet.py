@@ -113,7 +113,7 @@ def format_rows(progress: FleetProgress) -> str:
             row.after,
             row.step.value,
             f"{row.seconds:.0f}s" if row.began else "",
-            f"{row.away:.0f}s" if row.down else "",
+            f"{row.downtime:.0f}s" if row.down else "",
             row.detail if row.step is NodeStep.FAILED else "",
         )
         for row in progress.rows

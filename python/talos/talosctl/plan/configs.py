@@ -20,9 +20,9 @@ ROLES = ("controlplane", "worker")
 SUFFIXES = (".yaml", ".yml")
 
 
-def get_role(look: NodeStatus) -> str:
+def get_role(status: NodeStatus) -> str:
     """The role as `machine.type` writes it."""
-    return ROLES[0] if look.is_control_plane else ROLES[1]
+    return ROLES[0] if status.is_control_plane else ROLES[1]
 
 
 def choose_files(folder: Path, nodes: Sequence[NodeStatus], *, has_all: bool) -> Mapping[str, Path]:
@@ -38,11 +38,11 @@ def choose_files(folder: Path, nodes: Sequence[NodeStatus], *, has_all: bool) ->
     files = {path.stem.lower(): path for path in paths}
     chosen: dict[str, Path] = {}
     unused = files.keys() - set(ROLES)
-    for look in nodes:
-        names = (look.hostname.lower(), look.node.lower())
+    for status in nodes:
+        names = (status.hostname.lower(), status.node.lower())
         unused = unused - set(names)
-        if found := next((files[name] for name in (*names, get_role(look)) if name in files), None):
-            chosen[look.node] = found
+        if found := next((files[name] for name in (*names, get_role(status)) if name in files), None):
+            chosen[status.node] = found
     if unused and has_all:
         hint = "a file is named after a node or its address, or controlplane.yaml, worker.yaml"
         names = ", ".join(files[name].name for name in sorted(unused))
@@ -53,31 +53,33 @@ def choose_files(folder: Path, nodes: Sequence[NodeStatus], *, has_all: bool) ->
     return chosen
 
 
-async def plan_config(session: Session, look: NodeStatus, path: Path) -> NodePlan:
+async def plan_config(session: Session, status: NodeStatus, path: Path) -> NodePlan:
     """What a file changes on a node; RpcError, UserError."""
     text = read_file(str(path))
-    planned = await plan_text(session, look, await read_config(session, look.node), text, source=str(path))
+    planned = await plan_text(
+        session, status, await read_config(session, status.node), text, source=str(path)
+    )
     return replace(planned, file=str(path), digest=make_digest(text))
 
 
 async def plan_text(
-    session: Session, look: NodeStatus, before: str, after: bytes, *, source: str
+    session: Session, status: NodeStatus, before: str, after: bytes, *, source: str
 ) -> NodePlan:
     """What a config changes on a node, which is asked whether it takes it; RpcError, UserError."""
-    old, new = load(before, source=f"node {look.node}"), load(after, source=source)
+    old, new = load(before, source=f"node {status.node}"), load(after, source=source)
     is_changed = old.documents != new.documents
     later = [effect for effect in effects(old, new) if effect.applies is not Applies.LIVE]
     request = ApplyConfigurationRequest(data=after, mode=ApplyConfigurationRequest.AUTO, dry_run=True)
-    results = await send_config(session, look.node, request) if is_changed else []
+    results = await send_config(session, status.node, request) if is_changed else []
     reboot = Reboot.NONE
     if any(effect.applies is Applies.REBOOT for effect in later):
         reboot = Reboot.NEEDED
     if any(result.mode == ApplyConfigurationRequest.REBOOT for result in results):
         reboot = Reboot.INCLUDED  # a node of upstream's decides so
     return NodePlan(
-        node=look.node,
-        hostname=look.hostname,
-        role=get_role(look),
+        node=status.node,
+        hostname=status.hostname,
+        role=get_role(status),
         before={CONFIG: make_digest(before.encode())},
         is_changed=is_changed,
         reboot=reboot,

@@ -36,18 +36,18 @@ async def plan_images(session: Session, node: str, version: str) -> list[Outcome
     """What each node of the cluster has other images of; UserError, RpcError."""
     nodes = await find_nodes(session, node)
     found = await make_plan(SessionCalls(session), nodes.all, force=True)
-    looks = {look.node: look for look in found.nodes}
+    statuses = {status.node: status for status in found.nodes}
 
     async def ask(session: Session, node: str) -> NodePlan:
-        look, before = looks[node], await read_config(session, node)
+        status, before = statuses[node], await read_config(session, node)
         old = load(before, source=f"node {node}")
-        new, changes = set_images(old, version, is_control_plane=look.is_control_plane)
+        new, changes = set_images(old, version, is_control_plane=status.is_control_plane)
         after = render(Config(new.documents), docs=False, examples=False) if changes else before
-        planned = await plan_text(session, look, before, after.encode(), source=f"node {node}")
+        planned = await plan_text(session, status, before, after.encode(), source=f"node {node}")
         problems = list(found.problems.get(node, {}).values())
         return replace(planned, reboot=Reboot.NONE, changes=changes, problems=problems)
 
-    return await ask_nodes(session, list(looks), ask)
+    return await ask_nodes(session, list(statuses), ask)
 
 
 def set_images(config: Config, version: str, *, is_control_plane: bool) -> tuple[Config, list[str]]:

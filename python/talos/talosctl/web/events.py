@@ -13,7 +13,7 @@ from talos.client.session import open_session
 from talos.client.target import Target
 from talos.system.errors import UserError
 from talos.talosctl.client.command import raise_error
-from talos.talosctl.web.look import shorten
+from talos.talosctl.web.view import shorten
 
 TAIL = 30
 """Past events to begin with."""

@@ -8,13 +8,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from talos.talosctl.web.look import View
+from talos.talosctl.web.view import View
 from talos.upgrade.state import Phase
 
 MAX_CONCURRENT = 16
 """Nodes that are looked at at the same time."""
 MIN_INTERVAL, MAX_INTERVAL = 3.0, 30.0
-"""Seconds between two looks at a node: longer with many nodes, the longest while no page is open."""
+"""Seconds between two checks of a node: longer with many nodes, the longest while no page is open."""
 INTERVAL_PER_NODE = 0.06
 POINT_PERIOD = 30.0
 """Seconds that a point of a plot stands for."""
@@ -24,7 +24,7 @@ MAX_EVENTS = 200
 MEMBERS_INTERVAL = 60.0
 """Seconds between two questions who is a member."""
 
-type Look = Callable[[str, View | None], Awaitable[View]]
+type FetchView = Callable[[str, View | None], Awaitable[View]]
 type FindNodes = Callable[[], Awaitable[Sequence[str]]]
 
 
@@ -45,7 +45,7 @@ class _Entry:
 class FleetWatch:
     """Looks at nodes until it is cancelled. What changes has a number, by which readers go on."""
 
-    look: Look
+    fetch_view: FetchView
     find_nodes: FindNodes
     cluster: str = ""
     _entries: dict[str, _Entry] = field(default_factory=dict[str, _Entry])
@@ -73,7 +73,7 @@ class FleetWatch:
         while True:
             before = self._entries[node].view
             async with free:
-                now = await self.look(node, None if is_first else before)
+                now = await self.fetch_view(node, None if is_first else before)
             self.take(now, None if is_first else before)
             is_first = False
             await self._pause()

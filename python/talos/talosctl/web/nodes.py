@@ -12,8 +12,8 @@ from talos.talosctl.client.nodes import resolve_nodes
 from talos.talosctl.client.select import is_name
 from talos.talosctl.web.events import follow_events
 from talos.talosctl.web.fleet import FleetWatch
-from talos.talosctl.web.look import View, look_at
 from talos.talosctl.web.server import PageServer
+from talos.talosctl.web.view import View, fetch_view
 
 
 @dataclass(slots=True)
@@ -46,9 +46,9 @@ class Nodes:
                 raise
         return self._known
 
-    async def look(self, node: str, before: View | None) -> View:
+    async def fetch_view(self, node: str, before: View | None) -> View:
         """A node now."""
-        return await look_at(self.target(), node, before)
+        return await fetch_view(self.target(), node, before)
 
     def follow(self, node: str) -> AsyncGenerator[dict[str, Any]]:
         """What a node reports, as it happens."""
@@ -58,7 +58,7 @@ class Nodes:
 async def run_page(nodes: Nodes, host: str, port: int, show: Callable[[str], None]) -> None:
     """Look at the nodes and serve the page until cancelled; ``show`` gets its address. UserError."""
     await nodes.find()
-    fleet = FleetWatch(nodes.look, nodes.find, cluster=nodes.target().context)
+    fleet = FleetWatch(nodes.fetch_view, nodes.find, cluster=nodes.target().context)
     server, address = await PageServer(fleet, nodes.follow).start(host, port)
     show(address)
     async with server, asyncio.TaskGroup() as group:

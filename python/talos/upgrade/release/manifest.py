@@ -236,10 +236,10 @@ def _object(value: object, keys: Sequence[str], what: str) -> Mapping[str, objec
     return fields
 
 
-def _list(value: object, what: str, most: int) -> list[object]:
+def _list(value: object, what: str, maximum: int) -> list[object]:
     items = cast("list[object]", value) if isinstance(value, list) else None
-    if items is None or len(items) > most:
-        raise _refuse(f"{what} is no list of at most {most}")
+    if items is None or len(items) > maximum:
+        raise _refuse(f"{what} is no list of at most {maximum}")
     return items
 
 

@@ -120,9 +120,9 @@ def _is_identity(name: str) -> bool:
     return is_key or name in (OS_RELEASE, KEYS + NEEDED)
 
 
-def _check_small(member: Member, most: int = _MAX_SMALL) -> None:
-    if member.size > most:
-        raise _refuse(f"{member.name} has {member.size} bytes, at most {most} are read")
+def _check_small(member: Member, maximum: int = _MAX_SMALL) -> None:
+    if member.size > maximum:
+        raise _refuse(f"{member.name} has {member.size} bytes, at most {maximum} are read")
 
 
 def _read_small(member: Member) -> bytes:

@@ -225,7 +225,7 @@ async def test_leaving_hands_the_leadership_over_first() -> None:
     assert etcd.done == ["lead 2", "remove 1"]
 
 
-async def test_a_bootstrap_looks_for_other_clusters() -> None:
+async def test_a_bootstrap_checks_for_other_clusters() -> None:
     etcd = Etcd(FIRST)
     with pytest.raises(RpcError, match=r"etcd runs on 10\.0\.0\.2 already") as caught:
         await make(etcd).check_no_cluster()

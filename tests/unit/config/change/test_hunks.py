@@ -37,9 +37,9 @@ def make_text(rng: random.Random) -> Text:
     return {name: [rng.choice("uvwxyz") for _ in range(rng.randint(0, 12))] for name in names}
 
 
-@pytest.mark.parametrize("most", [hunks.MAX_WORK, 20, 0])
-def test_hunks_make_the_new_text_of_the_old(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(hunks, "MAX_WORK", most)
+@pytest.mark.parametrize("maximum", [hunks.MAX_WORK, 20, 0])
+def test_hunks_make_the_new_text_of_the_old(monkeypatch: pytest.MonkeyPatch, maximum: int) -> None:
+    monkeypatch.setattr(hunks, "MAX_WORK", maximum)
     rng = random.Random(7)
     for _ in range(300):
         before, after = make_text(rng), make_text(rng)

@@ -81,7 +81,7 @@ def check_type(path: str, row: dict[str, str], field: Field) -> None:
         assert table.startswith("map") or row["go_type"] == "Env", path
     if row["allowed"].startswith("min:"):
         assert field.setting.bounds is not None
-        least, most = field.setting.bounds
-        assert row["allowed"] == f"min:{least} , max:{most}"
+        minimum, maximum = field.setting.bounds
+        assert row["allowed"] == f"min:{minimum} , max:{maximum}"
     elif table == "enum":
         assert " , ".join(field.setting.allowed) == row["allowed"], path

@@ -161,12 +161,12 @@ async def test_what_was_wiped_is_made_anew() -> None:
 
 async def test_without_a_config_nothing_is_made_but_what_was_begun_is_ended() -> None:
     disk = make_disk()
-    looking = WantedVolume(label="STATE", filesystem_label="STATE")
-    assert await run(disk, looking) is None
+    watching = WantedVolume(label="STATE", filesystem_label="STATE")
+    assert await run(disk, watching) is None
     await run(disk, STATE)
     disk.contents[5] = Content()
     disk.writes.clear()
-    assert await run(disk, looking) is None
+    assert await run(disk, watching) is None
     assert disk.writes == []
 
 

@@ -92,7 +92,7 @@ async def test_the_lock_lasts_while_a_pod_takes_fifteen_minutes_to_end(
     lock = EtcdLock(Clusterd(etcd, "cp-1").connect)
     times: list[float] = []
 
-    async def look(at: float) -> None:
+    async def check(at: float) -> None:
         """Another node tries; no member is asked once this one is down."""
         await trio.sleep(at)
         assert not await is_free(etcd), f"two nodes may be down {at:.0f} s after the first one began"
@@ -101,7 +101,7 @@ async def test_the_lock_lasts_while_a_pod_takes_fifteen_minutes_to_end(
     async def stop() -> None:
         [end] = etcd.ends.values()
         assert end - trio.current_time() == pytest.approx(LEASE_TTL), "it is taken anew before services stop"
-        await look(50)
+        await check(50)
 
     await lock.take(lambda _: None)
     async with trio.open_nursery() as nursery:
@@ -116,7 +116,7 @@ async def test_the_lock_lasts_while_a_pod_takes_fifteen_minutes_to_end(
         else:
             machine.power.upgrade(succeed, staged=False, lock=lock)
         for at in (600, 1199, 1201, 1249):
-            nursery.start_soon(look, at)
+            nursery.start_soon(check, at)
     assert machine.switch.pressed == [PowerAction.REBOOT]
     assert len(times) == 5
 

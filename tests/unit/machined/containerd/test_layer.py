@@ -83,7 +83,7 @@ def test_it_stops_at_its_bounds(
     monkeypatch.setattr(layer, bound, value)
     with pytest.raises(layer.LayerError, match=message):
         unpack(gzip.compress(bytes(8 << 20)), tmp_path)
-    assert (tmp_path / "out").stat().st_size <= layer.LOOK_AT
+    assert (tmp_path / "out").stat().st_size <= layer.CHECK_BYTES
 
 
 @pytest.mark.parametrize("sizes", [(1, 2, 3), (4,), (100_000,)])

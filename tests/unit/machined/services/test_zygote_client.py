@@ -65,17 +65,17 @@ async def test_time_in_which_it_works_or_waits_for_a_processor_is_no_silence(
 async def test_time_in_which_pid_1_does_not_run_is_no_silence(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
-    looks = 0
+    checks = 0
 
     def stall(seconds: float) -> float:
-        nonlocal looks
+        nonlocal checks
         del seconds
-        looks += 1
+        checks += 1
         autojump_clock.jump(100.0)
         return 0.0
 
     await ask(stall, monkeypatch)
-    assert looks > ANSWER_LIMIT / zygote_client.TICK
+    assert checks > ANSWER_LIMIT / zygote_client.TICK
 
 
 async def test_its_end_is_noticed_at_once(autojump_clock: trio.testing.MockClock) -> None:

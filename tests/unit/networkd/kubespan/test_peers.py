@@ -27,7 +27,7 @@ class Peer:
     now: float = START
     handshake: float = 0.0
 
-    def look(self, later: float = 0.0) -> tuple[int, NetIPPort | None]:
+    def check(self, later: float = 0.0) -> tuple[int, NetIPPort | None]:
         """State, and what WireGuard is given, after so many seconds."""
         self.now += later
         traffic = WireguardTraffic(last_handshake=self.handshake, received=7, sent=9)
@@ -41,64 +41,64 @@ class Peer:
 
 def test_endpoints_take_turns_until_a_handshake() -> None:
     peer = Peer([place(1), place(2)])
-    assert peer.look() == (UNKNOWN, place(1))
-    assert peer.look(10) == (UNKNOWN, place(1)), "a handshake takes a moment"
-    assert peer.look(20) == (UNKNOWN, place(2)), "no handshake in 15 s"
-    assert peer.look(30) == (UNKNOWN, place(1)), "after the last the first again"
+    assert peer.check() == (UNKNOWN, place(1))
+    assert peer.check(10) == (UNKNOWN, place(1)), "a handshake takes a moment"
+    assert peer.check(20) == (UNKNOWN, place(2)), "no handshake in 15 s"
+    assert peer.check(30) == (UNKNOWN, place(1)), "after the last the first again"
     peer.handshake = peer.now + 1
-    assert peer.look(30) == (UP, place(1))
+    assert peer.check(30) == (UP, place(1))
     assert (peer.status.label, peer.status.receive_bytes, peer.status.transmit_bytes) == ("node", 7, 9)
 
 
 def test_a_peer_is_down_after_275_seconds_of_silence() -> None:
     peer = Peer([place(1), place(2)])
-    peer.look()
+    peer.check()
     peer.handshake = START + 400
-    assert peer.look(600)[0] == UP
-    assert peer.look(74)[0] == UP
-    assert peer.look(2) == (UNKNOWN, place(2)), "the next endpoint's turn"
+    assert peer.check(600)[0] == UP
+    assert peer.check(74)[0] == UP
+    assert peer.check(2) == (UNKNOWN, place(2)), "the next endpoint's turn"
 
 
 def test_a_peer_that_has_moved_is_reached_where_it_is() -> None:
     peer = Peer([place(1)])
-    peer.look()
+    peer.check()
     peer.kernel, peer.handshake = place(9), START + 5
-    assert peer.look(30) == (UP, None)
+    assert peer.check(30) == (UP, None)
     assert (peer.status.endpoint, peer.status.last_used_endpoint) == (place(9), place(1))
-    assert peer.look(300) == (UNKNOWN, place(1)), "and where it was to be, when it is silent"
-    assert peer.look(30) == (DOWN, place(1))
-    assert peer.look(30) == (DOWN, place(1)), "the only endpoint stays"
+    assert peer.check(300) == (UNKNOWN, place(1)), "and where it was to be, when it is silent"
+    assert peer.check(30) == (DOWN, place(1))
+    assert peer.check(30) == (DOWN, place(1)), "the only endpoint stays"
 
 
 def test_a_change_that_the_kernel_has_not_made_yet_is_not_lost() -> None:
     peer = Peer([place(1), place(2)])
-    peer.look()
-    peer.look(30)
+    peer.check()
+    peer.check(30)
     peer.kernel = place(1)
-    assert peer.look(1) == (UNKNOWN, place(2))
+    assert peer.check(1) == (UNKNOWN, place(2))
 
 
 def test_a_peer_without_endpoints_is_unknown_until_it_calls() -> None:
     peer = Peer([])
-    assert peer.look() == (UNKNOWN, None)
-    assert peer.look(1000) == (UNKNOWN, None)
+    assert peer.check() == (UNKNOWN, None)
+    assert peer.check(1000) == (UNKNOWN, None)
     peer.kernel, peer.handshake = place(9), peer.now
-    assert peer.look(10) == (UP, None)
+    assert peer.check(10) == (UP, None)
     peer.endpoints = [place(1)]
-    assert peer.look(10) == (UP, None), "what works is not replaced"
-    assert peer.look(300) == (UNKNOWN, place(1))
+    assert peer.check(10) == (UP, None), "what works is not replaced"
+    assert peer.check(300) == (UNKNOWN, place(1))
 
 
 def test_an_endpoint_that_is_announced_no_more_gives_way_to_the_first() -> None:
     peer = Peer([place(3)])
-    peer.look()
+    peer.check()
     peer.endpoints = [place(1), place(2)]
-    assert peer.look(5) == (UNKNOWN, place(3)), "it may work yet"
-    assert peer.look(30) == (UNKNOWN, place(1))
+    assert peer.check(5) == (UNKNOWN, place(3)), "it may work yet"
+    assert peer.check(30) == (UNKNOWN, place(1))
 
 
 def test_a_clock_that_is_set_back_does_not_stop_the_turns() -> None:
     peer = Peer([place(1), place(2)])
-    peer.look()
-    assert peer.look(-86400) == (UNKNOWN, place(1))
-    assert peer.look(30) == (UNKNOWN, place(2))
+    peer.check()
+    assert peer.check(-86400) == (UNKNOWN, place(1))
+    assert peer.check(30) == (UNKNOWN, place(2))

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from talos.talosctl.web.fleet import FleetWatch
-from talos.talosctl.web.look import Service, View
 from talos.talosctl.web.server import PageServer
+from talos.talosctl.web.view import Service, View
 from talos.upgrade.state import IDLE, stage, start
 
 STAGED = stage(IDLE, running="A", version="v1.15.1", previous_version="v1.15.0")
@@ -21,7 +21,7 @@ class Nodes:
 
     def __init__(self, count: int) -> None:
         self.followed: list[str] = []
-        self.looked = 0
+        self.fetched = 0
         self.left = asyncio.Event()
         self.views = {f"10.0.{at // 250}.{at % 250 + 1}": self.make(at) for at in range(count)}
 
@@ -57,16 +57,16 @@ class Nodes:
             self.followed.remove(node)
             self.left.set()
 
-    async def look(self, node: str, before: View | None) -> View:
+    async def fetch_view(self, node: str, before: View | None) -> View:
         del before
-        self.looked += 1
+        self.fetched += 1
         return self.views[node]
 
 
 @asynccontextmanager
 async def serving(nodes: Nodes, *, is_local: bool = True) -> AsyncGenerator[str]:
     """The page's address, until the end of the context; connections to it end then, too."""
-    watch = FleetWatch(nodes.look, nodes.find, cluster="test")
+    watch = FleetWatch(nodes.fetch_view, nodes.find, cluster="test")
     listening, address = await PageServer(watch, nodes.follow, is_local=is_local).start("127.0.0.1", 0)
     running = asyncio.create_task(watch.run())
     try:

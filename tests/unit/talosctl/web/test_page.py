@@ -114,13 +114,13 @@ def test_nodes_are_looked_at_seldom_while_no_page_is_open(monkeypatch: pytest.Mo
 
     async def main() -> None:
         nodes = Nodes(1)
-        watch = fleet.FleetWatch(nodes.look, nodes.find)
+        watch = fleet.FleetWatch(nodes.fetch_view, nodes.find)
         async with asyncio.timeout(20), asyncio.TaskGroup() as group:
             running = group.create_task(watch.run())
             await watch.wait(0)
             for _ in range(100):
                 await asyncio.sleep(0)
-            assert nodes.looked == 1
+            assert nodes.fetched == 1
             with watch.reading():
                 await watch.wait(5)
             running.cancel()

@@ -13,7 +13,7 @@ from talos.system.sizes import format_pretty_size
 
 SWAPS = "/proc/swaps"
 INTERVAL = 60.0
-"""Seconds between two looks while there is swap, as upstream's."""
+"""Seconds between two checks while there is swap, as upstream's."""
 
 
 class SwapStatusController(Reconciler):

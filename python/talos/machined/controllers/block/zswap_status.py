@@ -17,7 +17,7 @@ ENABLED = f"sys.{ZSWAP}.enabled"
 """The kernel parameter that ``ZswapConfig`` sets."""
 MEMINFO, VMSTAT = "/proc/meminfo", "/proc/vmstat"
 INTERVAL = 60.0
-"""Seconds between two looks while zswap is enabled, as upstream's."""
+"""Seconds between two checks while zswap is enabled, as upstream's."""
 
 
 class ZswapStatusController(Reconciler):

@@ -32,7 +32,7 @@ class AddressOverlapController(Controller):
         since: float | None = None
         async with trio.open_nursery() as nursery:
 
-            async def look_again() -> None:
+            async def check_again() -> None:
                 await trio.sleep(PERSISTENCE)
                 runtime.queue_reconcile()
 
@@ -43,7 +43,7 @@ class AddressOverlapController(Controller):
                     since = None
                 elif since is None:
                     since = now
-                    nursery.start_soon(look_again)
+                    nursery.start_soon(check_again)
                 async with runtime.track_outputs():
                     if since is not None and now - since >= PERSISTENCE:
                         spec = DiagnosticSpec(message=MESSAGE, details=details)

@@ -19,7 +19,7 @@ from talos.system.errors import UserError
 from talos.system.logging import Log
 
 INTERVAL = 15 * 60.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 MIN_AGE = 4 * INTERVAL
 """Seconds for which an image stays at least: it may have been pulled for what is to come."""
 _CRI = "cri"

@@ -111,10 +111,10 @@ class OOMController(Controller):
             await self._changed.wait()
             self._before = None
             while self._settings.is_custom or trio.current_time() < self._pressed + QUIET_PERIOD:
-                await self._look(runtime)
+                await self._sample(runtime)
                 await trio.sleep(self._settings.interval)
 
-    async def _look(self, runtime: ControllerRuntime) -> None:
+    async def _sample(self, runtime: ControllerRuntime) -> None:
         settings, now = self._settings, trio.current_time()
         sample = oom.take_sample(now, parse_pressure(self._pressure.read_text(encoding="ascii")), self._root)
         since = timedelta(seconds=min(now - self._last_trigger, 1e9))

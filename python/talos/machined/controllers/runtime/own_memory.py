@@ -21,7 +21,7 @@ MIN_OWN = OWN_MEMORY // 2
 """Bytes that only PID 1 can give back. The rest are files that the kernel keeps in memory."""
 
 INTERVAL = 30.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 DIAGNOSTIC = "pid-1-memory"
 

@@ -31,10 +31,10 @@ RETRY = 60.0
 """Seconds after which what failed is tried again, if nothing changes before."""
 MISSING_DISK_TIMEOUT = 30.0
 """Seconds that an array's missing members have to appear: it is started without them then."""
-LOOK_INTERVAL = 30.0
-"""Seconds between two looks at the arrays: the kernel announces no member that failed."""
+POLL_INTERVAL = 30.0
+"""Seconds between two checks of the arrays: the kernel announces no member that failed."""
 SYNC_INTERVAL = 5.0
-"""Seconds between two looks while an array is rebuilt."""
+"""Seconds between two checks while an array is rebuilt."""
 _NOT_INSTALLED = Provided(plan=Plan(waiting="waiting for the installation of this machine"))
 
 
@@ -133,7 +133,7 @@ class RAIDController(Reconciler):
         if any(array.is_syncing for array in arrays):
             self.interval = SYNC_INTERVAL
         elif arrays or self._incomplete or self._held:
-            self.interval = LOOK_INTERVAL
+            self.interval = POLL_INTERVAL
         if is_changed:
             await self._refresh()
 

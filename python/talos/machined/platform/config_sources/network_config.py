@@ -364,10 +364,10 @@ def _parse[T](parse: Callable[[], T], where: str) -> T:
 
 
 def _number(value: object, limits: tuple[int, int], where: str) -> int:
-    least, most = limits
+    minimum, maximum = limits
     text = str(value) if isinstance(value, int | str) else ""
-    if not (text.isascii() and text.isdigit()) or not least <= int(text[:12]) <= most:
-        raise UserError(f"{text[:20]!r} is not between {least} and {most}", where=where)
+    if not (text.isascii() and text.isdigit()) or not minimum <= int(text[:12]) <= maximum:
+        raise UserError(f"{text[:20]!r} is not between {minimum} and {maximum}", where=where)
     return int(text)
 
 

@@ -60,7 +60,7 @@ def read_boots(program: Program, where: str) -> Sequence[NextBoot]:
         if KEY in profile and SIGNATURES in profile:
             parts = (profile[KEY], MAX_KEY), (profile[SIGNATURES], MAX_SIGNATURES)
             key, signatures = (
-                program.read(section.offset, min(section.size, most)) for section, most in parts
+                program.read(section.offset, min(section.size, maximum)) for section, maximum in parts
             )
             policy = parse_image_policy(key, signatures, where)
         boots.append(NextBoot(value=value, policy=policy))

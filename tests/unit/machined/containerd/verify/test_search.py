@@ -142,7 +142,7 @@ async def test_a_message_signature(image: Image) -> None:
         assert list((await pull(registry, make_rule())).images) == [NAME]
 
 
-async def test_rules_that_look_at_no_signature(image: Image) -> None:
+async def test_rules_without_signatures(image: Image) -> None:
     with serving(image) as registry:
         text = await refused(registry, make_rule(pattern="x/*"), make_rule(number=1, deny=True))
         assert text == "verification denied by matched rule (0001)"

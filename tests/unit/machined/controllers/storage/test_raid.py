@@ -21,7 +21,7 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions import storage_pb2
 from talos.api.definitions.block_pb2 import DiscoveredVolumeSpec
 from talos.api.definitions.runtime_pb2 import DevicesStatusSpec
-from talos.machined.controllers.storage.raid import LOOK_INTERVAL, MISSING_DISK_TIMEOUT, RETRY, RAIDController
+from talos.machined.controllers.storage.raid import MISSING_DISK_TIMEOUT, POLL_INTERVAL, RETRY, RAIDController
 from talos.machined.node.config_store import publish_config
 from talos.resource import ids, kinds
 from talos.resource.changes import put, wait_for
@@ -208,7 +208,7 @@ async def test_an_array_that_can_not_be_started_is_shown_below_its_document(
     memory.failing["--assemble"] = "no superblock on /dev/vdb"
     world = World(memory)
     async with world.run("vdb", documents=make_document()):
-        await trio.sleep(3 * LOOK_INTERVAL)
+        await trio.sleep(3 * POLL_INTERVAL)
         found = await wait_for(world.state, kinds.DIAGNOSTIC, "raid-data", lambda _: True)
         assert "mdadm --assemble ended with 1: no superblock on /dev/vdb" in found.spec.details[0]
     assert len(memory.calls) == 2

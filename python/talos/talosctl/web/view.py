@@ -23,7 +23,7 @@ from talos.talosctl.dashboard.figures import make_shares
 from talos.talosctl.dashboard.summary import clean
 from talos.upgrade.state import IDLE, PENDING, Phase, Upgrade, find_default
 
-LOOK_TIMEOUT = 10.0
+VIEW_TIMEOUT = 10.0
 """Seconds for everything that is asked of a node."""
 MAX_TEXT = 300
 """Characters of a message."""
@@ -106,30 +106,28 @@ class View:
         }
 
 
-async def look_at(target: Target, node: str, before: View | None) -> View:
+async def fetch_view(target: Target, node: str, before: View | None) -> View:
     """A node now; when it does not answer, what was known before with the reason."""
     try:
-        async with asyncio.timeout(LOOK_TIMEOUT), open_session(target) as session:
-            return await _look(SessionCalls(session), node, before)
+        async with asyncio.timeout(VIEW_TIMEOUT), open_session(target) as session:
+            return await _fetch_view(SessionCalls(session), node, before)
     except TimeoutError:
-        error = f"no answer within {LOOK_TIMEOUT:g} s"
+        error = f"no answer within {VIEW_TIMEOUT:g} s"
     except (RpcError, UserError) as failure:
         error = shorten(describe(failure, target))
     return replace(before or View(node=node), error=error)
 
 
-async def _look(calls: SessionCalls, node: str, before: View | None) -> View:
+async def _fetch_view(calls: SessionCalls, node: str, before: View | None) -> View:
     (status, machines, diagnostics, nodes), (found, stats, memory) = await asyncio.gather(
-        _ask_resources(calls, node), _ask_figures(calls, node)
+        _fetch_resources(calls, node), _fetch_figures(calls, node)
     )
     services = [_make_service(one) for part in found.messages for one in part.services]
     conditions = [one for state in machines for one in state.status.unmet_conditions]
     cpu = next((part.cpu_total for part in stats.messages), machine.CPUStat())
     info = next((part.meminfo for part in memory.messages), machine.MemInfo())
     earlier = before.cpu if before and before.cpu else machine.CPUStat()
-    etcd, alarms = (
-        await _look_at_etcd(calls, node) if any(one.name == "etcd" for one in services) else ("", ())
-    )
+    etcd, alarms = await _fetch_etcd(calls, node) if any(one.name == "etcd" for one in services) else ("", ())
     return View(
         node=node,
         name=clean(status.hostname),
@@ -159,7 +157,7 @@ async def _look(calls: SessionCalls, node: str, before: View | None) -> View:
     )
 
 
-async def _ask_resources(
+async def _fetch_resources(
     calls: SessionCalls, node: str
 ) -> tuple[NodeStatus, Sequence[MachineStatusSpec], Sequence[DiagnosticSpec], Sequence[NodeStatusSpec]]:
     return await asyncio.gather(
@@ -170,7 +168,7 @@ async def _ask_resources(
     )
 
 
-async def _ask_figures(
+async def _fetch_figures(
     calls: SessionCalls, node: str
 ) -> tuple[machine.ServiceListResponse, machine.SystemStatResponse, machine.MemoryResponse]:
     return await asyncio.gather(
@@ -180,9 +178,9 @@ async def _ask_figures(
     )
 
 
-async def _look_at_etcd(calls: SessionCalls, node: str) -> tuple[str, Sequence[str]]:
+async def _fetch_etcd(calls: SessionCalls, node: str) -> tuple[str, Sequence[str]]:
     """The member's role and what it complains of; nothing while it does not answer."""
-    reply = await _ask(calls.unary(node, _SERVICE + "EtcdStatus", Empty(), machine.EtcdStatusResponse))
+    reply = await _fetch(calls.unary(node, _SERVICE + "EtcdStatus", Empty(), machine.EtcdStatusResponse))
     for member in (part.member_status for part in reply.messages) if reply else ():
         is_leader = member.leader == member.member_id
         role = "learner" if member.is_learner else "leader" if is_leader else "voter"
@@ -190,7 +188,7 @@ async def _look_at_etcd(calls: SessionCalls, node: str) -> tuple[str, Sequence[s
     return "", ()
 
 
-async def _ask[T](call: Awaitable[T]) -> T | None:
+async def _fetch[T](call: Awaitable[T]) -> T | None:
     try:
         return await call
     except RpcError:
