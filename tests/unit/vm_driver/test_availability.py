@@ -27,4 +27,4 @@ def test_who_is_down_at_a_time_is_found() -> None:
 def test_none_was_down() -> None:
     samples = Samples([(), ()])
     assert samples.worst() == ()
-    assert samples.describe() == "0 of 2 looks found one down, at most 0 at a time"
+    assert samples.describe() == "0 of 2 samples found one down, at most 0 at a time"

@@ -20,22 +20,17 @@ from talos.machined.node import etcd_data
 from talos.machined.services.upgrade_lock import EtcdLock
 from talos.system.power import PowerAction
 
-from .test_power import Machine, Services, succeed
+from .test_power import Machine, Services, run_inline, succeed
 
 FIFTEEN_MINUTES = 900.0
 """Seconds that a pod takes to end, of the 1,200 that a kubelet may be configured to give it."""
 DRAIN_SECONDS = 350.0
 
 
-@pytest.fixture
-def autojump_clock() -> trio.testing.MockClock:
-    """It may jump while disks are flushed in a thread, which then counts as one that hangs."""
-    return trio.testing.MockClock(autojump_threshold=0.01)
-
-
 @pytest.fixture(autouse=True)
 def member(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Etcd has run on these nodes."""
+    """Etcd has run on these nodes; the mock clock must not jump while a thread looks for its data."""
+    run_inline(monkeypatch)
     monkeypatch.setattr(etcd_data, "has_data", lambda: True)
 
 
