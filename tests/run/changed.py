@@ -108,7 +108,7 @@ def make_check_jobs(base: str = "") -> list[Job]:
         return Job(
             name=name,
             command=command,
-            needs=("api", "devenv"),
+            needs=("api", "devenv", "peers"),
             minutes=minutes,
             memory=memory,
             environment=environment,
@@ -119,7 +119,7 @@ def make_check_jobs(base: str = "") -> list[Job]:
     typed = find_typed(changed)
     checker = (PYTHON, "-B", "-m", "basedpyright", "--pythonpath", PYTHON, *(typed or ()))
     return [
-        *(build for build in BUILDS if build.name in ("api", "devenv")),
+        *(build for build in BUILDS if build.name in ("api", "devenv", "peers")),
         *([] if typed == [] else [job("types", *checker, minutes=1, memory=2000)]),
         *([job("site", *SITE)] if any(path.endswith(".md") for path in changed) else []),
         job("lint", "ruff", "check"),
