@@ -13,8 +13,8 @@ MAX_LOG = 512 * 1024
 MAX_CAUSE = 300
 """Characters."""
 _PANIC = re.compile(rb"Kernel panic - not syncing: ([^\n]*)")
-_EARLY = re.compile(rb"(?:\[talos\] \[initramfs\] |device-mapper: (?=verity: ))([^\n]*)")
-"""What explains a panic: a line of early init, or the kernel's about a corrupt block of the system image."""
+_EARLY = re.compile(rb"(?:\[talos\] \[initramfs\] |device-mapper: (?=verity: \d+:\d+: ))([^\n]*)")
+"""What explains a panic: a line of early init, or the kernel's about a corrupt block of a device, 7:0."""
 _FATAL, _REBOOTING = b"[talos] fatal: ", b"[talos] rebooting in "
 """Around the reason for which PID 1 gave up; its last line is the shortest."""
 _SOFT_WATCHDOG = b"softdog: Initiating system reboot"

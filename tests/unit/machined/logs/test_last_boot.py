@@ -10,6 +10,8 @@ TRIAL = b"[    0.011111] Kernel command line: BOOT_IMAGE=/B/vmlinuz pti=on ramoo
 NORMAL = TRIAL.replace(b" talos.trial", b"")
 PANIC = b"[    2.0] Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000100\n"
 EARLY = b"[    1.9] [talos] [initramfs] the image is corrupt: refused\n"
+OPENED = b'[    1.8] device-mapper: verity: sha256 using shash "sha256-ni"\n'
+"""Of every start: no reason for anything."""
 CORRUPT = b"[    1.9] device-mapper: verity: 7:0: data block 42 is corrupted\n"
 FATAL = (
     b"[    7.0] [talos] fatal: Traceback (most recent call last):\n"
@@ -35,7 +37,7 @@ ORDERLY = b"[   90.1] reboot: Restarting system\n"
             False,
             "it hung, and the watchdog reset the machine",
         ),
-        (TRIAL + PANIC, b"", False, "kernel panic: Attempted to kill init! exitcode=0x00000100"),
+        (TRIAL + OPENED + PANIC, b"", False, "kernel panic: Attempted to kill init! exitcode=0x00000100"),
         (TRIAL + PANIC, b"", True, "kernel panic: Attempted to kill init! exitcode=0x00000100"),
         (
             TRIAL + EARLY + PANIC,
