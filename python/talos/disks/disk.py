@@ -129,6 +129,11 @@ class Disk:
         return {"disk": self.spec, "system_disk": self.is_system}
 
 
+def make_wipe_hint(device: str) -> str:
+    """What helps where content of a device keeps it from being used."""
+    return f"if it may be lost: talosctl wipe disk {device.removeprefix('/dev/')}"
+
+
 def is_medium(filesystem: str, label: str) -> bool:
     """Whether a filesystem is that of a medium with the installer."""
     return filesystem == MEDIUM_FILESYSTEM and label.split("_")[0] == MEDIUM_LABEL

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from talos.disks.disk import make_wipe_hint
 from talos.disks.lvm.plan import Growth, find_group_change, find_logical_change
 from talos.disks.lvm.specs import LvmSpecs, Problem, WantedGroup, make_message
 from talos.system.block.lvm import LogicalVolume, Lvm, LvmReport
@@ -86,7 +87,7 @@ class LvmProvider:
             raise UserError(
                 f"{device} holds unrecognised data: it is not written over",
                 where=group,
-                hint=f"if it may be lost: talosctl wipe disk {device.removeprefix('/dev/')}",
+                hint=make_wipe_hint(device),
             )
         self._log.info(f"volume group {group}: a new physical volume", device=device)
         await self._lvm.create_physical(device)

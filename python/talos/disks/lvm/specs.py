@@ -7,7 +7,7 @@ from talos.api.definitions import enums_pb2, storage_pb2
 from talos.config.documents.storage.lvm_logical_volume import LVMLogicalVolumeConfig
 from talos.config.documents.storage.lvm_volume_group import LVMVolumeGroupConfig
 from talos.config.model import Config
-from talos.disks.candidates import Disks, Volumes, find_candidates, select
+from talos.disks.candidates import DeviceClaims, Disks, Volumes, find_candidates
 from talos.system.block.lvm import MEMBER, LogicalVolume, is_name
 from talos.system.errors import UserError
 
@@ -76,34 +76,14 @@ def _make_groups(
     documents: Sequence[LVMVolumeGroupConfig], volumes: Volumes, disks: Disks, problems: list[Problem]
 ) -> Iterator[WantedGroup]:
     """Each device is in the first group that selects it."""
-    taken: dict[str, str] = {}
     candidates = find_candidates(volumes, disks)
+    claims = DeviceClaims(candidates=candidates, disks=disks, what="volume group", member=MEMBER)
     for document in documents:
         name = document.name
         if not is_name(name):
             problems.append(_refuse_name(name, name, name))
             continue
-        reasons: list[str] = []
-        devices: list[str] = []
-        selector = document.provisioning.volume_selector if document.provisioning else None
-        where = f"{document.kind} {name} provisioning.volumeSelector.match"
-        try:
-            selected = select(str((selector and selector.match) or ""), candidates, disks, where)
-        except UserError as error:
-            selected = []
-            reasons.append(str(error))
-        for spec in selected:
-            device = spec.dev_path
-            owner = taken.setdefault(device, name)
-            if owner != name:
-                reasons.append(f'device "{device}" already claimed by volume group "{owner}"')
-            elif spec.name not in {"", MEMBER}:
-                reasons.append(
-                    f"{device} holds {spec.name}: it is not written over "
-                    f"(if it may be lost: talosctl wipe disk {device.removeprefix('/dev/')})"
-                )
-            else:
-                devices.append(device)
+        devices, reasons = claims.claim(document)
         if reasons:
             problems.append(Problem(id=name, group=name, message="; ".join(reasons)))
         yield WantedGroup(name=name, devices=tuple(devices))

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from talos.disks.raid.specs import LEVEL, FoundMember, WantedArray, refuse
+from talos.disks.candidates import describe_refusal
+from talos.disks.raid.specs import LEVEL, FoundMember, WantedArray
 from talos.system.block.md import Array, make_name
 from talos.system.errors import UserError
 
@@ -94,7 +95,7 @@ def make_plan(wanted: WantedArray, arrays: Sequence[Array], members: Sequence[Fo
         else:
             foreign.append(member)
     problems = tuple(
-        refuse(member.device, f'is a member of the array "{member.name}", which does not run')
+        describe_refusal(member.device, f'is a member of the array "{member.name}", which does not run')
         for member in foreign
     )
     if array is None:
@@ -137,7 +138,7 @@ def _plan_change(
 ) -> Plan:
     if not array.missing:
         reason = "was a member of this array, which is complete without it"
-        problems = (*problems, *(refuse(device, reason) for device in returning))
+        problems = (*problems, *(describe_refusal(device, reason) for device in returning))
         returning = ()
     new = (*blank, *returning)
     spares = [member for member in array.members if member.is_spare and member.device in wanted.devices]

@@ -3,8 +3,9 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
+from talos.disks.candidates import describe_refusal
 from talos.disks.raid.plan import Addition, Change, Cleaning, Creation, NewBitmap, Plan, Return, make_plan
-from talos.disks.raid.specs import FoundMember, WantedArray, refuse
+from talos.disks.raid.specs import FoundMember, WantedArray
 from talos.system.block.blkid import Content
 from talos.system.block.md import Array, Mdadm, find_free_device
 from talos.system.errors import UserError
@@ -95,18 +96,21 @@ class RaidProvider:
         device = change.device
         if await self._mdadm.has_run_alone(device):
             reason = "was a member of this array, and was used without the others: it is not written over"
-            raise UserError(refuse(device, reason), where=name)
+            raise _refuse(name, device, reason)
         try:
             await self._mdadm.add_again(change.array.device, device)
         except UserError as error:
-            raise UserError(refuse(device, f"can't be taken back: {error.message}"), where=name) from error
+            raise _refuse(name, device, f"can't be taken back: {error.message}") from error
 
     async def _check_blank(self, name: str, devices: Sequence[str]) -> None:
         """UserError for the first device that is not blank: mdadm would write over anything."""
         for device in devices:
             content = await self._reader.probe(device)
             if content.kind:
-                raise UserError(refuse(device, f"holds {content.name}: it is not written over"), where=name)
+                raise _refuse(name, device, f"holds {content.name}: it is not written over")
             if any(await self._reader.read_head(device)):
-                reason = "holds unrecognised data: it is not written over"
-                raise UserError(refuse(device, reason), where=name)
+                raise _refuse(name, device, "holds unrecognised data: it is not written over")
+
+
+def _refuse(name: str, device: str, reason: str) -> UserError:
+    return UserError(describe_refusal(device, reason), where=name)

@@ -1,14 +1,12 @@
 """What the config wants of software RAID: arrays, with the devices that may be their members."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from talos.api.definitions import block_pb2, enums_pb2, storage_pb2
+from talos.api.definitions import enums_pb2, storage_pb2
 from talos.config.documents.storage.raid_array import RAIDArrayConfig
 from talos.config.model import Config
-from talos.disks.candidates import Disks, Volumes, find_candidates, select
+from talos.disks.candidates import DeviceClaims, Disks, Volumes, find_candidates
 from talos.system.block.md import ARRAY, MEMBER
-from talos.system.errors import UserError
 
 LEVEL = "raid1"
 _METADATA = {"1.0": enums_pb2.MD_METADATA10, "1.2": enums_pb2.MD_METADATA12}
@@ -38,43 +36,18 @@ def make_specs(config: Config | None, volumes: Volumes, disks: Disks) -> tuple[W
     documents = config.find_all(RAIDArrayConfig) if config else ()
     # An array is no member of another one.
     candidates = [spec for spec in find_candidates(volumes, disks) if not spec.dev_path.startswith(ARRAY)]
-    taken: dict[str, str] = {}
-    return tuple(_make_array(document, candidates, disks, taken) for document in documents)
+    claims = DeviceClaims(candidates=candidates, disks=disks, what="RAID array", member=MEMBER)
+    return tuple(_make_array(document, claims) for document in documents)
 
 
-def _make_array(
-    document: RAIDArrayConfig,
-    candidates: Sequence[block_pb2.DiscoveredVolumeSpec],
-    disks: Disks,
-    taken: dict[str, str],
-) -> WantedArray:
-    name, devices, problems = document.name, list[str](), list[str]()
-    selector = document.provisioning.volume_selector if document.provisioning else None
-    where = f"{document.kind} {name} provisioning.volumeSelector.match"
-    try:
-        selected = select(str((selector and selector.match) or ""), candidates, disks, where)
-    except UserError as error:
-        selected = []
-        problems.append(str(error))
-    for spec in selected:
-        owner = taken.setdefault(spec.dev_path, name)
-        if owner != name:
-            problems.append(f'device "{spec.dev_path}" already claimed by RAID array "{owner}"')
-        elif spec.name not in {"", MEMBER}:
-            problems.append(refuse(spec.dev_path, f"holds {spec.name}: it is not written over"))
-        else:
-            devices.append(spec.dev_path)
+def _make_array(document: RAIDArrayConfig, claims: DeviceClaims) -> WantedArray:
+    devices, problems = claims.claim(document)
     return WantedArray(
-        name=name,
+        name=document.name,
         metadata=document.metadata or "1.0",
         devices=tuple(devices),
         problems=tuple(problems),
     )
-
-
-def refuse(device: str, reason: str) -> str:
-    """Why a device is not taken, with the remedy."""
-    return f"{device} {reason} (if it may be lost: talosctl wipe disk {device.removeprefix('/dev/')})"
 
 
 def find_members(volumes: Volumes) -> tuple[FoundMember, ...]:

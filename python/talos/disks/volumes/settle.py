@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from talos.api.definitions import enums_pb2 as enums
+from talos.disks.disk import make_wipe_hint
 from talos.disks.volumes.blocks import Blocks
 from talos.disks.volumes.encryption import VolumeEncryption
 from talos.system.block.blkid import Content, Partition
@@ -299,8 +300,7 @@ async def _is_blank(blocks: Blocks, wanted: WantedVolume, device: str, log: Log)
 
 
 def _refuse(wanted: WantedVolume, device: str, reason: str) -> UserError:
-    hint = f"if it may be lost: talosctl wipe disk {device.removeprefix('/dev/')}"
-    return UserError(f"{device} {reason}", where=wanted.label, hint=hint)
+    return UserError(f"{device} {reason}", where=wanted.label, hint=make_wipe_hint(device))
 
 
 async def _grow(
