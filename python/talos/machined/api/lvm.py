@@ -2,22 +2,17 @@
 
 from collections.abc import Awaitable, Mapping
 
-import trio
 from google.protobuf.empty_pb2 import Empty
 
-from talos.api.definitions import storage_pb2
 from talos.api.machine import lvm_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
-from talos.disks.refresh import refresh_discovery
+from talos.disks.refresh import request_refresh, show_change
 from talos.machined.node.ports.node import Node
 from talos.resource import ids
-from talos.resource.changes import modify
 from talos.system.block.lvm import Lvm, LvmReport, Row
 from talos.system.block.wipe import make_blank
 from talos.system.errors import UserError
 
-REFRESH_LIMIT = 30.0
-"""Seconds in which the change should be visible; it is made all the same."""
 _NOT_FOUND = "lvm: resource not found"
 _OPEN = "lvm: logical volume is open"
 
@@ -97,11 +92,6 @@ async def _finish(node: Node, removal: Awaitable[None]) -> Empty:
         await removal
     except UserError as error:
         raise RpcError(Code.INTERNAL, f"lvm operation failed: {error}") from error
-
-    def change(spec: storage_pb2.LVMRefreshRequestSpec) -> None:
-        spec.request += 1
-
-    await modify(node.state, *ids.LVM_REFRESH_REQUEST, change)
-    with trio.move_on_after(REFRESH_LIMIT):
-        await refresh_discovery(node.state)
+    await request_refresh(node.state, *ids.LVM_REFRESH_REQUEST)
+    await show_change(node.state)
     return Empty()

@@ -6,22 +6,18 @@ from functools import partial
 import trio
 from google.protobuf.empty_pb2 import Empty
 
-from talos.api.definitions import block_pb2, storage_pb2
+from talos.api.definitions import block_pb2
 from talos.api.machine import md_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
-from talos.disks.refresh import refresh_discovery
+from talos.disks.refresh import request_refresh, show_change
 from talos.machined.api.wipe import check_secondaries, check_volumes
 from talos.machined.node.ports.node import Node
 from talos.resource import ids, kinds
-from talos.resource.changes import modify
 from talos.resource.resource import Resource
 from talos.resource.state import NotFoundError, State
 from talos.system.block.md import ARRAY, Mdadm
 from talos.system.block.wipe import WipeMethod, make_blank, wipe_device
 from talos.system.errors import UserError
-
-REFRESH_LIMIT = 30.0
-"""Seconds in which the change should be visible; it is made all the same."""
 
 
 def handlers(node: Node) -> Mapping[str, Handler]:
@@ -39,7 +35,8 @@ def handlers(node: Node) -> Mapping[str, Handler]:
             raise RpcError(Code.INTERNAL, f"md operation failed: {error}") from error
         for member in members:
             await _erase(member, Code.INTERNAL, "md operation failed")
-        await _announce(node.state)
+        await request_refresh(node.state, *ids.MD_REFRESH_REQUEST)
+        await show_change(node.state)
         return Empty()
 
     return {"Destroy": destroy}
@@ -78,14 +75,3 @@ async def _erase(device: str, code: Code, words: str) -> None:
         await trio.to_thread.run_sync(partial(wipe_device, device, WipeMethod.FAST))
     except OSError as error:
         raise RpcError(code, f"{words}: {device} is not erased: {error.strerror}") from error
-
-
-async def _announce(state: State) -> None:
-    """Have everything that shows it read anew."""
-
-    def change(spec: storage_pb2.MDRefreshRequestSpec) -> None:
-        spec.request += 1
-
-    await modify(state, *ids.MD_REFRESH_REQUEST, change)
-    with trio.move_on_after(REFRESH_LIMIT):
-        await refresh_discovery(state)

@@ -9,7 +9,7 @@ from talos.api.definitions import block_pb2, enums_pb2
 from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.api.storage import storage_pb2 as pb
 from talos.disks.installation import find_system_disk
-from talos.disks.refresh import refresh_discovery
+from talos.disks.refresh import show_change
 from talos.machined.node.ports.node import Node
 from talos.resource.kinds import BLOCK_DEVICE, DISCOVERED_VOLUME, DISK, VOLUME_STATUS
 from talos.resource.resource import Resource
@@ -17,9 +17,6 @@ from talos.resource.state import NotFoundError, State
 from talos.system.block.partitions import delete_partitions
 from talos.system.block.wipe import WipeMethod, wipe_device
 from talos.system.errors import UserError
-
-REFRESH_LIMIT = 30.0
-"""Seconds in which the change should be visible; the disks are erased all the same."""
 
 type _Descriptor = pb.BlockDeviceWipeDescriptor
 
@@ -36,8 +33,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
             await _wipe(device, WipeMethod(descriptor.method))
             if descriptor.drop_partition:
                 await _drop_partition(node, device)
-        with trio.move_on_after(REFRESH_LIMIT):
-            await refresh_discovery(node.state)
+        await show_change(node.state)
         return pb.BlockDeviceWipeResponse(messages=[pb.BlockDeviceWipe()])
 
     return {"BlockDeviceWipe": wipe}
