@@ -6,17 +6,19 @@ https://github.com/sigstore/protobuf-specs/blob/main/protos/sigstore_trustroot.p
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.hashes import SHA256, SHA384, SHA512, HashAlgorithm
 
 from talos.images.manifest import parse_document
 from talos.machined.containerd.verify.der import parse_certificate
 from talos.machined.containerd.verify.parts import bytes_of, object_of, objects_of
+from talos.machined.containerd.verify.signed import verify
 from talos.pki.keys import PublicKey
 from talos.system.errors import UserError
 
@@ -62,8 +64,9 @@ class TrustedRoot:
     certificate_logs: Mapping[bytes, Log]
 
 
+@lru_cache(maxsize=1)
 def parse_trusted_root(text: str) -> TrustedRoot:
-    """A trusted root in JSON; UserError."""
+    """A trusted root in JSON, which all signatures of an image have in common; UserError."""
     where = "trusted root"
     document = parse_document(text.encode(), where)
     if not str(document.get("mediaType")).startswith(_TYPE):
@@ -123,13 +126,8 @@ def _make_time(value: object, where: str) -> datetime | None:
 
 def check_signature(log: Log, signature: bytes, data: bytes, text: str, where: str) -> None:
     """Whether a log has signed something; UserError with the text."""
+    bits = log.key.key_size if isinstance(log.key, ec.EllipticCurvePublicKey) else 0
     try:
-        match log.key:
-            case ec.EllipticCurvePublicKey() as key:
-                key.verify(signature, data, ec.ECDSA(_LARGE_CURVES.get(key.key_size, SHA256())))
-            case rsa.RSAPublicKey() as key:
-                key.verify(signature, data, padding.PKCS1v15(), SHA256())
-            case ed25519.Ed25519PublicKey() as key:
-                key.verify(signature, data)
+        verify(log.key, signature, data, _LARGE_CURVES.get(bits, SHA256()))
     except InvalidSignature:
         raise UserError(text, where=where) from None
