@@ -1,6 +1,5 @@
 """The device flow of OAuth 2.0 (RFC 8628): a person lets a program, which shows a code, have a token."""
 
-import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ import trio
 
 from talos.process.fetch import FetchError, post_form
 from talos.system.logging import make_printable
-from talos.system.parsed import as_object
+from talos.system.parsed import parse_object
 from talos.system.urls import without_secrets
 
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"
@@ -107,10 +106,7 @@ class DeviceFlow:
 
     async def _ask(self, url: str, fields: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
         status, body = await self.post(url, fields, self.environment)
-        try:
-            return status, as_object(json.loads(body))
-        except (ValueError, RecursionError):
-            return status, {}
+        return status, parse_object(body)
 
 
 def find_token(reply: Mapping[str, Any], wanted: str) -> str:

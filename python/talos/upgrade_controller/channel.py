@@ -5,7 +5,6 @@ nodes are sent to the digest that was checked, so that a tag that moves meanwhil
 """
 
 import hashlib
-import json
 import re
 import ssl
 import urllib.error
@@ -19,11 +18,11 @@ from typing import Any, cast
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from talos.system.errors import UserError
+from talos.system.parsed import as_object, parse_object
 from talos.upgrade.release.archive import read_annotations
 from talos.upgrade.release.manifest import ReleaseManifest, parse_release
 from talos.upgrade.release.signature import verify
 from talos.upgrade_controller.credentials import ANONYMOUS, Credentials
-from talos.upgrade_controller.status import as_object
 
 UNAUTHORIZED = 401
 TIMEOUT = 30.0
@@ -131,10 +130,7 @@ class _Registry:
             data = self._get(url, headers, MAX_MANIFEST)
         if ":" in what and f"sha256:{hashlib.sha256(data).hexdigest()}" != what:
             raise UserError(f"what the registry gives as {what} is something else", where=self.where)
-        try:
-            document = as_object(json.loads(data))
-        except (ValueError, RecursionError):
-            document = {}
+        document = parse_object(data)
         if not document:
             raise UserError("the registry gives no manifest", where=self.where)
         return data, document
@@ -163,10 +159,9 @@ class _Registry:
         url = f"{realm}?{urllib.parse.urlencode(values)}"
         try:
             user = {"Authorization": self._user} if self._user else {}
-            document: object = json.loads(self._get(url, user, MAX_TOKEN))
-        except (AnsweredError, ValueError, RecursionError):
-            document = None
-        fields = as_object(document)
+            fields = parse_object(self._get(url, user, MAX_TOKEN))
+        except (AnsweredError, ValueError):
+            fields = {}
         token = fields.get("token") or fields.get("access_token")
         if not isinstance(token, str) or not token.isprintable():
             reason = "refuses this user a token" if self._user else "gives nobody a token"

@@ -3,13 +3,12 @@
 https://kubernetes.io/docs/tasks/configure-pod-container/pull-image-private-registry/#log-in-to-docker-hub
 """
 
-import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from talos.system.errors import UserError
-from talos.upgrade_controller.status import as_object
+from talos.system.parsed import as_object, parse_object
 
 HELPERS = ("credsStore", "credHelpers")
 
@@ -31,13 +30,10 @@ ANONYMOUS = Credentials()
 
 def parse_credentials(data: bytes, *, where: str) -> Credentials:
     """The credentials of a Docker config; UserError."""
-    try:
-        document: object = json.loads(data)
-    except (ValueError, RecursionError):
-        document = None
-    auths = as_object(as_object(document).get("auths"))
+    document = parse_object(data)
+    auths = as_object(document.get("auths"))
     if not auths:
-        helper = next((name for name in HELPERS if as_object(document).get(name)), "")
+        helper = next((name for name in HELPERS if document.get(name)), "")
         reason = f"leaves the password to another program ({helper})" if helper else "has no auths"
         hint = 'write {"auths": {"registry.example.org": {"username": …, "password": …}}}'
         raise UserError(reason, where=where, hint=hint)

@@ -1,6 +1,5 @@
 """Checks of ContainerConfig and of documents about images and registries."""
 
-import json
 import re
 import warnings
 from collections.abc import Iterator
@@ -29,6 +28,7 @@ from talos.config.documents.security.sigstore_trusted_root import SigstoreTruste
 from talos.config.values import ByteSize, Unstructured
 from talos.pki.keys import parse_public_key
 from talos.system.errors import UserError
+from talos.system.parsed import parse_object
 
 _NAME = re.compile(r"[a-z0-9-]{1,63}", re.ASCII)
 _IMAGE = re.compile(
@@ -288,11 +288,7 @@ def _sigstore_trusted_root(document: SigstoreTrustedRootConfig) -> Iterator[Note
     if len(text.encode()) > _MAX_TRUSTED_ROOT:
         yield at.find(f"has more than {_MAX_TRUSTED_ROOT} bytes", hint=hint)
         return
-    try:
-        root: object = json.loads(text)
-    except (ValueError, RecursionError):
-        root = None
-    found = cast("dict[str, object]", root) if isinstance(root, dict) else {}
+    found: dict[str, object] = parse_object(text)
     if not str(found.get("mediaType")).startswith("application/vnd.dev.sigstore.trustedroot"):
         yield at.find("is no trusted root of Sigstore in JSON", hint=hint)
         return

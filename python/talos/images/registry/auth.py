@@ -4,10 +4,8 @@ https://distribution.github.io/distribution/spec/auth/token/
 """
 
 import base64
-import json
 import re
 from collections.abc import Mapping
-from typing import Any, cast
 from urllib.parse import urlencode, urlsplit
 
 from talos.images.registry.hosts import Credentials, RegistryError
@@ -17,6 +15,7 @@ from talos.images.registry.http import (
     check_status,
     request,
 )
+from talos.system.parsed import parse_object
 
 MAX_TOKEN_REPLY = 64 * 1024
 MAX_CHALLENGE = 4096
@@ -100,11 +99,7 @@ def _fetch_token(
 
 def parse_token(data: bytes) -> str:
     """The token in the reply of a server for tokens; RegistryError."""
-    try:
-        document: object = json.loads(data)
-    except (ValueError, RecursionError):
-        document = None
-    fields = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
+    fields = parse_object(data)
     token = fields.get("token") or fields.get("access_token")
     if not isinstance(token, str) or not re.fullmatch(r"[\x21-\x7e]+", token):
         raise RegistryError("its server for tokens gives none", status=401)

@@ -18,6 +18,7 @@ from talos.pki.keys import KeyType, key_to_pem, make_key
 from talos.process.fetch import FetchBounds, FetchError, NotThereError, fetch, post_form
 from talos.process.issuer import fetch_metadata
 from talos.system.errors import UserError
+from talos.system.parsed import parse_object
 from talos.talosctl.cli.exit import CommandError
 from talos.talosctl.client.failure import find_exit
 from talos.talosctl.client.refresh_tokens import RefreshTokens
@@ -126,7 +127,7 @@ def _renew(settings: DescribeReply, tokens: RefreshTokens, url: str) -> str:
         return ""
     fields = {"grant_type": "refresh_token", "refresh_token": kept, "client_id": settings.client_id}
     status, body = post_form(url, fields, {}, authorities=settings.ca)
-    reply = _parse(body)
+    reply = parse_object(body)
     if status == 200:
         # Many issuers give another one each time, and refuse the one before.
         tokens.keep(settings, reply.get("refresh_token") or kept)
@@ -136,17 +137,6 @@ def _renew(settings: DescribeReply, tokens: RefreshTokens, url: str) -> str:
     if reply.get("error") == "invalid_grant":  # expired, revoked, or used before
         tokens.forget()
     return ""
-
-
-def _parse(body: bytes) -> dict[str, Any]:
-    import json
-
-    from talos.system.parsed import as_object
-
-    try:
-        return as_object(json.loads(body))
-    except (ValueError, RecursionError):
-        return {}
 
 
 def _find_endpoints(settings: DescribeReply) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from typing import Any, TypeGuard
 from talos.api.login.login_pb2 import DescribeReply
 from talos.system.errors import UserError
 from talos.system.files import read_file, replace_durably
-from talos.system.parsed import as_object
+from talos.system.parsed import as_object, parse_object
 
 SUFFIX = ".login"
 MAX_FILE = 4 << 20
@@ -56,8 +56,8 @@ class RefreshTokens:
 
     def _read(self) -> dict[str, Any]:
         try:
-            return as_object(json.loads(read_file(self.path, MAX_FILE)))
-        except (UserError, ValueError, RecursionError):
+            return parse_object(read_file(self.path, MAX_FILE))
+        except UserError:
             return {}  # a person is asked, and it is written anew
 
     def _write(self, entry: dict[str, Any] | None) -> None:
