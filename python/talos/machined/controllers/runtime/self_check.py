@@ -88,11 +88,14 @@ class SelfCheckController(Controller):
         self._is_reading = False
         self._is_read = False
         self._limit = CHECK_TIMEOUT
-        self._stable = find_stable(CHECK_TIMEOUT)
         self._deadline = inf
         self._well_since = inf
         self._were_asked = False
         self._has_ended = False
+
+    @property
+    def _stable(self) -> float:
+        return find_stable(self._limit)
 
     async def run(self, runtime: ControllerRuntime) -> None:
         """Follow the trial; a machine that is not on trial only shows what the last one came to."""
@@ -104,7 +107,6 @@ class SelfCheckController(Controller):
         watchdog = None
         if self._upgrader.is_guarded:
             watchdog, self._limit = self._open(), find_limit(self._upgrader.cmdline)
-            self._stable = find_stable(self._limit)
         well = (
             f"everything is well, which has to last {self._stable:.0f} s; then services are asked once more"
         )
