@@ -102,7 +102,7 @@ def find_name(array: Array, members: Sequence[FoundMember]) -> str:
 
 def describe_missing(array: Array) -> str:
     """What an array lacks; empty when it has all of its members, or is being rebuilt."""
-    if not array.missing or array.is_syncing:
+    if not array.is_degraded:
         return ""
     failed = [member.device for member in array.members if not member.is_working]
     text = f"{array.missing} of {array.slots} members are missing"

@@ -93,6 +93,11 @@ class Array:
         """How many slots have no member that holds everything."""
         return max(self.slots - sum(member.is_in_sync for member in self.members), 0)
 
+    @property
+    def is_degraded(self) -> bool:
+        """Whether members are missing, and nothing is being done about that."""
+        return self.missing > 0 and not self.is_syncing
+
     def has_member(self, device: str) -> bool:
         """Whether a device is in it, failed or not."""
         return any(member.device == device for member in self.members)

@@ -234,7 +234,7 @@ class RAIDController(Reconciler):
         statuses: Sequence[ArrayStatus],
     ) -> None:
         for array in arrays:
-            if array.missing and not array.is_syncing:
+            if array.is_degraded:
                 name = find_name(array, seen.members) or array.device
                 text = f"RAID array {name}: {array.missing} of {array.slots} members are missing"
                 self._log.once(text, level="warning")
