@@ -9,8 +9,7 @@ from pathlib import Path
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.talosctl.output.http import Reply, Request, start_server
-from talos.talosctl.web.fleet import FleetWatch
-from talos.talosctl.web.nodes import Nodes
+from talos.talosctl.web.nodes import Nodes, make_fleet
 from talos.talosctl.web.server import HEADERS, MAX_READERS, PageServer, has_token, make_token, refuse_token
 from talos.upgrade_controller.manifests import NAMESPACE
 
@@ -50,7 +49,7 @@ async def run_page_in_pod(
             await asyncio.sleep(RETRY_INTERVAL)
             reason = await _find_reason(nodes, talosconfig)
         log.forget("page")
-        fleet = FleetWatch(nodes.fetch_view, nodes.find, cluster=nodes.target().context)
+        fleet = make_fleet(nodes)
         page = PageServer(fleet, nodes.follow, is_local=False, token=token)
         await fleet.run()
 

@@ -55,10 +55,15 @@ class Nodes:
         return follow_events(self.target(), node)
 
 
+def make_fleet(nodes: Nodes) -> FleetWatch:
+    """What the page shows of all of them."""
+    return FleetWatch(nodes.fetch_view, nodes.find, cluster=nodes.target().context)
+
+
 async def run_page(nodes: Nodes, host: str, port: int, show: Callable[[str], None]) -> None:
     """Look at the nodes and serve the page until cancelled; ``show`` gets its address. UserError."""
     await nodes.find()
-    fleet = FleetWatch(nodes.fetch_view, nodes.find, cluster=nodes.target().context)
+    fleet = make_fleet(nodes)
     server, address = await PageServer(fleet, nodes.follow).start(host, port)
     show(address)
     async with server, asyncio.TaskGroup() as group:
