@@ -1,7 +1,7 @@
 """Two slots that systemd-boot starts, the one that was installed: none is tried or replaced."""
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import override
 
@@ -94,23 +94,28 @@ class SystemdBootSlots(SystemTarget, Slots):
 
 def check_uki(release: Release, firmware: Firmware) -> None:
     """UserError when this machine would not start the release's UKI."""
-    where, layer = f"image {release.name}", release.layer
-    if UKI not in layer.files:
+    if UKI not in release.layer.files:
         raise UserError(
             f"it lacks {UKI}, the signed UKI, from which this machine is started",
-            where=where,
+            where=f"image {release.name}",
             hint="make a release with one: nix run .#sign-release",
         )
-    with layer.path.open("rb") as file:
-        firmware.check(Program(file, layer.files[UKI].size, layer.offsets[UKI]), f"{where}: {UKI}")
+    with _open_uki(release) as (program, place):
+        firmware.check(program, place)
 
 
 def check_release(release: Release, devices: Mapping[str, str]) -> None:
     """UserError when the release's UKI would not open one of these encrypted devices."""
+    with _open_uki(release) as (program, where):
+        check_unsealing(program, devices, where)
+
+
+@contextmanager
+def _open_uki(release: Release) -> Generator[tuple[Program, str]]:
+    """The release's UKI, and its place for errors."""
     layer = release.layer
     with layer.path.open("rb") as file:
-        program = Program(file, layer.files[UKI].size, layer.offsets[UKI])
-        check_unsealing(program, devices, f"image {release.name}: {UKI}")
+        yield Program(file, layer.files[UKI].size, layer.offsets[UKI]), f"image {release.name}: {UKI}"
 
 
 def check_unsealing(program: Program, devices: Mapping[str, str], where: str) -> None:
