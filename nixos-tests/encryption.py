@@ -8,7 +8,7 @@ from dataclasses import replace
 from driver.client import at
 from driver.machine import Machine
 from driver.node import Disk, Node
-from driver.scenarios import install, read_log, volumes, wait_for_installed
+from driver.scenarios import install, make_removal, patch, read_log, volumes, wait_for_installed
 from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline", "kms")
@@ -43,7 +43,7 @@ encryption:
     - {slot: 1, nodeID: {}}
   options: [no_read_workqueue]
 """
-WITHOUT_EPHEMERAL = "apiVersion: v1alpha1\nkind: VolumeConfig\nname: EPHEMERAL\n$patch: delete\n"
+WITHOUT_EPHEMERAL = make_removal("VolumeConfig", "EPHEMERAL")
 """A patch adds to a list of keys."""
 DATA = """\
 apiVersion: v1alpha1
@@ -76,7 +76,7 @@ encryption:
   provider: luks2
   keys: [{slot: 0, lockToState: true, kms: {endpoint: "KMS"}}]
 """
-WITHOUT_STATE = "apiVersion: v1alpha1\nkind: VolumeConfig\nname: STATE\n$patch: delete\n"
+WITHOUT_STATE = make_removal("VolumeConfig", "STATE")
 STATE_BY_SERVICE = """\
 apiVersion: v1alpha1
 kind: VolumeConfig
@@ -118,11 +118,6 @@ def check_encrypted(node: Machine, slots: dict[str, int]) -> None:
 
 def check_restarted(node: Machine, before: str) -> None:
     assert node.boot_id() != before
-
-
-def patch(node: Machine, *texts: str) -> None:
-    argv = [word for text in texts for word in ("--patch", text)]
-    node.talosctl("patch", "machineconfig", "--mode", "no-reboot", *argv)
 
 
 def test(world: World) -> None:

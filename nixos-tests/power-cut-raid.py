@@ -10,7 +10,7 @@ from driver.disks import copy_sparse
 from driver.machine import Machine
 from driver.node import Disk, Node
 from driver.replay import Cut, Replay, choose_cuts_of_all
-from driver.scenarios import install, volumes, wait_for_installed
+from driver.scenarios import install, patch, volumes, wait_for_installed
 from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline")
@@ -128,7 +128,7 @@ def test(world: World) -> None:
 
     world.section("an array and a volume on it are made, with a record of what is written")
     halves.record("made")
-    node.talosctl("patch", "machineconfig", "--mode", "no-reboot", "--patch", CONFIG)
+    patch(node, CONFIG)
     uuid = wait_until_whole(node)
     node.crash()
 

@@ -3,7 +3,7 @@
 from driver.client import Document, at
 from driver.machine import Machine
 from driver.node import Disk, Node
-from driver.scenarios import install, volumes, wait_for_installed
+from driver.scenarios import check_refused, install, make_removal, patch, volumes, wait_for_installed
 from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline")
@@ -45,18 +45,12 @@ name: stripes
 type: raid0
 provisioning: {volumeGroup: pool, maxSize: 10%}
 """
-REMOVED = "apiVersion: v1alpha1\nkind: KIND\nname: NAME\n$patch: delete\n"
 KINDS = (
     ("UserVolumeConfig", "data"),
     ("LVMLogicalVolumeConfig", "data"),
     ("LVMLogicalVolumeConfig", "stripes"),
     ("LVMVolumeGroupConfig", "pool"),
 )
-
-
-def patch(node: Machine, *texts: str) -> None:
-    argv = [word for text in texts for word in ("--patch", text)]
-    node.talosctl("patch", "machineconfig", "--mode", "no-reboot", *argv)
 
 
 def by_id(node: Machine, kind: str) -> dict[object, Document]:
@@ -86,12 +80,6 @@ def check_group(node: Machine) -> None:
 def check_errors(node: Machine, wanted: str) -> None:
     errors = [str(at(error, "spec.message")) for error in node.get("lvmve")]
     assert any(wanted in error for error in errors), errors
-
-
-def refuse(node: Machine, words: str, *argv: str) -> None:
-    result = node.client.run("wipe", *argv, check=False)
-    assert result.code, f"{argv} was not refused"
-    assert words in result.stderr, result.stderr
 
 
 def check_gone(node: Machine, kind: str) -> None:
@@ -149,14 +137,14 @@ def test(world: World) -> None:
     assert not any(count_copies(node)), node.talosctl("dmesg").stdout
 
     world.section("what is used is not removed")
-    refuse(node, "lvm: logical volume is open", "lv", "pool/data")
-    refuse(node, "lvm: logical volume is open", "vg", "pool")
-    refuse(node, "lvm: resource in use", "pv", "/dev/vdb")
-    refuse(node, "lvm: resource not found", "lv", "pool/other")
-    refuse(node, "in use", "disk", "vdb")
+    check_refused(node, "wipe", "lv", "pool/data", reason="lvm: logical volume is open")
+    check_refused(node, "wipe", "vg", "pool", reason="lvm: logical volume is open")
+    check_refused(node, "wipe", "pv", "/dev/vdb", reason="lvm: resource in use")
+    check_refused(node, "wipe", "lv", "pool/other", reason="lvm: resource not found")
+    check_refused(node, "wipe", "disk", "vdb", reason="in use")
 
     world.section("without its documents, it is removed by the API")
-    patch(node, *(REMOVED.replace("KIND", kind).replace("NAME", name) for kind, name in KINDS))
+    patch(node, *(make_removal(kind, name) for kind, name in KINDS))
     node.wait_until("it is unmounted", lambda: check_unmounted(node))
     node.talosctl("wipe", "lv", "pool/data")
     node.talosctl("wipe", "vg", "pool")

@@ -6,7 +6,15 @@ from driver.client import Document, at
 from driver.machine import Machine
 from driver.node import Disk, Node
 from driver.recorder import EIO
-from driver.scenarios import check_diagnostic, install, volumes, wait_for_installed
+from driver.scenarios import (
+    check_diagnostic,
+    check_refused,
+    install,
+    make_removal,
+    patch,
+    volumes,
+    wait_for_installed,
+)
 from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline")
@@ -28,16 +36,6 @@ kind: UserVolumeConfig
 name: data
 provisioning: {{diskSelector: {{match: '"{LINK}" in disk.symlinks'}}, minSize: 300MiB}}
 """
-REMOVED = "apiVersion: v1alpha1\nkind: KIND\nname: NAME\n$patch: delete\n"
-
-
-def patch(node: Machine, *texts: str) -> None:
-    argv = [word for text in texts for word in ("--patch", text)]
-    node.talosctl("patch", "machineconfig", "--mode", "no-reboot", *argv)
-
-
-def make_removal(kind: str, name: str) -> str:
-    return REMOVED.replace("KIND", kind).replace("NAME", name)
 
 
 def start_with(node: Machine, *names: str) -> None:
@@ -75,12 +73,6 @@ def check_unmounted(node: Machine) -> None:
     assert "u-data" not in volumes(node)
 
 
-def refuse(node: Machine, words: str, *argv: str) -> None:
-    result = node.client.run("wipe", *argv, check=False)
-    assert result.code, f"{argv} was not refused"
-    assert words in result.stderr, result.stderr
-
-
 def test(world: World) -> None:
     node = world["node"]
 
@@ -94,9 +86,9 @@ def test(world: World) -> None:
     patch(node, "---\n".join((ARRAY, DATA)))
     node.wait_until("it has both disks", lambda: check_whole(node, 2))
     node.wait_until("the volume is mounted", lambda: check_mounted(node))
-    refuse(node, "in use", "disk", "vdb")
-    refuse(node, "md: resource in use", "md", LINK)
-    refuse(node, "md: array not found", "md", "/dev/md7")
+    check_refused(node, "wipe", "disk", "vdb", reason="in use")
+    check_refused(node, "wipe", "md", LINK, reason="md: resource in use")
+    check_refused(node, "wipe", "md", "/dev/md7", reason="md: array not found")
 
     world.section("after a power cut one disk is gone: it is used without it, and that is shown")
     node.crash()

@@ -15,7 +15,7 @@ class Samples:
     down: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
 
     def worst(self) -> tuple[str, ...]:
-        """Those of the look with most of them."""
+        """Those of the sample with most of them."""
         return max(self.down, key=len, default=())
 
     def describe(self) -> str:

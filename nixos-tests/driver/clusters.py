@@ -22,7 +22,7 @@ from driver.fleet import Fleet
 from driver.machine import Machine
 from driver.releases import Releases
 from driver.saved import take
-from driver.scenarios import DISK, INSTALLED, UPGRADED, fix_kernel, install_new
+from driver.scenarios import DISK, INSTALLED, UPGRADED, fix_kernel, install_new, patch
 from driver.workload import read_everywhere, running_clients
 from driver.world import World
 
@@ -252,8 +252,7 @@ def start_cluster(world: World) -> Members:
     patches = members.make_service_patches()
     for machine in members.machines:
         machine.wait_for_api(seconds=FORM_TIMEOUT)
-        words = [word for patch in patches for word in ("--patch", patch)]
-        machine.talosctl("patch", "machineconfig", "--mode", "no-reboot", *words)
+        patch(machine, *patches)
     members.wait_until_healthy()
     return members
 

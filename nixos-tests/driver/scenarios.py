@@ -151,9 +151,20 @@ def start_installed(
     return releases
 
 
+def patch(machine: Machine, *texts: str) -> None:
+    """Change the config without a restart."""
+    words = [word for text in texts for word in ("--patch", text)]
+    machine.talosctl("patch", "machineconfig", "--mode", "no-reboot", *words)
+
+
+def make_removal(kind: str, name: str) -> str:
+    """A patch that takes a document out of the config."""
+    return f"apiVersion: v1alpha1\nkind: {kind}\nname: {name}\n$patch: delete\n"
+
+
 def set_mirrors(machine: Machine, releases: Releases) -> None:
     """Have a machine pull images from this test, which has another port than the one that installed it."""
-    machine.talosctl("patch", "machineconfig", "--mode", "no-reboot", "--patch", releases.patch)
+    patch(machine, releases.patch)
 
 
 def check_revert(machine: Machine, image: str, reason: str) -> str:
@@ -196,6 +207,14 @@ def read_version(machine: Machine) -> str:
     lines = machine.talosctl("version").stdout.partition("Server")[2].splitlines()
     tag = next(line for line in lines if "Tag" in line).split()[-1]
     return f"{tag} in {slot}"
+
+
+def check_refused(machine: Machine, *argv: str, reason: str) -> None:
+    """Assert that a command fails with this reason."""
+    result = machine.client.run(*argv, check=False)
+    assert result.code, f"{argv} was not refused"
+    assert reason in result.stderr, result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def check_diagnostic(machine: Machine, reason: str) -> None:
