@@ -24,7 +24,7 @@ from tests.run.output import Output
 from tests.run.page import write_page
 from tests.run.plan import make_plan, remember
 from tests.run.process import REPOSITORY
-from tests.run.room import read_room
+from tests.run.room import read_room, read_worked
 from tests.run.scheduler import Scheduler
 from tests.run.summary import format_summary, has_failed, write_report
 
@@ -60,7 +60,7 @@ def main() -> int:
 
 def run(arguments: argparse.Namespace, folder: Path) -> int:
     """Run what was asked for; the exit code."""
-    began = time.monotonic()
+    began, worked_before = time.monotonic(), read_worked()
     output = Output(sys.stdout)
     try:
         outcomes = (run_changed if arguments.changed else run_all)(arguments, folder, output)
@@ -68,11 +68,11 @@ def run(arguments: argparse.Namespace, folder: Path) -> int:
         lines = tuple(str(error).splitlines()) or ("no reason is known",)
         counts = Counts(failed=1)
         outcomes = [Outcome(job=PLAN, state=State.FAILED, counts=counts, reason=lines[-1], tail=lines)]
-    seconds = time.monotonic() - began
+    seconds, worked = time.monotonic() - began, read_worked() - worked_before
     place, locks = str(folder.relative_to(REPOSITORY)), describe_locks()
-    write_report(outcomes, seconds, folder / "report.json")
+    write_report(outcomes, seconds, worked, folder / "report.json")
     write_page(outcomes, seconds, locks, folder / "report.html")
-    sys.stdout.write(format_summary(outcomes, seconds, place, locks))
+    sys.stdout.write(format_summary(outcomes, seconds, worked, place, locks))
     return 1 if has_failed(outcomes) else 0
 
 

@@ -21,21 +21,26 @@ def has_failed(outcomes: Sequence[Outcome]) -> bool:
     return any(outcome.state in (State.FAILED, State.NOT_RUN) for outcome in outcomes)
 
 
-def format_summary(outcomes: Sequence[Outcome], seconds: float, folder: str, locks: Sequence[str]) -> str:
-    """All of it, as text, with what is to be reported of the locks."""
+def format_summary(
+    outcomes: Sequence[Outcome], seconds: float, worked: float, folder: str, locks: Sequence[str]
+) -> str:
+    """All of it, as text, with what is to be reported of the locks.
+
+    ``worked`` are the seconds that the machine's processors did, for the run and whatever ran beside it.
+    """
     return "\n".join(
         [
             *_format_failures(outcomes, folder),
             *_format_jobs(outcomes),
             *_format_longest(outcomes),
             *_format_restarts(outcomes),
-            *_format_end(outcomes, seconds, folder, locks),
+            *_format_end(outcomes, seconds, worked, folder, locks),
             "",
         ]
     )
 
 
-def write_report(outcomes: Sequence[Outcome], seconds: float, path: Path) -> None:
+def write_report(outcomes: Sequence[Outcome], seconds: float, worked: float, path: Path) -> None:
     """The same for programs, as JSON."""
     rows = [
         {
@@ -50,7 +55,8 @@ def write_report(outcomes: Sequence[Outcome], seconds: float, path: Path) -> Non
         }
         for outcome in outcomes
     ]
-    document = {"seconds": round(seconds, 1), **asdict(count(outcomes)), "jobs": rows}
+    times = {"seconds": round(seconds, 1), "machine_processor_seconds": round(worked, 1)}
+    document = {**times, **asdict(count(outcomes)), "jobs": rows}
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
@@ -117,13 +123,14 @@ def _format_restarts(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 
 def _format_end(
-    outcomes: Sequence[Outcome], seconds: float, folder: str, locks: Sequence[str]
+    outcomes: Sequence[Outcome], seconds: float, worked: float, folder: str, locks: Sequence[str]
 ) -> Iterator[str]:
     counts = count(outcomes)
     spent = sum(outcome.processor_seconds or 0 for outcome in outcomes)
     states = [outcome.state for outcome in outcomes]
     yield (
-        f"\n{format_time(seconds)} minutes, {format_time(spent)} of processor time; "
+        f"\n{format_time(seconds)} minutes, {format_time(spent)} of processor time in jobs, "
+        f"{format_time(worked)} of the whole machine; "
         f"{states.count(State.UNCHANGED)} jobs unchanged, {states.count(State.NOT_RUN)} not run, "
         f"{counts.skipped} tests skipped; {folder}/report.html"
     )

@@ -1,7 +1,10 @@
 """What starts beside what, and in which order."""
 
+import os
+from pathlib import Path
+
 from tests.run.job import Job
-from tests.run.room import Room, choose, sort_by_urgency
+from tests.run.room import Room, choose, read_worked, sort_by_urgency
 
 ROOM = Room(processors=2.5, memory=8000)
 
@@ -58,3 +61,9 @@ def test_what_only_one_may_use_keeps_jobs_apart() -> None:
 def test_nothing_starts_before_what_it_needs() -> None:
     assert not choose([job("boot", "kernel")], [], ["image"], ROOM)
     assert names(choose([job("boot", "kernel")], [], ["kernel"], ROOM)) == ["boot"]
+
+
+def test_processors_work_in_all_but_what_is_idle_waits_or_is_stolen(tmp_path: Path) -> None:
+    stat = tmp_path / "stat"
+    stat.write_text("cpu  1000 20 300 90000 7000 4 6 8000 500 0\ncpu0 1 2 3\n", encoding="ascii")
+    assert read_worked(stat) == 1330 / os.sysconf("SC_CLK_TCK")

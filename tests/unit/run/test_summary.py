@@ -35,12 +35,13 @@ OUTCOMES = [
 
 
 def test_summary_ends_with_all_tests_in_the_plain_form() -> None:
-    lines = format_summary(OUTCOMES, 151, "build/test", ["locks: those of commit abc"]).splitlines()
+    lines = format_summary(OUTCOMES, 151, 240, "build/test", ["locks: those of commit abc"]).splitlines()
     assert lines[-2:] == ["locks: those of commit abc", "2840 passed, 2 failed"]
+    assert lines[-3].startswith("2:31 minutes, 0:00 of processor time in jobs, 4:00 of the whole machine; ")
 
 
 def test_summary_has_the_failures_with_their_last_lines() -> None:
-    text = format_summary(OUTCOMES, 151, "build/test", [])
+    text = format_summary(OUTCOMES, 151, 240, "build/test", [])
     assert (
         "\n=== node failed: exit code 1; build/test/node.log ends with\nE  assert 1 == 2\n"
         "\n=== dependent was not run: needs node\n" in text
@@ -48,7 +49,7 @@ def test_summary_has_the_failures_with_their_last_lines() -> None:
 
 
 def test_summary_has_a_row_for_each_job() -> None:
-    lines = format_summary(OUTCOMES, 151, "build/test", []).splitlines()
+    lines = format_summary(OUTCOMES, 151, 240, "build/test", []).splitlines()
     rows = [
         line.split() for line in lines if line.split()[:1] in (["fetch"], ["node"], ["dependent"], ["unit"])
     ]
@@ -58,7 +59,7 @@ def test_summary_has_a_row_for_each_job() -> None:
 
 
 def test_summary_has_the_longest_tests_of_this_run() -> None:
-    text = format_summary(OUTCOMES, 151, "build/test", [])
+    text = format_summary(OUTCOMES, 151, 240, "build/test", [])
     assert "     9.5  tests/node/test_a.py::test_b\n     1.0  tests/node/test_a.py::test_c\n" in text
     assert "test_not_run_now" not in text
 
@@ -69,7 +70,8 @@ def test_what_was_not_run_is_no_success() -> None:
 
 
 def test_report_is_json(tmp_path: Path) -> None:
-    write_report(OUTCOMES, 151, tmp_path / "report.json")
+    write_report(OUTCOMES, 151, 240, tmp_path / "report.json")
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert (report["passed"], report["failed"], len(report["jobs"])) == (2840, 2, 4)
+    assert report["machine_processor_seconds"] == 240
     assert report["jobs"][1]["longest"][0] == {"seconds": 9.5, "test": "tests/node/test_a.py::test_b"}
