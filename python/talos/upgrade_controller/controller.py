@@ -1,7 +1,6 @@
 """The controller: what the channel offers, which nodes lack it, and whether they may have it now."""
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -176,12 +175,13 @@ class UpgradeController:
         while True:
             async with self.turn:
                 await self.run_once()
-            before, began = self._glance(), time.monotonic()
+            clock = asyncio.get_running_loop().time
+            before, began = self._glance(), clock()
             if before is None:
                 return
             # What may begin now, or is written anew, is noticed at once, not after the interval.
             seconds = self._find_pause()
-            while time.monotonic() - began < seconds and self._glance() == before:  # noqa: ASYNC110 - a file
+            while clock() - began < seconds and self._glance() == before:  # noqa: ASYNC110 - a file
                 await asyncio.sleep(min(CHECK_INTERVAL, seconds))
 
     async def run_once(self) -> bool:
@@ -326,7 +326,8 @@ class UpgradeController:
         """A node's step is another."""
         self.log.once(f"{row.name}: {row.step.value}", key=row.node, level="info")
         self._note_rows([row])
-        if row.step in (NodeStep.DONE, NodeStep.FAILED) or time.monotonic() - self._written > WRITE_INTERVAL:
+        since = asyncio.get_running_loop().time() - self._written
+        if row.step in (NodeStep.DONE, NodeStep.FAILED) or since > WRITE_INTERVAL:
             self._write()
 
     def _note_nodes(self, nodes: list[dict[str, Any]]) -> None:
@@ -358,5 +359,5 @@ class UpgradeController:
         self._write()
 
     def _write(self) -> None:
-        self._written = time.monotonic()
+        self._written = asyncio.get_running_loop().time()
         self.place.write({**self.status.document(), "snapshot": self.snapshots.status})

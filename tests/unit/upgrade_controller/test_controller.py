@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,12 @@ import pytest
 import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.unit.fleet.cluster import NEW, OLD, SNAPSHOT, TICK, Cluster, make_cluster
+from tests.unit.fleet.jumping import JumpingLoop
 
-from talos.fleet import calls, plan
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.upgrade.release.manifest import ReleaseManifest
 from talos.upgrade.release.signature import format_public
-from talos.upgrade_controller import controller as module
 from talos.upgrade_controller.channel import ChannelRelease
 from talos.upgrade_controller.config import Settings
 from talos.upgrade_controller.controller import FilePlace, UpgradeController
@@ -26,11 +26,9 @@ from talos.upgrade_controller.status import read_status
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)  # a Saturday
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "POLL_INTERVAL", TICK)
-    monkeypatch.setattr(plan, "ANSWER_TIMEOUT", TICK)
-    monkeypatch.setattr(module, "CHECK_INTERVAL", TICK)
+def run[T](work: Coroutine[Any, Any, T]) -> T:
+    """Run it in virtual time."""
+    return asyncio.run(work, loop_factory=JumpingLoop)
 
 
 class World:
@@ -45,7 +43,6 @@ class World:
             "channel": {"image": "registry.test/installer:stable", "keys": ["release.pub"]},
             "talosconfig": "talosconfig",
             "status": "status.json",
-            "timeout": "2s",
         }
         self.digest = "sha256:1"
         self.now = NOON
@@ -81,7 +78,7 @@ class World:
         """Run once with a changed config; whether it succeeded, and the status."""
         self.set(**more)
         self.cluster.log.clear()
-        is_well = asyncio.run(self.make().run_once())
+        is_well = run(self.make().run_once())
         return is_well, read_status(self.path.parent / "status.json")
 
 
@@ -143,11 +140,8 @@ def test_what_begins_next_obeys_at_once(world: World, state: str, monkeypatch: p
     assert world.cluster.done("reboot") == ["10.0.0.1"]
     assert (status["state"], status["held"]) == (state, {})
     monkeypatch.undo()
-    quick_again = pytest.MonkeyPatch()
-    quick_again.setattr(calls, "POLL_INTERVAL", TICK)
     world.now = NOON
     is_well, status = world.once(paused=False)
-    quick_again.undo()
     assert (is_well, status["state"]) == (True, "current")
     assert world.cluster.done("reboot") == list(world.cluster.nodes)[1:]
 
@@ -239,7 +233,7 @@ def test_what_can_not_be_used_is_said(world: World, capsys: pytest.CaptureFixtur
     assert (is_well, world.cluster.log) == (False, [])
     assert "10.0.0.3 does not answer" in status["reason"]
     world.path.write_text("paused: yes please\n")
-    assert asyncio.run(world.make().run_once()) is False
+    assert run(world.make().run_once()) is False
     assert "config.yaml:1:9: paused" in "".join(world.lines)
     assert main(["check", "--config", str(world.path)]) == 1
     assert "Traceback" not in capsys.readouterr().err
@@ -248,17 +242,17 @@ def test_what_can_not_be_used_is_said(world: World, capsys: pytest.CaptureFixtur
 def test_the_switch_is_noticed_before_the_next_check(world: World) -> None:
     world.set(paused=True, interval="1h0m0s")
 
-    async def run() -> None:
+    async def follow() -> None:
         running = asyncio.create_task(world.make().run())
         while "paused" not in "".join(world.lines):  # noqa: ASYNC110 - it writes a log
             await asyncio.sleep(TICK)
         world.set(paused=False)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(600):
             while len(world.cluster.done("reboot")) < len(world.cluster.nodes):  # noqa: ASYNC110 - as above
                 await asyncio.sleep(TICK)
         running.cancel()
 
-    asyncio.run(run())
+    run(follow())
 
 
 @pytest.mark.parametrize("form", ["table", "json", "yaml"])
@@ -285,19 +279,19 @@ def test_snapshots_are_taken_beside_upgrades(world: World, capsys: pytest.Captur
     world.cluster.nodes["10.0.0.1"].fails = "trial"
     assert world.once()[1]["state"] == "held"
     world.set(snapshots={"recipients": [str(key.to_public())], "folder": "backups"})
-    assert asyncio.run(world.make().snapshot_once()) is False
+    assert run(world.make().snapshot_once()) is False
     status = read_status(world.path.parent / "status.json")
     assert (status["state"], status["held"]["version"], status["snapshot"]["state"]) == ("held", NEW, "error")
     assert f"{folder}: No such file or directory" in status["snapshot"]["reason"]
     folder.mkdir()
     world.cluster.log.clear()
-    assert asyncio.run(world.make().run_all_once()) is False, "the release is held back"
+    assert run(world.make().run_all_once()) is False, "the release is held back"
     assert world.cluster.log == [("snapshot", "10.0.0.2")]
     status = read_status(world.path.parent / "status.json")
     assert (status["state"], status["snapshot"]["state"]) == ("held", "current")
     (path,) = folder.iterdir()
     assert age.decrypt(path.read_bytes(), [key]) == SNAPSHOT
-    assert asyncio.run(world.make().snapshot_once()) is True
+    assert run(world.make().snapshot_once()) is True
     assert world.cluster.log == [("snapshot", "10.0.0.2")], "the next one is not due"
     assert main(["status", "--config", str(world.path)]) == 0
     assert path.name in capsys.readouterr().out
@@ -309,7 +303,7 @@ def test_snapshots_alone(world: World, capsys: pytest.CaptureFixture[str]) -> No
     del world.config["channel"]
     (world.path.parent / "backups").mkdir()
     world.set(snapshots={"recipients": [recipient], "folder": "backups"})
-    assert asyncio.run(world.make().run_all_once()) is True
+    assert run(world.make().run_all_once()) is True
     status = read_status(world.path.parent / "status.json")
     assert (status["state"], status["channel"], status["snapshot"]["state"]) == ("idle", "", "current")
     assert [verb for verb, _ in world.cluster.log] == ["snapshot"]
@@ -327,7 +321,7 @@ def test_snapshots_go_on_while_the_channel_is_down(world: World) -> None:
     (world.path.parent / "backups").mkdir()
     world.set(snapshots={"recipients": [recipient], "folder": "backups", "interval": "1m0s"})
 
-    async def run() -> None:
+    async def follow() -> None:
         running = asyncio.create_task(world.make().run())
         for number in range(1, 4):
             async with asyncio.timeout(10):
@@ -338,6 +332,6 @@ def test_snapshots_go_on_while_the_channel_is_down(world: World) -> None:
         with pytest.raises(asyncio.CancelledError):
             await running
 
-    asyncio.run(run())
+    run(follow())
     status = read_status(world.path.parent / "status.json")
     assert (status["state"], "503" in status["reason"]) == ("error", True)
