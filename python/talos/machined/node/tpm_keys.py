@@ -1,5 +1,6 @@
 """Keys of encrypted volumes that the TPM of the machine seals, and what PID 1 measures into its PCR 11."""
 
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from talos.system.errors import UserError
 from talos.system.tpm.commands import Tpm, open_device
 from talos.system.tpm.sealing import Open, find_signed, parse_sealed, seal, unseal
 from talos.system.tpm.signed_policy import MAX_KEY, MAX_SIGNATURES, ImagePolicy, parse_image_policy
-from talos.system.tpm.uki import LAST_PHASE, PCR, PHASES, hash_text
+from talos.system.tpm.uki import LAST_PHASE, PCR, PHASES, extend, hash_text
 from talos.system.tpm.wire import WHERE
 from talos.upgrade.release.initramfs import SHOWN
 
@@ -63,8 +64,10 @@ class KernelTpmKeys(TpmKeys):
         self._loader = EfiVariables(vendor=LOADER) if loader is None else loader
         self._extra = extra
         self._lock = trio.Lock()
+        self._busy = threading.Lock()
         self._left = list(PHASES)
         self._value = b""
+        self._expected = b""
         self._is_locked = False
 
     @override
@@ -89,10 +92,23 @@ class KernelTpmKeys(TpmKeys):
         await self._run(self._measure_last)
 
     async def _run[T](self, request: Callable[[], T]) -> T:
-        """Run a request in a thread, which is left alone when it takes too long."""
+        """Run a request in a thread, which is left alone when it takes too long.
+
+        Until such a thread has its answer, every other request is refused: both could measure the same phase.
+        """
+
+        def work() -> T:
+            if not self._busy.acquire(blocking=False):
+                text = f"an earlier request has had no answer for more than {TIMEOUT:.0f} s"
+                raise UserError(text, where=WHERE, hint="reboot, if it does not answer soon")
+            try:
+                return request()
+            finally:
+                self._busy.release()
+
         async with self._lock:
             with trio.move_on_after(TIMEOUT):
-                return await trio.to_thread.run_sync(request, abandon_on_cancel=True)
+                return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
         raise UserError(f"no answer in {TIMEOUT:.0f} s", where=WHERE)
 
     def _seal(self, secret: bytes, pcrs: Sequence[int]) -> bytes:
@@ -118,7 +134,7 @@ class KernelTpmKeys(TpmKeys):
         with self._open() as transmit:
             tpm = Tpm(transmit)
             while self._left:
-                tpm.extend(PCR, hash_text(self._left[0]))
+                self._measure_phase(tpm, self._left[0])
                 del self._left[0]
             self._value = tpm.read_pcrs([PCR])[PCR]
 
@@ -126,8 +142,16 @@ class KernelTpmKeys(TpmKeys):
         self._measure()
         if not self._is_locked and self._is_measured():
             with self._open() as transmit:
-                Tpm(transmit).extend(PCR, hash_text(LAST_PHASE))
+                self._measure_phase(Tpm(transmit), LAST_PHASE)
             self._is_locked = True
+
+    def _measure_phase(self, tpm: Tpm, phase: str) -> None:
+        """Measure one phase, unless the PCR shows that a try which ended with an error has done it."""
+        value, digest = tpm.read_pcrs([PCR])[PCR], hash_text(phase)
+        if value != self._expected:
+            self._expected = extend(value, digest)
+            tpm.extend(PCR, digest)
+        self._expected = b""
 
     def _check_unlocked(self) -> None:
         if self._is_locked:

@@ -1,8 +1,10 @@
 """Keys that a real TPM in software seals, for the machine's volumes."""
 
+import errno
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,8 @@ from talos.system.errors import UserError
 from talos.system.tpm.commands import Tpm, Transmit
 from talos.system.tpm.sealing import Open
 from talos.system.tpm.signed_policy import sign_values
-from talos.system.tpm.uki import PCR, extend, hash_text, measure_phases
+from talos.system.tpm.uki import LAST_PHASE, PCR, extend, hash_text, measure_phases
+from talos.system.tpm.wire import PCR_EXTEND
 
 SECRET = bytes(range(32))
 
@@ -137,6 +140,67 @@ async def test_a_tpm_that_hangs_is_not_waited_for(tmp_path: Path, autojump_clock
         await keys.seal(SECRET, (7,), needs_secure_boot=False)
     assert autojump_clock.current_time() == TIMEOUT
     goes_on.set()
+
+
+@pytest.mark.parametrize("number", range(4))
+async def test_a_phase_whose_answer_is_lost_is_measured_once(tmp_path: Path, number: int) -> None:
+    with start(tmp_path) as tpm:
+        extensions = list[bytes]()
+
+        def transmit(command: bytes) -> bytes:
+            answer = tpm.transmit(command)
+            if command[6:10] == PCR_EXTEND.to_bytes(4):
+                extensions.append(command)
+                if len(extensions) == number + 1:
+                    raise TimeoutError(errno.ETIME, "Timer expired")
+            return answer
+
+        @contextmanager
+        def open_tpm() -> Generator[Transmit]:
+            yield transmit
+
+        start_image(tmp_path, tpm, "one", rsa.generate_private_key(65537, 2048))
+        keys = make_keys(tmp_path, open_tpm)
+        with pytest.raises(TimeoutError):
+            await keys.lock()
+        await keys.lock()
+        value = measure_phases(extend(bytes(32), hash_text("one")))
+        assert Tpm(tpm.transmit).read_pcrs([PCR])[PCR] == extend(value, hash_text(LAST_PHASE))
+
+
+async def test_nothing_is_measured_while_a_late_request_is_at_work(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    autojump_clock.autojump_threshold = inf
+    with start(tmp_path) as tpm:
+        goes_on = threading.Event()
+
+        @contextmanager
+        def open_late() -> Generator[Transmit]:
+            goes_on.wait()
+            with tpm.open() as transmit:
+                yield transmit
+
+        start_image(tmp_path, tpm, "one", rsa.generate_private_key(65537, 2048))
+        keys = make_keys(tmp_path, open_late)
+        async with trio.open_nursery() as nursery:
+
+            async def begin() -> None:
+                with pytest.raises(UserError, match="the TPM: no answer in 60 s"):
+                    await keys.begin()
+
+            nursery.start_soon(begin)
+            await wait_all_tasks_blocked()
+            autojump_clock.jump(TIMEOUT)
+        for _ in range(2):
+            with pytest.raises(UserError, match="an earlier request has had no answer for more than 60 s"):
+                await keys.begin()
+        goes_on.set()
+        is_done = False
+        while not is_done:
+            with suppress(UserError):
+                is_done = await keys.begin()
+        assert Tpm(tpm.transmit).read_pcrs([PCR])[PCR] == measure_phases(extend(bytes(32), hash_text("one")))
 
 
 async def test_a_key_is_sealed_under_secure_boot_where_that_is_asked_for(tmp_path: Path) -> None:
