@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from talos.config.check.forms import check_name, check_pem, check_present
 from talos.config.check.note import Check, Note
+from talos.config.check.trusted_root import check_trusted_root
 from talos.config.documents.container.container import (
     ContainerCapabilities,
     ContainerConfig,
@@ -24,11 +25,9 @@ from talos.config.documents.security.image_verification import (
     ImageVerificationConfig,
     ImageVerificationRule,
 )
-from talos.config.documents.security.sigstore_trusted_root import SigstoreTrustedRootConfig
 from talos.config.values import ByteSize, Unstructured
 from talos.pki.keys import parse_public_key
 from talos.system.errors import UserError
-from talos.system.parsed import parse_object
 
 _NAME = re.compile(r"[a-z0-9-]{1,63}", re.ASCII)
 _IMAGE = re.compile(
@@ -41,8 +40,6 @@ _MILLICORES = re.compile(r"[0-9]{1,12}m", re.ASCII)
 _PROFILES = ("restricted", "privileged")
 _NETWORKS = ("none", "host")
 _OPTIONS = ("ro", "rw", "noexec", "nosuid", "nodev", "noatime", "rbind", "rshared")
-_MAX_TRUSTED_ROOT = 1024 * 1024
-"""Bytes; that of the public instance has 7 KiB."""
 _CUSTOMIZATION = re.compile(r"[^/]+(?:/[^/]+)?")
 
 
@@ -278,27 +275,6 @@ def _check_public_key(pem: str | None, at: Note) -> Iterator[Note]:
             yield at.find(error.message, hint="what `cosign public-key --key KEY` prints")
 
 
-def _sigstore_trusted_root(document: SigstoreTrustedRootConfig) -> Iterator[Note]:
-    """Its form; a node reads what is in it where it verifies a signature."""
-    text, at = document.trusted_root, Note.at(document, "trustedRoot")
-    hint = "the content of trusted_root.json"
-    yield from check_present(text, at, hint=hint)
-    if not text:
-        return
-    if len(text.encode()) > _MAX_TRUSTED_ROOT:
-        yield at.find(f"has more than {_MAX_TRUSTED_ROOT} bytes", hint=hint)
-        return
-    found: dict[str, object] = parse_object(text)
-    if not str(found.get("mediaType")).startswith("application/vnd.dev.sigstore.trustedroot"):
-        yield at.find("is no trusted root of Sigstore in JSON", hint=hint)
-        return
-    for key in ("certificateAuthorities", "tlogs", "ctlogs"):
-        if not isinstance(found.get(key), list) or not found[key]:
-            yield at.find(
-                f"has no {key}: no signature would count", hint="it takes authorities and both logs"
-            )
-
-
 CHECKS: dict[str, Check] = {
     "CRIBaseRuntimeSpecConfig": _base_runtime_spec,
     "CRICustomizationConfig": _customization,
@@ -308,5 +284,5 @@ CHECKS: dict[str, Check] = {
     "RegistryAuthConfig": _registry_auth,
     "RegistryMirrorConfig": _registry_mirror,
     "RegistryTLSConfig": _registry_tls,
-    "SigstoreTrustedRootConfig": _sigstore_trusted_root,
+    "SigstoreTrustedRootConfig": check_trusted_root,
 }
