@@ -22,7 +22,7 @@ LEAVE_TIMEOUT = 5 * 60.0  # seconds
 LEAVE_RETRY_INTERVAL = 10.0  # seconds
 
 JOIN_RETRY_INTERVAL = 1.0
-"""Between two attempts: members become learners one after another, each for a second."""
+"""Between two attempts: members become learners one after another, each for some seconds."""
 MAX_RETRY_INTERVAL = 5.0  # seconds
 RETRY_INTERVAL_GROWTH = 0.1
 """Added after each attempt that no member answered: a node may wait for its bootstrap for long."""
@@ -89,7 +89,7 @@ class Membership:
         members = await client.members()
         own = await self._clear_way(client, members, spec.name, urls)
         if own is None:
-            await self._remove_stale_learner(client, members)
+            await self._wait_for_learners(client)
             added = await client.add_learner(urls)
             own, members = added.member.ID, list(added.members)
             self._added = own
@@ -128,21 +128,26 @@ class Membership:
             return await self._clear_way(client, members, name, urls)
         return None
 
-    async def _remove_stale_learner(self, client: etcd.EtcdClient, members: Iterable[pb.Member]) -> None:
-        """Remove a learner that never started once it has been in the way for :data:`LEARNER_TIMEOUT`.
+    async def _wait_for_learners(self, client: etcd.EtcdClient) -> None:
+        """FAILED_PRECONDITION while another node is a learner: etcd takes one at a time.
 
-        etcd takes one learner at a time. The node of this one has got another address, or is gone, and is not
-        recognized as it has no name. It has no vote; a node that was only slow is added again at its start.
+        It refuses a second one only when that is in its log. A member that starts anew takes such an entry
+        for a peer, and calls it for as long as it runs.
+
+        A learner that never started is removed once it has been in the way for :data:`LEARNER_TIMEOUT`: its
+        node has got another address, or is gone, and is not recognized as it has no name. It has no vote; a
+        node that was only slow is added again at its start.
         """
+        learners = [member for member in await client.members() if member.isLearner]
         peers, now = set(await self._access.peers()), trio.current_time()
-        unstarted = [member for member in members if member.isLearner and not member.name]
-        self._waiting = {member.ID: self._waiting.get(member.ID, now) for member in unstarted}
-        for member in unstarted:
+        unstarted = [member.ID for member in learners if not member.name]
+        self._waiting = {number: self._waiting.get(number, now) for number in unstarted}
+        for member in learners:
             hosts = {urlsplit(url).hostname for url in member.peerURLs}
-            if now < self._waiting[member.ID] + LEARNER_TIMEOUT or hosts & peers:
-                continue
-            await client.remove_member(member.ID)
             shown = ", ".join(member.peerURLs)
+            if member.name or now < self._waiting[member.ID] + LEARNER_TIMEOUT or hosts & peers:
+                raise RpcError(Code.FAILED_PRECONDITION, f"etcd takes one learner at a time, {shown} is one")
+            await client.remove_member(member.ID)
             self._log.info("removed a learner that never started", member=f"{member.ID:016x}", urls=shown)
 
     async def _answers(self, member: pb.Member) -> bool:
