@@ -103,6 +103,11 @@ class DiscoveryServer:
             self._metrics.close()
         await self._server.stop(grace)
 
+    def describe(self) -> dict[str, object]:
+        """Where it listens, for the log."""
+        tls = self._settings.endpoint.tls is not None
+        return {"port": self.port, "tls": tls, "metrics_port": self.metrics_port}
+
     async def _collect(self) -> None:
         while True:
             await asyncio.sleep(self._settings.gc_interval)

@@ -61,6 +61,10 @@ class KeyServer:
         """Take no new calls, and end the open ones."""
         await self._server.stop(0)
 
+    def describe(self) -> dict[str, object]:
+        """Where it listens, for the log."""
+        return {"port": self.port, "tls": self._settings.endpoint.tls is not None}
+
     async def seal(self, request: Request, context: Context) -> Response:
         """A key as the node may keep it: nonce, ciphertext, tag."""
         cipher = await self._admit(request, context, KEY_SIZE)

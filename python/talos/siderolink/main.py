@@ -1,16 +1,12 @@
 """``nix run .#siderolink``: a management service that machines connect to, to try SideroLink with."""
 
 import argparse
-import asyncio
-import sys
 from collections.abc import Sequence
 from ipaddress import IPv6Address, IPv6Network
-from pathlib import Path
 
 from talos.pki.wireguard import is_key
 from talos.serving.address import parse_address
-from talos.serving.endpoint import Endpoint, read_pair
-from talos.serving.grpcio import wait_for_signal
+from talos.serving.program import make_parser, read_endpoint, run_server
 from talos.siderolink.registry import SERVER, Admit, Registry
 from talos.siderolink.server import PORT, LinkServer, Settings
 from talos.system.errors import UserError
@@ -22,7 +18,6 @@ from talos.system.net.wireguard import (
     read_wireguard,
 )
 
-FAILED = 1
 _EXAMPLE = "192.0.2.1:51820"
 _EPILOG = f"""\
 The server's own end is a WireGuard link of this machine, whose peers the server sets, as root:
@@ -46,21 +41,18 @@ ECDSA or RSA. It also is a sink of events (EventSinkConfig), which it logs.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; the exit code."""
-    log = Log({"service": "siderolink"})
-    try:
-        options = _parse(argv)
+    options = _parse(argv)
+
+    def make(log: Log) -> LinkServer:
         settings = make_settings(options)
         admit = make_admit(options.link) if options.link else admit_elsewhere
-        asyncio.run(_run(settings, Registry(options.join_token, admit), log))
-    except UserError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return FAILED
-    return 0
+        return LinkServer(settings, Registry(options.join_token, admit), log)
+
+    return run_server("siderolink", make)
 
 
 def make_settings(options: argparse.Namespace) -> Settings:
     """The settings of the flags, with the files and the link's key read. UserError."""
-    host, port = parse_address(options.addr, "--addr", f":{PORT} or 192.0.2.1:{PORT}")
     for text in options.endpoint:
         if not parse_address(text, "--endpoint", _EXAMPLE)[0]:
             raise UserError(f'"{text}" has no host', where="--endpoint", hint=f"write it like {_EXAMPLE}")
@@ -70,10 +62,8 @@ def make_settings(options: argparse.Namespace) -> Settings:
     if not is_key(key):
         where = options.link or "--public-key"
         raise UserError("is no key of WireGuard", where=where, hint="`wg genkey | wg pubkey` makes one")
-    tls = read_pair(options.cert, options.cert_key, ("--cert", "--cert-key"))
-    return Settings(
-        endpoint=Endpoint(host=host, port=port, tls=tls), public_key=key, wireguard=options.endpoint
-    )
+    endpoint = read_endpoint(options, PORT)
+    return Settings(endpoint=endpoint, public_key=key, wireguard=options.endpoint)
 
 
 def make_admit(link: str) -> Admit:
@@ -100,22 +90,9 @@ def _read_key(link: str) -> str:
         raise UserError(reason, where=f"link {link}", hint=hint) from None
 
 
-async def _run(settings: Settings, registry: Registry, log: Log) -> None:
-    server = LinkServer(settings, registry, log)
-    await server.start()
-    log.info("listening", port=server.port, tls=settings.endpoint.tls is not None)
-    await wait_for_signal()
-    await server.stop()
-
-
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="siderolink",
-        description="Give machines their end of a WireGuard link, through which they are managed.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--addr", default=f":{PORT}", help="where to listen (default: %(default)s)")
+    description = "Give machines their end of a WireGuard link, through which they are managed."
+    parser = make_parser("siderolink", description, _EPILOG, PORT)
     parser.add_argument("--link", default="", help="the WireGuard link of this machine that has the peers")
     parser.add_argument("--public-key", default="", help="the public key of a WireGuard elsewhere")
     parser.add_argument(
@@ -125,8 +102,6 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         help="host and port where machines reach WireGuard; several are tried in turn",
     )
     parser.add_argument("--join-token", default="", help="what machines must show (default: all may join)")
-    parser.add_argument("--cert", type=Path, help="the API's certificate with its chain, PEM")
-    parser.add_argument("--cert-key", type=Path, help="its key, PEM")
     return parser.parse_args(argv)
 
 

@@ -70,6 +70,10 @@ class LinkServer:
         """Take no new calls, and end the open ones."""
         await self._server.stop(0)
 
+    def describe(self) -> dict[str, object]:
+        """Where it listens, for the log."""
+        return {"port": self.port, "tls": self._settings.endpoint.tls is not None}
+
     async def provision(self, request: ProvisionRequest, context: Context) -> ProvisionResponse:
         """The machine's end of the link, and this one."""
         if request.wireguard_over_grpc:
