@@ -20,6 +20,7 @@ from talos.talosctl.cli.flag import Flags
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.fleet_calls import FreshCalls
 from talos.talosctl.client.select import select_target
+from talos.talosctl.metrics.server import make_answer
 from talos.talosctl.output.http import start_server
 from talos.talosctl.output.table import format_table
 from talos.talosctl.output.yaml_text import dump_yaml
@@ -35,7 +36,6 @@ from talos.upgrade_controller.manifests import (
 )
 from talos.upgrade_controller.page import run_page_in_pod
 from talos.upgrade_controller.policies import Policies, find_namespace
-from talos.upgrade_controller.reports import make_answer
 from talos.upgrade_controller.status import HELD, as_object, read_status, write_status
 
 _EPILOG = """\
@@ -105,8 +105,11 @@ def run_policies(options: argparse.Namespace) -> int:
         log=Log({"service": PROGRAM}),
     )
 
+    async def scrape() -> str:
+        return policies.format_metrics()
+
     async def follow() -> None:
-        async with await start_server(make_answer(policies.format_metrics), "", METRICS_PORT):
+        async with await start_server(make_answer(scrape), "", METRICS_PORT):
             await policies.run()
 
     return asyncio.run(_run(follow()))

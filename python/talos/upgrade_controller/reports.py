@@ -1,15 +1,13 @@
 """Snapshots as events of Kubernetes, and as metrics for Prometheus."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from http import HTTPStatus
 from urllib.parse import quote
 
 from talos.kubernetes.client import KubernetesClient
 from talos.kubernetes.watch import Object
-from talos.talosctl.metrics.families import CONTENT_TYPE, Sample, format_samples
-from talos.talosctl.output.http import Answer, Reply, Request
+from talos.talosctl.metrics.families import Sample, format_samples
 from talos.upgrade_controller.manifests import GROUP, KIND, PROGRAM, VERSION
 from talos.upgrade_controller.snapshots.schedule import Outcome, parse_time
 
@@ -70,14 +68,3 @@ class SnapshotCounts:
             if (time := parse_time(status.get("time", ""))) is not None:
                 samples.append(Sample(TIMESTAMP, time.timestamp(), {"policy": policy}))
         return format_samples(samples, FAMILIES)
-
-
-def make_answer(make: Callable[[], str]) -> Answer:
-    """What a server of metrics answers."""
-
-    async def answer(request: Request) -> Reply:
-        if request.path.partition("?")[0] != "/metrics":
-            return Reply(status=HTTPStatus.NOT_FOUND, body=b"the metrics are at /metrics\n")
-        return Reply(type=CONTENT_TYPE, body=make().encode())
-
-    return answer

@@ -2,12 +2,10 @@
 
 import asyncio
 from datetime import UTC, datetime
-from http import HTTPStatus
 from typing import Any, cast
 
 from talos.kubernetes.client import KubernetesClient
-from talos.talosctl.output.http import Reply, Request
-from talos.upgrade_controller.reports import SnapshotCounts, make_answer, record_event
+from talos.upgrade_controller.reports import SnapshotCounts, record_event
 from talos.upgrade_controller.snapshots.schedule import Outcome
 
 NOON = datetime(2026, 11, 28, 12, tzinfo=UTC)
@@ -68,12 +66,3 @@ def test_metrics_outlive_the_pod_but_not_the_policy() -> None:
     counts.forget("stable")
     assert counts.format({}) == ""
     assert 'policy="stable",result="taken"} 0' in counts.format(statuses), "one of the same name begins anew"
-
-
-def test_they_are_at_one_path() -> None:
-    async def ask(path: str) -> Reply:
-        return await make_answer(lambda: "text")(Request(path=path, headers={}))
-
-    reply = asyncio.run(ask("/metrics?x"))
-    assert (reply.status, reply.body) == (HTTPStatus.OK, b"text")
-    assert asyncio.run(ask("/")).status == HTTPStatus.NOT_FOUND

@@ -1,7 +1,6 @@
 """``talosctl metrics``: numbers of nodes in Prometheus' text format, printed once or served."""
 
 import asyncio
-from http import HTTPStatus
 
 from talos.client.session import open_session
 from talos.serving.address import parse_address
@@ -12,7 +11,8 @@ from talos.talosctl.client.command import need_nodes, run_async
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.select import find_target
 from talos.talosctl.metrics.collect import collect_node
-from talos.talosctl.metrics.families import CONTENT_TYPE, Sample, format_samples
+from talos.talosctl.metrics.families import Sample, format_samples
+from talos.talosctl.metrics.server import make_answer
 from talos.talosctl.output import console, http
 
 
@@ -38,17 +38,15 @@ async def start_server(flags: Flags, host: str, port: int) -> asyncio.Server:
     """Answer ``GET /metrics``. The nodes are asked then and only then, for one client after another."""
     turn = asyncio.Lock()
 
-    async def answer(request: http.Request) -> http.Reply:
-        if request.path.partition("?")[0] != "/metrics":
-            return http.Reply(status=HTTPStatus.NOT_FOUND, body=b"the metrics are at /metrics\n")
+    async def scrape() -> str:
         try:
             async with turn:
-                return http.Reply(type=CONTENT_TYPE, body=(await collect(flags)).encode())
+                return await collect(flags)
         except UserError as error:
             console.note(f"error: {error}")
-            return http.Reply(status=HTTPStatus.SERVICE_UNAVAILABLE, body=f"{error}\n".encode())
+            raise
 
-    return await http.start_server(answer, host, port)
+    return await http.start_server(make_answer(scrape), host, port)
 
 
 async def _serve(flags: Flags) -> int:
