@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.harness.cluster import REPOSITORY, Cluster
 
+from talos.machined.containerd.client import SYSTEM_ROOT
 from talos.process.daemons import DAEMONS, DaemonSpec
 from talos.process.grants import load_grants
 from talos.resource.kinds import REGISTRY
@@ -29,13 +30,18 @@ ON_NODES = {
 }
 IN_STATE = {"written": "resources that it writes", "secret": "sensitive ones that it reads"}
 NOTHING = "none"
+UNPACKED = {"udevd": str(Path(SYSTEM_ROOT).parents[1])}
+"""What daemons read once the system's containerd has unpacked an image, which it may not have done yet."""
 
 
 def find_reach(cluster: Cluster, daemon: DaemonSpec) -> dict[str, list[str]]:
     """What is found on the node."""
     command = [sys.executable, "-B", str(PROGRAM), daemon.name, str(cluster.nodes[0].pid)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return json.loads(run_command(command, env=environment, timeout=60).stdout)
+    found: dict[str, list[str]] = json.loads(run_command(command, env=environment, timeout=60).stdout)
+    if folder := UNPACKED.get(daemon.name):
+        found["reads"] = sorted({*found["reads"], folder})
+    return found
 
 
 def find_granted(daemon: DaemonSpec) -> dict[str, list[str]]:
