@@ -62,7 +62,10 @@ class Upgrade:
             return Outcome(code=code, reason=self.output, rows={}, output=self.output)
         document = cast("dict[str, object]", json.loads(text))
         rows = {str(row["node"]): row for row in cast("list[dict[str, object]]", document["nodes"])}
-        table = [f"{row['hostname']}: {row['result']}, away {row['secondsAway']} s" for row in rows.values()]
+        table = [
+            f"{row['hostname']}: {row['result']}, unavailable {row['secondsUnavailable']} s"
+            for row in rows.values()
+        ]
         output = "\n".join([self.output.rstrip(), *table])
         return Outcome(code=code, reason=str(document["reason"]), rows=rows, output=output)
 

@@ -1,7 +1,7 @@
 """The upgrade of many nodes: control plane nodes one at a time, then workers, stopping at the first failure.
 
-A node is done when it runs the release, is off its trial, and is as well as before. What is under way when a
-node fails is seen through to its end, and nothing new begins.
+A node is done when it runs the release, is off its trial, and is as healthy as before. What is under way when
+a node fails is seen through to its end, and nothing new begins.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from talos.upgrade.state import BUSY, PENDING, Phase
 TIMEOUT = 1800.0
 """Seconds for the installation of one node, and again from its reboot until it is healthy."""
 PROBLEM_TIMEOUT = 60.0
-"""Seconds for what may pass: a call without an answer, another node that is not well."""
+"""Seconds for what may pass: a call without an answer, another node that is unhealthy."""
 UNMOVED = 10.0
 """Seconds after which a node that goes on has not received the call to reboot, if that had no answer."""
 
@@ -106,7 +106,7 @@ class Fleet:
             for row in rows.values():
                 if row.step.is_active:
                     self.progress.move(
-                        row, NodeStep.FAILED, f"nobody waited for its end while it was {row.step.value}"
+                        row, NodeStep.FAILED, f"its end was not waited for, it was {row.step.value}"
                     )
             raise
         return self.progress
@@ -172,7 +172,7 @@ class Fleet:
             if not unhealthy or len(peers) - 1 - len(idle) + len(unhealthy) < limit:
                 return
             if asyncio.get_running_loop().time() > end:
-                self._fail(f"{row.name} would be one too many that is away: {'; '.join(unhealthy)}")
+                self._fail(f"{row.name} would be one unavailable node too many: {'; '.join(unhealthy)}")
                 raise StoppedError
             self.progress.move(row, row.step, f"waits for {unhealthy[0]}")
             await asyncio.sleep(node_calls.POLL_INTERVAL)
@@ -281,13 +281,13 @@ class Fleet:
                 raise FailedError(f"it came back with {now.version}, as before")
             if self.options.version and now.version != self.options.version:
                 raise FailedError(
-                    f"it runs {now.version}, not {self.options.version} as the image's tag says"
+                    f"it runs {now.version}, not {self.options.version} which is the image's tag"
                 )
             return now
 
     async def _wait_until_healthy(self, now: NodeStatus, row: NodeProgress) -> None:
         known = self.plan.problems.get(now.node, {})
-        self.progress.move(row, NodeStep.CHECKING)
+        self.progress.move(row, NodeStep.RECOVERING)
         while True:
             try:
                 found = await find_problems(self.calls, now.node, is_control_plane=now.is_control_plane)
@@ -298,5 +298,5 @@ class Fleet:
                 return
             text = next(iter(found.values()))
             if text != row.detail:
-                self.progress.move(row, NodeStep.CHECKING, text)
+                self.progress.move(row, NodeStep.RECOVERING, text)
             await asyncio.sleep(node_calls.POLL_INTERVAL)

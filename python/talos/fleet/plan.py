@@ -125,7 +125,9 @@ async def _check_members(calls: FleetCalls, node: str) -> Mapping[str, str]:
         return {node: f"etcd: {error.message}"}
     members = [member for message in reply.messages for member in message.members]
     if len(members) == MEMBERS_WITHOUT_SPARE:
-        return {node: f"etcd has {MEMBERS_WITHOUT_SPARE} members, of which none may be away: add a third one"}
+        return {
+            node: f"etcd has {MEMBERS_WITHOUT_SPARE} members, both of which have to be up: add a third one"
+        }
     if learners := [member.hostname or f"{member.id:016x}" for member in members if member.is_learner]:
         return {node: f"{', '.join(learners)} can't vote in etcd yet"}
     return {}

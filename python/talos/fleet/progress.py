@@ -17,7 +17,7 @@ class NodeStep(enum.Enum):
     STAGED = "installed, not booted"
     REBOOTING = "rebooting"
     TRIAL = "on trial"
-    CHECKING = "becoming well"
+    RECOVERING = "recovering"
     DONE = "done"
     FAILED = "failed"
 
@@ -27,7 +27,7 @@ class NodeStep(enum.Enum):
         return self in _ACTIVE
 
 
-_ACTIVE = (NodeStep.PULLING, NodeStep.INSTALLING, NodeStep.REBOOTING, NodeStep.TRIAL, NodeStep.CHECKING)
+_ACTIVE = (NodeStep.PULLING, NodeStep.INSTALLING, NodeStep.REBOOTING, NodeStep.TRIAL, NodeStep.RECOVERING)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class NodeProgress:
 
     @property
     def is_unavailable(self) -> bool:
-        """Whether it has gone down and is not well again."""
+        """Whether it has gone down and is not healthy again."""
         return bool(self.down) and self.step is not NodeStep.DONE
 
     @property
@@ -125,7 +125,7 @@ class FleetProgress:
                     "result": row.step.value,
                     "reason": row.detail if row.step is NodeStep.FAILED else "",
                     "seconds": round(row.seconds, 1),
-                    "secondsAway": round(row.downtime, 1),
+                    "secondsUnavailable": round(row.downtime, 1),
                 }
                 for row in self.rows
             ],

@@ -73,7 +73,7 @@ class DeviceFlow:
         self._show(reply)
         with trio.move_on_after(_number(reply.get("expires_in"), MAX_CODE_TTL)):
             return await self._wait(device_code, _number(reply.get("interval"), INTERVAL))
-        raise FetchError("nobody has agreed before its code has expired")
+        raise FetchError("its code has expired before it was confirmed")
 
     def _show(self, reply: Mapping[str, Any]) -> None:
         # Some servers have the name of a draft of the standard.

@@ -99,7 +99,7 @@ class TrustServer:
             try:
                 chosen = login(parse_active(spec.yaml_marshalled))
             except UserError as error:
-                self._log.error("the config can't be read, nobody can log in", reason=str(error))
+                self._log.error("the config can't be read, every login is refused", reason=str(error))
         if chosen == self._login:
             return
         self._login = chosen

@@ -164,7 +164,7 @@ class _Registry:
             fields = {}
         token = fields.get("token") or fields.get("access_token")
         if not isinstance(token, str) or not token.isprintable():
-            reason = "refuses this user a token" if self._user else "gives nobody a token"
+            reason = "refuses this user a token" if self._user else "gives no token without a user"
             raise UserError(f"the registry {reason}", where=self.where)
         return token
 

@@ -96,9 +96,9 @@ def find_closed(settings: Settings, now: datetime) -> str:
 
 
 def find_unhealthy(plan: Plan) -> str:
-    """Which nodes are not well, and why: no operator looks on, so an upgrade does not begin then."""
+    """Which nodes are unhealthy, and why: no operator is there, so an upgrade does not begin then."""
     found = [
-        f"{entry.name} is not well: {'; '.join(plan.problems[entry.node].values())}"
+        f"{entry.name} is unhealthy: {'; '.join(plan.problems[entry.node].values())}"
         for entry in plan.nodes
         if plan.problems.get(entry.node)
     ]

@@ -111,4 +111,4 @@ def test_a_node_that_knows_no_cluster(talosctl: Client, cluster: Cluster) -> Non
     cluster.members = []
     result = talosctl(*CHECK)
     assert result.code == Exit.FAILED
-    assert "knows no control plane node of its cluster" in result.err
+    assert "has found no control plane node of its cluster" in result.err

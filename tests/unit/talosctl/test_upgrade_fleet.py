@@ -104,7 +104,7 @@ def test_lines_while_it_runs_and_a_table_at_last(talosctl: Client, workers: Work
         assert f"{GOOD}: {line}\n" in result.err
     header, row = result.out.splitlines()
     assert header.split() == [
-        *("NODE", "HOSTNAME", "ROLE", "BEFORE", "AFTER", "RESULT", "TIME", "AWAY", "REASON")
+        *("NODE", "HOSTNAME", "ROLE", "BEFORE", "AFTER", "RESULT", "TIME", "DOWNTIME", "REASON")
     ]
     assert row.split()[:6] == [GOOD, "worker-2", "worker", "v1.15.0", "v1.15.1", "done"]
 

@@ -183,7 +183,7 @@ def test_it_does_not_begin_while_a_node_is_not_well(world: World) -> None:
     world.cluster.nodes["10.0.0.4"].unhealthy = "kubelet"
     is_well, status = world.once()
     assert (is_well, status["state"], world.cluster.log) == (True, "waiting", [])
-    assert status["reason"].startswith("node-4 is not well: service kubelet is Preparing; node-1")
+    assert status["reason"].startswith("node-4 is unhealthy: service kubelet is Preparing; node-1")
     assert world.once(allowUnhealthy=True)[1]["state"] == "current"
 
 

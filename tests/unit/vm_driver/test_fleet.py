@@ -12,7 +12,7 @@ PROGRAM = """\
 import sys
 print("10.0.2.12: writing slot B", file=sys.stderr, flush=True)
 print('{"reason": "10.0.2.12: no answer", "nodes": [')
-print('{"node": "10.0.2.12", "hostname": "two", "result": "failed", "secondsAway": 3.5}]}')
+print('{"node": "10.0.2.12", "hostname": "two", "result": "failed", "secondsUnavailable": 3.5}]}')
 sys.exit(1)
 """
 
@@ -31,7 +31,7 @@ def test_the_outcome_is_the_code_and_the_rows(tmp_path: Path) -> None:
     outcome = upgrade.finish()
     assert (outcome.code, outcome.results()) == (1, ["failed"])
     assert outcome.reason == "10.0.2.12: no answer"
-    assert outcome.output.splitlines()[-1] == "two: failed, away 3.5 s"
+    assert outcome.output.splitlines()[-1] == "two: failed, unavailable 3.5 s"
 
 
 def test_a_refusal_is_the_reason(tmp_path: Path) -> None:

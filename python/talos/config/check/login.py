@@ -22,7 +22,7 @@ def _oidc_login(document: OIDCLoginConfig) -> Iterator[Note]:
     ttl = document.certificate_ttl
     if ttl and not MIN_TTL <= ttl.seconds <= MAX_TTL:
         yield at.below("certificateTTL").find(f'"{ttl}" is out of range', hint="from 5m to 24h")
-    yield from check_present(document.rules, at.below("rules"), hint="without one nobody gets a certificate")
+    yield from check_present(document.rules, at.below("rules"), hint="without one no certificate is issued")
     for index, rule in enumerate(document.rules or ()):
         place = at.below(f"rules[{index}]")
         # A rule without claims would be for everybody who has an account at the issuer.

@@ -41,7 +41,9 @@ CHANGE_TIMEOUT = 120.0
 ETCD_LIMIT = 60.0
 """Seconds without etcd until the pods are withdrawn: they outlive that it starts again."""
 DIAGNOSTIC = "static-pods-wait"
-REMEDY = "see staticpodstatus of that node and mend its config; its turn ends a minute after it is shut down"
+REMEDY = (
+    "see staticpodstatus of that node and correct its config; its turn ends a minute after it is shut down"
+)
 
 
 class ControlPlanePodController(Controller):

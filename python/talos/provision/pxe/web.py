@@ -168,7 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
             try:
                 shutil.copyfileobj(file, self.wfile, _BLOCK)
             except OSError as error:
-                self._tell(f"went away while it loaded {path.name}: {error.strerror}")
+                self._tell(f"closed the connection while it loaded {path.name}: {error.strerror}")
                 self.close_connection = True
                 return False
         shown = f", {size / _MEGABYTE:.1f} MB" if size >= _SHOWN_SIZE else ""

@@ -74,12 +74,12 @@ def make_limits(flags: Flags, plan: Plan) -> FleetLimits:
 
 
 def show_plan(plan: Plan) -> None:
-    """The order, and what is not well now."""
+    """The order, and what is unhealthy now."""
     console.note(f"in this order: {', '.join(status.name for status in plan.nodes)}")
     for status in plan.nodes:
         if problems := plan.problems.get(status.node):
             console.note(
-                f"WARNING: {status.node}: not well before, so not waited for: {'; '.join(problems.values())}"
+                f"WARNING: {status.node}: unhealthy before, so not waited for: {'; '.join(problems.values())}"
             )
 
 

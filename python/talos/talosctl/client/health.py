@@ -71,5 +71,5 @@ async def find_nodes(session: Session, node: str) -> ClusterNodes:
     nodes = sort_members(members)
     if not nodes.control_plane:
         hint = "name the nodes: --control-plane-nodes, --worker-nodes"
-        raise UserError("knows no control plane node of its cluster", where=f"node {node}", hint=hint)
+        raise UserError("has found no control plane node of its cluster", where=f"node {node}", hint=hint)
     return nodes

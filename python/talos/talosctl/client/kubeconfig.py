@@ -122,7 +122,7 @@ def _parse(path: Path) -> Fields:
         content: object = parse_yaml(path.read_text(encoding="utf-8"), source=str(path)) or {}
     except FileNotFoundError:
         return {}
-    hint = "mend it, or name another file in KUBECONFIG"
+    hint = "repair it, or name another file in KUBECONFIG"
     if not isinstance(content, dict):
         raise UserError("is no kubeconfig", where=str(path), hint=hint)
     fields = cast("Fields", content)

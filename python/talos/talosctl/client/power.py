@@ -35,7 +35,7 @@ def run_power(
     prepare: Prepare | None = None,
     finish: Finish | None = None,
     drainer: "Drainer | None" = None,
-    before: str = "it was not told to begin",
+    before: str = "the request was not sent",
 ) -> int:
     """Start the action on every node and, with --wait, see it through.
 

@@ -109,7 +109,7 @@ async def _wait(
             return [(outcome.node, outcome.value or ()) for outcome in outcomes]
         report(waiting[0])
         if time.monotonic() > end:
-            text = f"not well after {seconds:g} s: {'; '.join(waiting)}"
+            text = f"not healthy after {seconds:g} s: {'; '.join(waiting)}"
             raise UserError(text, hint="see talosctl cluster logs")
         await asyncio.sleep(POLL_INTERVAL)
 

@@ -52,7 +52,7 @@ STATUS_TIMEOUT = 10.0
 type _Running = tuple[str, UpgradeState | None]
 """The version that a node runs, and its record of the last upgrade."""
 BEFORE_REBOOT = (
-    "it was not told to reboot: its next reboot boots what is installed by now, rollback takes that back"
+    "it was not rebooted: its next reboot boots what is installed by now, rollback takes that back"
 )
 """How an interrupt leaves a node."""
 REBOOT_MODES = {"default": RebootRequest.DEFAULT, "powercycle": RebootRequest.POWERCYCLE}

@@ -103,7 +103,7 @@ def begin(watcher: Watcher, progress: FleetProgress) -> None:
 
 def format_rows(progress: FleetProgress) -> str:
     """The table of what became of each node."""
-    header = ("NODE", "HOSTNAME", "ROLE", "BEFORE", "AFTER", "RESULT", "TIME", "AWAY", "REASON")
+    header = ("NODE", "HOSTNAME", "ROLE", "BEFORE", "AFTER", "RESULT", "TIME", "DOWNTIME", "REASON")
     rows = (
         (
             row.node,

@@ -51,7 +51,9 @@ class Layer:
                 digest.update(piece)
                 last = piece
         if digest.hexdigest() != wanted.sha256:
-            raise _refuse(f"{name} has the digest {digest.hexdigest()}, the manifest says {wanted.sha256}")
+            raise _refuse(
+                f"{name} has the digest {digest.hexdigest()}, in the manifest it is {wanted.sha256}"
+            )
         yield last
 
     def read_commit_time(self) -> int:
@@ -119,7 +121,7 @@ def _check_entry(entry: tarfile.TarInfo, release: ReleaseManifest) -> str:
     if folder != FOLDER or name not in release.files:
         raise _refuse(f"{shown!r} is not in the manifest")
     if entry.size != release.files[name].size:
-        raise _refuse(f"{name} has {entry.size} bytes, the manifest says {release.files[name].size}")
+        raise _refuse(f"{name} has {entry.size} bytes, in the manifest it has {release.files[name].size}")
     return name
 
 

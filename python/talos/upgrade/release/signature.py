@@ -88,7 +88,7 @@ def verify(manifest: bytes, signatures: str, keys: Sequence[Ed25519PublicKey], n
         raise UserError(
             f"is of none of the {len(keys)} keys that this system trusts",
             where=WHERE,
-            hint="the release is altered, or signed by somebody else",
+            hint="the release is altered, or signed with another key",
         )
     if signers < needed:
         raise UserError(

@@ -139,7 +139,7 @@ async def test_a_signature_of_an_older_release_is_refused(store: Store) -> None:
 async def test_a_release_under_the_tag_of_another_is_refused(store: Store) -> None:
     """Else a mirror would have an older one installed, and its signature would be right."""
     store.add(version="v1.15.0")
-    with pytest.raises(UserError, match=r"is the release v1\.15\.0, not v1\.15\.1 as its tag says"):
+    with pytest.raises(UserError, match=r"is the release v1\.15\.0, not v1\.15\.1 which is its tag"):
         await store.load()
 
 
@@ -148,7 +148,7 @@ async def test_the_signed_manifest_of_an_older_release_is_refused_over_other_fil
     newer = store.add(content=b"altered")
     newer["annotations"] = older["annotations"]
     store.name(newer)
-    with pytest.raises(UserError, match="initramfs has 7000 bytes, the manifest says 9000"):
+    with pytest.raises(UserError, match="initramfs has 7000 bytes, in the manifest it has 9000"):
         await store.load()
 
 

@@ -227,11 +227,11 @@ LAYERS: dict[str, tuple[Callable[[], Tar], str]] = {
     "an absolute path": (lambda: Tar().add_all().add(f"/{FOLDER}/vmlinuz", b"x"), "is not in the manifest"),
     "another size": (
         lambda: Tar().add(f"{FOLDER}/cmdline", b"x"),
-        "cmdline has 1 bytes, the manifest says 7",
+        "cmdline has 1 bytes, in the manifest it has 7",
     ),
     "another content": (
         lambda: _altered(),
-        "vmlinuz has the digest .*, the manifest says ",
+        "vmlinuz has the digest .*, in the manifest it is ",
     ),
     "a link": (
         lambda: Tar().add(f"{FOLDER}/vmlinuz", b"", type=tarfile.SYMTYPE, linkname="/etc/shadow"),

@@ -24,7 +24,7 @@ CHECK_TIMEOUT = 300.0
 """Seconds from the start of the trial until everything has to be healthy; a kernel argument names others."""
 MIN_LIMIT, MAX_LIMIT = 30.0, 3600.0
 STABLE_SHARE = 1 / 20
-"""The part of the limit for which everything has to stay well: 15 s of :data:`CHECK_TIMEOUT`. Then every
+"""The part of the limit for which everything has to stay healthy: 15 s of :data:`CHECK_TIMEOUT`. Then every
 service is asked once more: those that answer are otherwise asked every 20 s only, so that one that hangs in
 between would still pass for healthy.
 """
@@ -107,8 +107,8 @@ class SelfCheckController(Controller):
         watchdog = None
         if self._upgrader.is_guarded:
             watchdog, self._limit = self._open(), find_limit(self._upgrader.cmdline)
-        well = (
-            f"everything is well, which has to last {self._stable:.0f} s; then services are asked once more"
+        healthy = (
+            f"everything is healthy, which has to last {self._stable:.0f} s; then services are checked again"
         )
         wait = self._limit if self._upgrader.is_guarded else inf
         began = trio.current_time()
@@ -122,7 +122,7 @@ class SelfCheckController(Controller):
                 # Not earlier: what starts needs the processors.
                 self._is_reading = True
                 nursery.start_soon(self._read, runtime)
-            await _show(runtime, state, unmet or [well], self._upgrader.fallback)
+            await _show(runtime, state, unmet or [healthy], self._upgrader.fallback)
             wait = await self._judge(unmet) if state.phase is Phase.TRIAL else inf
             if self._has_ended:
                 await _show(runtime, self._upgrader.current, ())
@@ -157,7 +157,7 @@ class SelfCheckController(Controller):
         return None
 
     async def _find_unmet(self, runtime: ControllerRuntime, checks: Sequence[str]) -> list[str]:
-        """What is not well; once everything has stayed well, what does not answer now."""
+        """What is unhealthy; once everything has stayed healthy, what does not answer now."""
         unmet, now = await find_unmet(runtime, checks), trio.current_time()
         self._were_asked = not unmet and self._is_read and now - self._well_since >= self._stable
         if not self._were_asked:
@@ -206,7 +206,7 @@ def find_limit(cmdline: str) -> float:
 
 
 def find_stable(limit: float) -> float:
-    """Seconds for which everything has to stay well, by the limit in seconds."""
+    """Seconds for which everything has to stay healthy, by the limit in seconds."""
     return min(MAX_STABLE, max(MIN_STABLE, limit * STABLE_SHARE))
 
 
