@@ -1,11 +1,14 @@
-"""A machine is given a link to a management service, whose end of it is another link of the same machine."""
+"""A machine is given a link to a management service, whose end of it is another link of the same machine.
+
+Its packets are those of WireGuard, and then carried by gRPC.
+"""
 
 from typing import Any
 
 from driver.client import Document, at
 from driver.machine import Machine
 from driver.node import Node
-from driver.world import World
+from driver.world import World, free_port
 
 ASSETS = ("kernel", "initramfs", "cmdline", "siderolink")
 UUID = "5b0c7a52-2f6e-4c1d-8a53-9e41d7c26f10"
@@ -47,25 +50,27 @@ def apply(node: Machine, cluster: Any, patch: str) -> None:
     node.talosctl("apply-config", "--mode", "no-reboot", "--file", str(cluster.config(patch)))
 
 
-def find_link(node: Machine) -> Document:
+def find_link(node: Machine, name: str = "siderolink") -> Document:
     """The link's status."""
-    found = node.get("linkstatuses", "siderolink")
+    found = node.get("linkstatuses", name)
     assert found, "there is no link"
     return found[0]
 
 
-def check_status(node: Machine, *, connected: bool) -> None:
+def check_status(node: Machine, *, connected: bool, tunnel: bool = False) -> None:
     """Assert that the status is there and shows whether the link is connected."""
     [found] = node.get("siderolinkstatuses") or [{"spec": {}}]
-    wanted = {"host": "10.0.2.2", "connected": connected, "linkName": "siderolink", "grpcTunnel": False}
+    name = "siderolinktun" if tunnel else "siderolink"
+    wanted = {"host": "10.0.2.2", "connected": connected, "linkName": name, "grpcTunnel": tunnel}
     assert found["spec"] == wanted, found
 
 
 def check_gone(node: Machine) -> None:
     """Assert that nothing of it is left."""
     names = {str(at(link, "metadata.id")) for link in node.get("linkstatuses")}
-    assert "siderolink" not in names
+    assert not names & {"siderolink", "siderolinktun"}, names
     assert not node.get("siderolinkstatuses")
+    assert not node.get("siderolinktunnels")
 
 
 def test(world: World) -> None:
@@ -99,8 +104,27 @@ def run(world: World, node: Machine) -> None:
 
     world.section("it is connected once the service has the machine as a peer")
     key = str(spec["wireguard"]["publicKey"])
-    apply(node, cluster, END + PEER.replace("KEY", key).replace("ADDRESS", address) + link)
+    end = END + PEER.replace("KEY", key).replace("ADDRESS", address)
+    apply(node, cluster, end + link)
     node.wait_until("it is connected", lambda: check_status(node, connected=True), CONNECT_TIMEOUT)
+
+    world.section("its packets are carried by gRPC")
+    port = free_port()
+    forward = f"hostfwd_add n0 udp:127.0.0.1:{port}-:51820"
+    answer = node.monitor.execute("human-monitor-command", command_line=forward)
+    assert not answer, answer
+    world.siderolink.stop()
+    world.siderolink.start(PUBLIC, f"127.0.0.1:{port}")
+    apply(node, cluster, end + LINK.replace("URL", f"{world.siderolink.url}&grpc_tunnel=true"))
+    node.wait_until(
+        "it is connected", lambda: check_status(node, connected=True, tunnel=True), CONNECT_TIMEOUT
+    )
+    spec = find_link(node, "siderolinktun")["spec"]
+    [peer] = spec["wireguard"]["peers"]
+    assert peer["endpoint"].startswith("127.0.0.1:"), peer
+    [tunnel] = node.get("siderolinktunnels")
+    assert str(at(tunnel, "spec.nodeAddress")).startswith("[fdae:41e4:649b:9304:"), tunnel
+    assert "siderolink" not in {str(at(one, "metadata.id")) for one in node.get("linkstatuses")}
 
     world.section("without the document there is no link")
     apply(node, cluster, END)

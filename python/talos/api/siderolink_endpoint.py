@@ -5,7 +5,9 @@ from urllib.parse import parse_qs
 
 from talos.api.service_endpoint import parse_endpoint
 
-TUNNEL = "grpc_tunnel"
+STREAM_PEER = "x-siderolink-ipv6-addr"
+"""Metadata of a stream of WireGuard's packets: the machine, by the name that the service has given it."""
+_TUNNEL = "grpc_tunnel"
 """The argument of the query that has WireGuard's packets carried by gRPC."""
 _JOIN_TOKEN = "jointoken"  # noqa: S105 - its name
 _MAX_ARGUMENTS = 16
@@ -36,5 +38,5 @@ def parse_siderolink(text: str) -> SiderolinkEndpoint:
         port=endpoint.port,
         is_plain=endpoint.is_plain,
         join_token=found.get(_JOIN_TOKEN, [""])[0],
-        has_tunnel=found.get(TUNNEL, [""])[0] in _YES,
+        has_tunnel=found.get(_TUNNEL, [""])[0] in _YES,
     )

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 from talos.api.metadata import ADMIN, CALLER, IMPERSONATOR, NODE, NODES, PROXY_FROM, REACHED, READER, ROLE
 from talos.apid.routes import values_of
-from talos.config.contract import SIDEROLINK_LINK
+from talos.config.contract import SIDEROLINK_LINK, SIDEROLINK_TUNNEL_LINK
 from talos.rpc.port.addresses import is_siderolink, network_of
 from talos.rpc.protocol import Metadata, Peer
 from talos.system.net.reach import is_on_link
@@ -43,7 +43,8 @@ def is_manager(there: str, here: str) -> bool:
         return False
     if not is_both or network_of(there) != network_of(here):
         return False
-    return is_on_link(SIDEROLINK_LINK, here=here, there=there)
+    links = (SIDEROLINK_LINK, SIDEROLINK_TUNNEL_LINK)
+    return any(is_on_link(link, here=here, there=there) for link in links)
 
 
 def _only_roles(names: Iterable[str]) -> tuple[str, ...]:

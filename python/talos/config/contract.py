@@ -60,6 +60,8 @@ FLANNEL_PORT = 4789
 KUBE_SPAN_PORT = 51820
 SIDEROLINK_LINK = "siderolink"
 """The point-to-point link to a management service."""
+SIDEROLINK_TUNNEL_LINK = "siderolinktun"
+"""The same whose packets are carried by gRPC."""
 
 INSTALLER_IMAGE = (
     "factory.talos.dev/metal-installer/376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba"

@@ -24,7 +24,7 @@ from talos.api.definitions.network_pb2 import (
     NfTablesRule,
     PortRange,
 )
-from talos.config.contract import HOST_DNS_FOR_PODS
+from talos.config.contract import HOST_DNS_FOR_PODS, SIDEROLINK_LINK
 from talos.config.documents.network.network_default_action import NetworkDefaultActionConfig
 from talos.config.documents.network.network_rule import NetworkRuleConfig
 from talos.config.effective import cluster as effective_cluster
@@ -35,7 +35,7 @@ from talos.networkd.packet_filter import NEIGHBOUR_DISCOVERY
 from talos.system.net.links import Interface
 
 INGRESS, PREROUTING = "ingress", "prerouting"
-TRUSTED_LINKS = ("lo", "siderolink", "kubespan")
+TRUSTED_LINKS = ("lo", SIDEROLINK_LINK, "kubespan")
 ICMP_PER_SECOND = 5
 _DNS_PORT = 53
 _PROTOCOLS = {
@@ -66,10 +66,10 @@ def has_firewall(config: Config) -> bool:
     return blocks_by_default(config) or any(True for _ in config.find_all(NetworkRuleConfig))
 
 
-def make_ingress_chain(config: Config) -> NfTablesChainSpec:
+def make_ingress_chain(config: Config, trusted: Sequence[str] = TRUSTED_LINKS) -> NfTablesChainSpec:
     """What is for this node. Rules accept where the default drops, and drop all others where it accepts."""
     blocks = blocks_by_default(config)
-    rules = [_make_trusted()]
+    rules = [_make_trusted(trusted)]
     if blocks:
         rules += _make_blocking(config)
     rules += [_make_configured(rule, blocks=blocks) for rule in config.find_all(NetworkRuleConfig)]
@@ -82,13 +82,15 @@ def make_ingress_chain(config: Config) -> NfTablesChainSpec:
     )
 
 
-def make_prerouting_chain(config: Config, addresses: Iterable[Interface]) -> NfTablesChainSpec:
+def make_prerouting_chain(
+    config: Config, addresses: Iterable[Interface], trusted: Sequence[str] = TRUSTED_LINKS
+) -> NfTablesChainSpec:
     """New connections to this node's own addresses, before they are redirected."""
     blocks = blocks_by_default(config)
     own = [_host(address) for address in addresses]
     foreign = _rule(_ACCEPT)
     foreign.match_destination_address.CopyFrom(NfTablesAddressMatch(include_subnets=own, invert=True))
-    rules = [_make_trusted(), foreign]
+    rules = [_make_trusted(trusted), foreign]
     for document in config.find_all(NetworkRuleConfig):
         rule = _make_configured(document, blocks=blocks)
         rule.match_conntrack_state.states.append(enums_pb2.CONNTRACK_STATE_NEW)
@@ -167,10 +169,10 @@ def _make_configured(document: NetworkRuleConfig, *, blocks: bool) -> NfTablesRu
     return rule
 
 
-def _make_trusted() -> NfTablesRule:
+def _make_trusted(links: Sequence[str]) -> NfTablesRule:
     rule = _rule(_ACCEPT)
     rule.match_i_if_name.CopyFrom(
-        NfTablesIfNameMatch(interface_names=TRUSTED_LINKS, operator=enums_pb2.OPERATOR_EQUAL)
+        NfTablesIfNameMatch(interface_names=links, operator=enums_pb2.OPERATOR_EQUAL)
     )
     return rule
 

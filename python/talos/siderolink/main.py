@@ -33,6 +33,9 @@ A machine connects with this document, or with the kernel argument siderolink.ap
   kind: SideroLinkConfig
   apiUrl: grpc://192.0.2.1:{PORT}?jointoken=TOKEN
 
+With &grpc_tunnel=true at the end of the URL its packets come to this server over gRPC, which passes them on
+to the link, or to the first --endpoint: for networks that let no UDP through.
+
 With --public-key instead of --link WireGuard is elsewhere, and the peers are lines of the log. Without --cert
 it serves plain HTTP/2 (grpc://), in which the token can be read; Ed25519 certificates don't work here: take
 ECDSA or RSA. It also is a sink of events (EventSinkConfig), which it logs.
@@ -58,12 +61,20 @@ def make_settings(options: argparse.Namespace) -> Settings:
             raise UserError(f'"{text}" has no host', where="--endpoint", hint=f"write it like {_EXAMPLE}")
     if bool(options.link) == bool(options.public_key):
         raise UserError("exclude each other", where="--link, --public-key", hint="give one of them")
-    key = _read_key(options.link) if options.link else options.public_key
+    if options.link:
+        key, link_port = _read_link(options.link)
+        relayed = "127.0.0.1", link_port
+    else:
+        key, relayed = options.public_key, parse_address(options.endpoint[0], "--endpoint", _EXAMPLE)
     if not is_key(key):
         where = options.link or "--public-key"
         raise UserError("is no key of WireGuard", where=where, hint="`wg genkey | wg pubkey` makes one")
-    endpoint = read_endpoint(options, PORT)
-    return Settings(endpoint=endpoint, public_key=key, wireguard=options.endpoint)
+    return Settings(
+        endpoint=read_endpoint(options, PORT),
+        public_key=key,
+        wireguard=options.endpoint,
+        relayed=relayed,
+    )
 
 
 def make_admit(link: str) -> Admit:
@@ -81,13 +92,15 @@ def admit_elsewhere(key: str, address: IPv6Address, old: str) -> None:
     del key, address, old
 
 
-def _read_key(link: str) -> str:
+def _read_link(link: str) -> tuple[str, int]:
+    """Its public key, and the port on which it listens. UserError."""
     try:
-        return read_wireguard(link).public_key
+        state = read_wireguard(link)
     except OSError as error:
         reason = error.strerror or str(error)
         hint = "it is a WireGuard link of this machine, and root is needed"
         raise UserError(reason, where=f"link {link}", hint=hint) from None
+    return state.public_key, state.listen_port
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:

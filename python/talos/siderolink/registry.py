@@ -10,6 +10,8 @@ from talos.pki.wireguard import is_key
 NETWORK = IPv6Network("fdae:41e4:649b:9303::/64")
 """As of upstream's test server."""
 SERVER = IPv6Interface((NETWORK[1], NETWORK.prefixlen))
+STREAM_NETWORK, STREAM_PORT = IPv6Network("fdae:41e4:649b:9304::/64"), 50888
+"""Of the names of machines' streams, as of upstream's test server; nothing is reached there."""
 MAX_MACHINES = 4096
 _MAX_UUID = 64
 """Characters."""
@@ -55,6 +57,14 @@ class Registry:
 
 def make_address(uuid: str) -> IPv6Interface:
     """Of a machine, by its UUID alone: it survives the server."""
+    return IPv6Interface((_place(uuid, NETWORK), NETWORK.prefixlen))
+
+
+def make_stream_peer(uuid: str) -> str:
+    """The name of a machine's stream of WireGuard's packets."""
+    return f"[{_place(uuid, STREAM_NETWORK)}]:{STREAM_PORT}"
+
+
+def _place(uuid: str, network: IPv6Network) -> IPv6Address:
     host = hashlib.sha256(uuid.encode()).digest()[:_HOST_BYTES]
-    packed = NETWORK.network_address.packed[:-_HOST_BYTES] + host
-    return IPv6Interface((packed, NETWORK.prefixlen))
+    return IPv6Address(network.network_address.packed[:-_HOST_BYTES] + host)

@@ -1,4 +1,4 @@
-"""The services ``sidero.link.ProvisionService`` and ``events.EventSinkService``."""
+"""The services of ``sidero.link``, by which machines get their link and use it, and a sink of events."""
 
 import re
 from collections.abc import Sequence
@@ -10,9 +10,11 @@ import grpc.aio
 
 from talos.api.siderolink.events_pb2 import EventRequest, EventResponse
 from talos.api.siderolink.provision_pb2 import ProvisionRequest, ProvisionResponse
+from talos.api.siderolink.wireguard_pb2 import PeerPacket
 from talos.serving.endpoint import Endpoint
 from talos.serving.grpcio import listen
-from talos.siderolink.registry import SERVER, RefusedError, Registry, WrongTokenError
+from talos.siderolink.registry import SERVER, RefusedError, Registry, WrongTokenError, make_stream_peer
+from talos.siderolink.tunnel import Tunnels
 from talos.system.logging import Log
 
 PORT = 4000
@@ -27,11 +29,15 @@ type Context = grpc.aio.ServicerContext[Any, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Where the API listens; for machines, the key of its WireGuard and where that is reached."""
+    """Where the API listens; for machines, the key of its WireGuard and where that is reached.
+
+    ``relayed`` is where this server reaches it, for packets that come over gRPC.
+    """
 
     endpoint: Endpoint
     public_key: str
     wireguard: Sequence[str]
+    relayed: tuple[str, int]
 
 
 class LinkServer:
@@ -39,6 +45,7 @@ class LinkServer:
 
     def __init__(self, settings: Settings, registry: Registry, log: Log) -> None:
         self._settings, self._registry, self._log = settings, registry, log
+        self._tunnels = Tunnels(settings.relayed, log)
         self.port = 0
 
     async def start(self) -> None:
@@ -63,6 +70,16 @@ class LinkServer:
             self._server.add_generic_rpc_handlers(
                 (grpc.method_handlers_generic_handler(service, {name: handler}),)
             )
+        stream: grpc.RpcMethodHandler[Any, Any] = grpc.stream_stream_rpc_method_handler(
+            self._tunnels.create_stream, PeerPacket.FromString, PeerPacket.SerializeToString
+        )
+        self._server.add_generic_rpc_handlers(
+            (
+                grpc.method_handlers_generic_handler(
+                    "sidero.link.WireGuardOverGRPCService", {"CreateStream": stream}
+                ),
+            )
+        )
         self.port = listen(self._server, self._settings.endpoint)
         await self._server.start()
 
@@ -76,9 +93,6 @@ class LinkServer:
 
     async def provision(self, request: ProvisionRequest, context: Context) -> ProvisionResponse:
         """The machine's end of the link, and this one."""
-        if request.wireguard_over_grpc:
-            text = "this server has no WireGuard over gRPC"
-            return await context.abort(grpc.StatusCode.UNIMPLEMENTED, text)
         try:
             address = self._registry.join(request.node_uuid, request.node_public_key, request.join_token)
         except WrongTokenError as error:
@@ -92,14 +106,19 @@ class LinkServer:
             key=request.node_public_key,
             version=_show(request.talos_version),
         )
-        endpoints = list(self._settings.wireguard)
+        endpoints, stream_peer = list(self._settings.wireguard), ""
         # The order on the wire, as upstream's: the first and the last are exchanged.
         endpoints[0], endpoints[-1] = endpoints[-1], endpoints[0]
+        if request.wireguard_over_grpc:
+            stream_peer = make_stream_peer(request.node_uuid)
+            self._tunnels.admit(stream_peer)
+            endpoints = [stream_peer]
         return ProvisionResponse(
             server_endpoint=endpoints,
             server_public_key=self._settings.public_key,
             node_address_prefix=str(address),
             server_address=str(SERVER.ip),
+            grpc_peer_addr_port=stream_peer,
         )
 
     async def publish(self, request: EventRequest, context: Context) -> EventResponse:

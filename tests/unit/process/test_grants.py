@@ -39,6 +39,7 @@ SENSITIVE = {
         kinds.KUBE_SPAN_IDENTITY.type,
         kinds.LINK_SPEC.type,
         kinds.SIDEROLINK_CONFIG.type,
+        kinds.SIDEROLINK_TUNNEL.type,
         kinds.UNIQUE_MACHINE_TOKEN.type,
     },
     "kubed": {

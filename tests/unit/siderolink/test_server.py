@@ -11,9 +11,8 @@ import trio
 from talos.api.rpc import Code, RpcError
 from talos.api.service_endpoint import Endpoint as Place
 from talos.api.siderolink.events_pb2 import EventRequest, EventResponse
-from talos.api.siderolink.provision_pb2 import ProvisionRequest, ProvisionResponse
 from talos.clusterd.roots import TrustedRoots
-from talos.clusterd.siderolink.provision import METHOD, Enrollment, provision
+from talos.clusterd.siderolink.provision import Enrollment, provision
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.keys import KeyType
 from talos.pki.wireguard import make_private_key, make_public_key
@@ -33,7 +32,7 @@ PLACES = ("192.0.2.1:1", "name:2", "[2001:db8::1]:3")
 type Test = Callable[[Daemon, int, list[str]], Awaitable[None]]
 
 
-def run_test(test: Test, *, tls: bool = False) -> None:
+def run_test(test: Test, *, tls: bool = False, relayed: tuple[str, int] = ("127.0.0.1", 9)) -> None:
     """Run a test beside a service; it has the port and the lines of the log."""
     lines: list[str] = []
 
@@ -43,6 +42,7 @@ def run_test(test: Test, *, tls: bool = False) -> None:
             endpoint=Endpoint(host="127.0.0.1", port=0, tls=pair if tls else None),
             public_key=OWN,
             wireguard=PLACES,
+            relayed=relayed,
         )
         server = LinkServer(settings, Registry("token", admit_elsewhere), Log(write=lines.append))
         await daemon.bridge.call(server.start)
@@ -58,6 +58,7 @@ def run_test(test: Test, *, tls: bool = False) -> None:
 def enroll(port: int, *, tls: bool = False, token: str = "token") -> Enrollment:
     return Enrollment(
         server=Place(host="127.0.0.1", port=port, is_plain=not tls),
+        has_tunnel=False,
         node_uuid="uuid",
         join_token=token,
         unique_token="",
@@ -88,14 +89,10 @@ def test_a_node_is_given_its_end_of_the_link(tmp_path: Path, *, tls: bool) -> No
     run_test(test, tls=tls)
 
 
-def test_a_tunnel_is_refused_and_an_event_is_a_line() -> None:
+def test_an_event_is_a_line() -> None:
     async def test(daemon: Daemon, port: int, lines: list[str]) -> None:
         remote = RemoteServer(host="127.0.0.1", port=port, context=None)
         async with open_remote(daemon.bridge, remote) as transport:
-            wanted = ProvisionRequest(node_uuid="u", node_public_key=NODE, wireguard_over_grpc=True)
-            with pytest.raises(RpcError) as raised:
-                await transport.unary(METHOD, wanted, ProvisionResponse)
-            assert raised.value.code == Code.UNIMPLEMENTED
             event = EventRequest(id="a\nb")
             event.data.type_url = "type.googleapis.com/machine.SequenceEvent"
             await transport.unary("/events.EventSinkService/Publish", event, EventResponse)

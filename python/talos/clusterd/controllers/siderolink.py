@@ -2,16 +2,17 @@
 
 import math
 import socket
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_address
 from typing import override
 
 import trio
 
 from talos.api.definitions.siderolink_pb2 import ConfigSpec
-from talos.api.rpc import RpcError, Transport
+from talos.api.rpc import DuplexTransport, RpcError
 from talos.api.service_endpoint import Endpoint, parse_endpoint
 from talos.clusterd.roots import TrustedRoots
 from talos.clusterd.siderolink.provision import (
@@ -22,8 +23,16 @@ from talos.clusterd.siderolink.provision import (
     check_endpoint,
     provision,
 )
-from talos.clusterd.siderolink.specs import LINK_ID, make_address, make_address_id, make_link
-from talos.config.contract import SIDEROLINK_LINK
+from talos.clusterd.siderolink.relay import LOOPBACK, MAX_MESSAGE, Relay
+from talos.clusterd.siderolink.specs import (
+    link_name,
+    make_address,
+    make_address_id,
+    make_link,
+    make_link_id,
+    make_tunnel,
+)
+from talos.config.contract import SIDEROLINK_LINK, SIDEROLINK_TUNNEL_LINK
 from talos.pki.wireguard import is_key, make_private_key, make_public_key
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
@@ -42,7 +51,7 @@ UUID_KEY = "0x0f"
 _SHOWN = 200
 """Characters of an error, which may be the server's."""
 
-type Connect = Callable[[RemoteServer], AbstractAsyncContextManager[Transport]]
+type Connect = Callable[[RemoteServer], AbstractAsyncContextManager[DuplexTransport]]
 type Resolve = Callable[[Endpoint], Awaitable[Address]]
 
 
@@ -67,7 +76,8 @@ class SiderolinkManagerController(Controller):
     """SiderolinkConfig, the machine's UUID and token → LinkSpec, AddressSpec, as the service replies.
 
     It calls the service once; when no handshake comes for 30 s, the next endpoint of the reply is tried, and
-    after the last one the service is called again.
+    after the last one the service is called again. With WireGuard over gRPC the link's only endpoint is a
+    relay of this daemon.
     """
 
     name = "siderolink.ManagerController"
@@ -79,10 +89,12 @@ class SiderolinkManagerController(Controller):
         Input(*ids.NETWORK_STATUS),
         Input(kinds.META_KEY, id=UUID_KEY),
         Input(kinds.LINK_STATUS, id=SIDEROLINK_LINK),
+        Input(kinds.LINK_STATUS, id=SIDEROLINK_TUNNEL_LINK),
     )
     outputs = (
         Output(kinds.LINK_SPEC, shared=True, namespace=ids.NETWORK_CONFIG),
         Output(kinds.ADDRESS_SPEC, shared=True, namespace=ids.NETWORK_CONFIG),
+        Output(kinds.SIDEROLINK_TUNNEL),
     )
 
     def __init__(self, connect: Connect, log: Log, resolve: Resolve = resolve_endpoint) -> None:
@@ -94,16 +106,18 @@ class SiderolinkManagerController(Controller):
         self._delay = FIRST_RETRY_DELAY
         self._next = -math.inf
         """When the next endpoint or call is due, on trio's clock."""
+        self._relay: Relay | None = None
 
     @override
     async def run(self, runtime: ControllerRuntime) -> None:
         """Reconcile after every change, and when an endpoint or a call is due, until cancelled."""
         due = math.inf
-        while True:
-            with trio.move_on_at(due):
-                await runtime.wait_for_round()
-            due = await self._reconcile(runtime)
-            runtime.reset_backoff()
+        async with trio.open_nursery() as self._relays:
+            while True:
+                with trio.move_on_at(due):
+                    await runtime.wait_for_round()
+                due = await self._reconcile(runtime)
+                runtime.reset_backoff()
 
     async def _reconcile(self, runtime: ControllerRuntime) -> float:
         """Do what is due; when that is the next time without a change of the inputs, on trio's clock."""
@@ -111,13 +125,15 @@ class SiderolinkManagerController(Controller):
         if enrollment != self._enrollment:
             has_link, self._link = self._link is not None, None
             self._enrollment, self._delay, self._next = enrollment, FIRST_RETRY_DELAY, -math.inf
+            self._end_relay()
             if has_link:
                 # What the config names no more has no link for the length of a call.
                 await self._write(runtime)
         if enrollment is None:
             await self._write(runtime)
             return math.inf
-        if not await self._is_waiting(runtime):
+        await self._join_relay(runtime, enrollment)
+        if not await self._is_waiting(runtime, enrollment):
             return math.inf
         if trio.current_time() >= self._next:
             await self._step(runtime, enrollment)
@@ -138,13 +154,14 @@ class SiderolinkManagerController(Controller):
             return None
         return _make_enrollment(config.spec, uuid, token.spec.token)
 
-    async def _is_waiting(self, runtime: ControllerRuntime) -> bool:
+    async def _is_waiting(self, runtime: ControllerRuntime, enrollment: Enrollment) -> bool:
         """Whether a call or a handshake is missing, for which the node has what it needs."""
         if self._link is None:
             network = await runtime.get_or_none(*ids.NETWORK_STATUS)
             return network is not None and network.spec.address_ready
         status = await runtime.get_or_none(*ids.SIDEROLINK_STATUS)
-        is_made = await runtime.get_or_none(kinds.LINK_STATUS, SIDEROLINK_LINK) is not None
+        name = link_name(has_tunnel=enrollment.has_tunnel)
+        is_made = await runtime.get_or_none(kinds.LINK_STATUS, name) is not None
         is_connected = status is not None and status.spec.connected
         if is_connected or not (is_made or self._link.endpoint is None):
             self._next = trio.current_time() + TURN_INTERVAL
@@ -177,16 +194,9 @@ class SiderolinkManagerController(Controller):
         """Call the service; what there is stays until it has replied."""
         server = f"{enrollment.server.host}:{enrollment.server.port}"
         self._log.info("configuring siderolink connection", server=server)
-        key = await self._read_key(runtime)
+        key = await self._read_key(runtime, enrollment)
         try:
-            context = None if enrollment.server.is_plain else await self._roots.read_context()
-            remote = RemoteServer(
-                host=enrollment.server.host,
-                port=enrollment.server.port,
-                context=context,
-                max_message=MAX_REPLY,
-            )
-            async with self._connect(remote) as transport:
+            async with self._open(enrollment.server, MAX_REPLY) as transport:
                 reply = await provision(
                     transport, enrollment, public_key=make_public_key(key), version=get_version().tag
                 )
@@ -198,10 +208,43 @@ class SiderolinkManagerController(Controller):
             return
         self._delay = FIRST_RETRY_DELAY
         self._log.forget("provision")
-        await self._try_endpoint(reply, 0)
+        if enrollment.has_tunnel:
+            await self._begin_relay(enrollment.server, reply)
+        else:
+            await self._try_endpoint(reply, 0)
         self._log.info(
             "siderolink connection configured", node=str(reply.node_address), peer=str(reply.server_address)
         )
+
+    @asynccontextmanager
+    async def _open(self, server: Endpoint, max_message: int) -> AsyncGenerator[DuplexTransport]:
+        """To the service; messages of so many bytes are taken. RpcError."""
+        context = None if server.is_plain else await self._roots.read_context()
+        remote = RemoteServer(host=server.host, port=server.port, context=context, max_message=max_message)
+        async with self._connect(remote) as transport:
+            yield transport
+
+    async def _begin_relay(self, server: Endpoint, reply: Provisioned) -> None:
+        """Carry the link's packets to the service from now on, in place of an earlier relay."""
+        self._end_relay()
+        self._relay = Relay(partial(self._open, server, MAX_MESSAGE), reply.stream_peer, self._log)
+        port = await self._relay.bind()
+        self._relays.start_soon(self._relay.run)
+        self._link = _Link(reply=reply, turn=0, endpoint=(LOOPBACK, port))
+        self._next = trio.current_time() + TURN_INTERVAL
+
+    async def _join_relay(self, runtime: ControllerRuntime, enrollment: Enrollment) -> None:
+        """Join the relay with the link, once that is made."""
+        if self._relay is None:
+            return
+        status = await runtime.get_or_none(kinds.LINK_STATUS, link_name(has_tunnel=enrollment.has_tunnel))
+        if status is not None and status.spec.wireguard.listen_port:
+            await self._relay.join(status.spec.wireguard.listen_port)
+
+    def _end_relay(self) -> None:
+        if self._relay is not None:
+            self._relay.end()
+            self._relay = None
 
     async def _try_endpoint(self, reply: Provisioned, turn: int) -> None:
         chosen = reply.endpoints[turn]
@@ -215,10 +258,11 @@ class SiderolinkManagerController(Controller):
         self._link = _Link(reply=reply, turn=turn, endpoint=endpoint)
         self._next = trio.current_time() + TURN_INTERVAL
 
-    async def _read_key(self, runtime: ControllerRuntime) -> str:
+    async def _read_key(self, runtime: ControllerRuntime, enrollment: Enrollment) -> str:
         """The link's own key: new at each boot, the same when this daemon is replaced."""
         if not self._private_key:
-            old = await runtime.get_or_none(kinds.LINK_SPEC, LINK_ID, namespace=ids.NETWORK_CONFIG)
+            link_id = make_link_id(link_name(has_tunnel=enrollment.has_tunnel))
+            old = await runtime.get_or_none(kinds.LINK_SPEC, link_id, namespace=ids.NETWORK_CONFIG)
             kept = old.spec.wireguard.private_key if old else ""
             self._private_key = kept if is_key(kept) else make_private_key()
         return self._private_key
@@ -228,20 +272,26 @@ class SiderolinkManagerController(Controller):
             link = self._link
             if link is None or link.endpoint is None:
                 return
-            spec = make_link(self._private_key, link.reply, link.endpoint)
-            await runtime.put(kinds.LINK_SPEC, LINK_ID, spec, namespace=ids.NETWORK_CONFIG)
+            name = link_name(has_tunnel=bool(link.reply.stream_peer))
+            spec = make_link(name, self._private_key, link.reply, link.endpoint)
+            await runtime.put(kinds.LINK_SPEC, make_link_id(name), spec, namespace=ids.NETWORK_CONFIG)
             await runtime.put(
                 kinds.ADDRESS_SPEC,
-                make_address_id(link.reply),
-                make_address(link.reply),
+                make_address_id(name, link.reply),
+                make_address(name, link.reply),
                 namespace=ids.NETWORK_CONFIG,
             )
+            config = await runtime.get_or_none(*ids.SIDEROLINK_CONFIG)
+            if link.reply.stream_peer and config is not None:
+                tunnel = make_tunnel(name, config.spec.api_endpoint, link.reply)
+                await runtime.put(*ids.SIDEROLINK_TUNNEL, tunnel)
 
 
 def _make_enrollment(config: ConfigSpec, uuid: str, token: str) -> Enrollment:
     endpoint = parse_endpoint(config.host)
     return Enrollment(
         server=Endpoint(host=endpoint.host, port=endpoint.port, is_plain=config.insecure),
+        has_tunnel=config.tunnel,
         node_uuid=uuid,
         join_token=config.join_token,
         unique_token=token,

@@ -30,9 +30,10 @@ type Address = IPv4Address | IPv6Address
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enrollment:
-    """Which server is called, and what shows it the machine."""
+    """Which server is called, and what shows it the machine; whether WireGuard's packets go over gRPC."""
 
     server: Endpoint
+    has_tunnel: bool
     node_uuid: str
     join_token: str = field(repr=False)
     unique_token: str = field(repr=False)
@@ -40,12 +41,16 @@ class Enrollment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provisioned:
-    """Both ends of the link; ``endpoints`` are where the server's may be reached, in the order of trial."""
+    """Both ends of the link; ``endpoints`` are where the server's may be reached, in the order of trial.
+
+    With WireGuard over gRPC there are none: the server is called again, by the name ``stream_peer``.
+    """
 
     node_address: IPv6Interface
     server_address: IPv6Address
     server_key: str
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[Endpoint, ...] = ()
+    stream_peer: str = ""
 
 
 async def provision(
@@ -60,14 +65,17 @@ async def provision(
     )
     if enrollment.join_token:
         request.join_token = enrollment.join_token
+    if enrollment.has_tunnel:
+        request.wireguard_over_grpc = True
     reply = await transport.unary(METHOD, request, ProvisionResponse, timeout=CALL_TIMEOUT)
-    return parse_reply(reply)
+    return parse_reply(reply, has_tunnel=enrollment.has_tunnel)
 
 
-def parse_reply(reply: ProvisionResponse) -> Provisioned:
+def parse_reply(reply: ProvisionResponse, *, has_tunnel: bool) -> Provisioned:
     """ValueError."""
-    if reply.grpc_peer_addr_port:
-        raise ValueError("the server offers WireGuard over gRPC, which nodes don't have")
+    if has_tunnel != bool(reply.grpc_peer_addr_port):
+        offer = "no WireGuard over gRPC" if has_tunnel else "WireGuard over gRPC alone"
+        raise ValueError(f"the server offers {offer}: change grpc_tunnel in the URL of its API")
     if not is_key(reply.server_public_key):
         raise ValueError(f"server_public_key {_show(reply.server_public_key)} is no key of WireGuard")
     node = _parse_interface(reply.node_address_prefix)
@@ -78,7 +86,8 @@ def parse_reply(reply: ProvisionResponse) -> Provisioned:
         node_address=node,
         server_address=server,
         server_key=reply.server_public_key,
-        endpoints=_parse_endpoints(reply.server_endpoint),
+        endpoints=() if has_tunnel else _parse_endpoints(reply.server_endpoint),
+        stream_peer=_parse_stream_peer(reply.grpc_peer_addr_port) if has_tunnel else "",
     )
 
 
@@ -106,6 +115,19 @@ def _parse_address(name: str, text: str) -> IPv6Address:
     if address is None or address.scope_id is not None or not is_siderolink(address):
         raise ValueError(f"{name} {_show(text)} is no address of SideroLink's (fd…, 03 in the eighth byte)")
     return address
+
+
+def _parse_stream_peer(text: str) -> str:
+    """As the server has it: it finds the machine by this text."""
+    host, _, port = text.rpartition(":")
+    is_port = port.isascii() and port.isdecimal() and len(port) < len("100000") and int(port) < 1 << 16
+    try:
+        address = IPv6Address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        address = None
+    if address is None or address.scope_id is not None or not is_port:
+        raise ValueError(f"server: grpc_peer_addr_port {_show(text)} is no address with a port")
+    return text
 
 
 def _parse_endpoints(texts: Sequence[str]) -> tuple[Endpoint, ...]:

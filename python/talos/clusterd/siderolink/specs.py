@@ -1,22 +1,35 @@
 """SideroLink as network specs: the link and its address."""
 
+from ipaddress import ip_address
+
 from google.protobuf.duration_pb2 import Duration
 
 from talos.api.addresses import make_host_prefix, make_prefix
+from talos.api.common.common_pb2 import NetIPPort
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.network_pb2 import AddressSpecSpec, LinkSpecSpec, WireguardPeer, WireguardSpec
+from talos.api.definitions.siderolink_pb2 import TunnelSpec
 from talos.clusterd.siderolink.provision import Address, Provisioned
-from talos.config.contract import SIDEROLINK_LINK
+from talos.config.contract import SIDEROLINK_LINK, SIDEROLINK_TUNNEL_LINK
 
 MTU = 1280
 """Bytes: the least of IPv6, which passes everywhere."""
 KEEPALIVE = 25
 """Seconds: within what routers with address translation remember a sender."""
-LINK_ID = f"operator/{SIDEROLINK_LINK}"
 _LAYER = enums.CONFIG_OPERATOR
 
 
-def make_link(private_key: str, reply: Provisioned, endpoint: tuple[Address, int]) -> LinkSpecSpec:
+def link_name(*, has_tunnel: bool) -> str:
+    """Of a link whose packets go over gRPC, or of another."""
+    return SIDEROLINK_TUNNEL_LINK if has_tunnel else SIDEROLINK_LINK
+
+
+def make_link_id(name: str) -> str:
+    """Of the link among those of its layer."""
+    return f"operator/{name}"
+
+
+def make_link(name: str, private_key: str, reply: Provisioned, endpoint: tuple[Address, int]) -> LinkSpecSpec:
     """The tunnel, whose only peer is the server."""
     host, port = endpoint
     peer = WireguardPeer(
@@ -26,7 +39,7 @@ def make_link(private_key: str, reply: Provisioned, endpoint: tuple[Address, int
         allowed_ips=[make_host_prefix(reply.server_address)],
     )
     return LinkSpecSpec(
-        name=SIDEROLINK_LINK,
+        name=name,
         logical=True,
         up=True,
         mtu=MTU,
@@ -37,11 +50,11 @@ def make_link(private_key: str, reply: Provisioned, endpoint: tuple[Address, int
     )
 
 
-def make_address(reply: Provisioned) -> AddressSpecSpec:
+def make_address(name: str, reply: Provisioned) -> AddressSpecSpec:
     """The node's address, whose network leads to the server."""
     return AddressSpecSpec(
         address=make_prefix(reply.node_address),
-        link_name=SIDEROLINK_LINK,
+        link_name=name,
         family=enums.FAMILY_INET6,
         scope=enums.SCOPE_GLOBAL,
         flags=enums.ADDRESS_PERMANENT,
@@ -49,6 +62,13 @@ def make_address(reply: Provisioned) -> AddressSpecSpec:
     )
 
 
-def make_address_id(reply: Provisioned) -> str:
+def make_address_id(name: str, reply: Provisioned) -> str:
     """Of the address among those of its layer."""
-    return f"{LINK_ID}/{reply.node_address}"
+    return f"{make_link_id(name)}/{reply.node_address}"
+
+
+def make_tunnel(name: str, api_endpoint: str, reply: Provisioned) -> TunnelSpec:
+    """What shows the stream that carries the link's packets."""
+    host, _, port = reply.stream_peer.rpartition(":")
+    peer = NetIPPort(ip=ip_address(host.strip("[]")).packed, port=int(port))
+    return TunnelSpec(api_endpoint=api_endpoint, link_name=name, mtu=MTU, node_address=peer)

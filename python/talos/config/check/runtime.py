@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from talos.api.siderolink_endpoint import TUNNEL, parse_siderolink
+from talos.api.siderolink_endpoint import parse_siderolink
 from talos.config.check.expressions import check_expression
 from talos.config.check.forms import check_present
 from talos.config.check.note import Check, Note
@@ -79,13 +79,9 @@ def _sidero_link(document: SideroLinkConfig) -> Iterator[Note]:
         yield at.find("has a path", hint="leave it out")
         return
     try:
-        endpoint = parse_siderolink(url)
+        parse_siderolink(url)
     except ValueError as error:
         yield at.find(str(error), hint="such as https://siderolink.example.org?jointoken=…")
-        return
-    if endpoint.has_tunnel:
-        hint = f"leave {TUNNEL} out, and let the node reach the server's UDP port"
-        yield at.find(f"{TUNNEL}: nodes have no WireGuard over gRPC", hint=hint)
 
 
 def _params(document: SysctlConfig | SysfsConfig) -> Iterator[Note]:

@@ -3,10 +3,12 @@
 import trio
 
 from talos.config.active import PARTIAL_CONFIG_INPUTS, read_partial_config
+from talos.config.contract import SIDEROLINK_TUNNEL_LINK
 from talos.networkd.addresses import parse_interface
 from talos.networkd.firewall import (
     INGRESS,
     PREROUTING,
+    TRUSTED_LINKS,
     has_firewall,
     make_ingress_chain,
     make_prerouting_chain,
@@ -23,10 +25,10 @@ TABLE = "talos"
 
 
 class NfTablesChainConfigController(Reconciler):
-    """MachineConfig, NodeAddress → NfTablesChain, nothing where nothing is filtered."""
+    """MachineConfig, NodeAddress, SiderolinkConfig → NfTablesChain, nothing where nothing is filtered."""
 
     name = "network.NfTablesChainConfigController"
-    inputs = (*PARTIAL_CONFIG_INPUTS, Input(kinds.NODE_ADDRESS))
+    inputs = (*PARTIAL_CONFIG_INPUTS, Input(kinds.NODE_ADDRESS), Input(*ids.SIDEROLINK_CONFIG))
     outputs = (Output(kinds.NF_TABLES_CHAIN, shared=True),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
@@ -35,13 +37,17 @@ class NfTablesChainConfigController(Reconciler):
         addresses = await runtime.get_or_none(*ids.NODE_ADDRESS_ROUTED_NO_K8S)
         if addresses is None:
             addresses = await runtime.get_or_none(*ids.NODE_ADDRESS_ROUTED)
+        siderolink = await runtime.get_or_none(*ids.SIDEROLINK_CONFIG)
+        tunnel = (SIDEROLINK_TUNNEL_LINK,) if siderolink is not None and siderolink.spec.tunnel else ()
+        trusted = *TRUSTED_LINKS, *tunnel
         async with runtime.track_outputs():
             if config is None or not has_firewall(config):
                 return
-            await runtime.put(kinds.NF_TABLES_CHAIN, INGRESS, make_ingress_chain(config))
+            await runtime.put(kinds.NF_TABLES_CHAIN, INGRESS, make_ingress_chain(config, trusted))
             if addresses is not None:
                 own = [parse_interface(prefix) for prefix in addresses.spec.addresses]
-                await runtime.put(kinds.NF_TABLES_CHAIN, PREROUTING, make_prerouting_chain(config, own))
+                chain = make_prerouting_chain(config, own, trusted)
+                await runtime.put(kinds.NF_TABLES_CHAIN, PREROUTING, chain)
 
 
 class NfTablesChainController(Controller):

@@ -8,7 +8,7 @@ from typing import override
 import trio
 
 from talos.api.definitions.siderolink_pb2 import StatusSpec
-from talos.config.contract import SIDEROLINK_LINK
+from talos.config.contract import SIDEROLINK_LINK, SIDEROLINK_TUNNEL_LINK
 from talos.networkd.wireguard import PEER_DOWN_INTERVAL
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
@@ -24,7 +24,11 @@ class SiderolinkStatusController(Controller):
     """SiderolinkConfig, the kernel's link → SiderolinkStatus, while there is a config."""
 
     name = "siderolink.StatusController"
-    inputs = (Input(*ids.SIDEROLINK_CONFIG), Input(kinds.LINK_STATUS, id=SIDEROLINK_LINK))
+    inputs = (
+        Input(*ids.SIDEROLINK_CONFIG),
+        Input(kinds.LINK_STATUS, id=SIDEROLINK_LINK),
+        Input(kinds.LINK_STATUS, id=SIDEROLINK_TUNNEL_LINK),
+    )
     outputs = (Output(kinds.SIDEROLINK_STATUS),)
 
     def __init__(self, links: Links, clock: Callable[[], float] = time.time) -> None:
@@ -43,24 +47,26 @@ class SiderolinkStatusController(Controller):
 
     async def _reconcile(self, runtime: ControllerRuntime) -> None:
         config = await runtime.get_or_none(*ids.SIDEROLINK_CONFIG)
-        link = await runtime.get_or_none(kinds.LINK_STATUS, SIDEROLINK_LINK)
         self._interval = math.inf
         async with runtime.track_outputs():
             if config is None:
                 return
-            is_connected = link is not None and await self._is_connected()
+            name = SIDEROLINK_TUNNEL_LINK if config.spec.tunnel else SIDEROLINK_LINK
+            link = await runtime.get_or_none(kinds.LINK_STATUS, name)
+            is_connected = link is not None and await self._is_connected(name)
             if link is not None:
                 self._interval = INTERVAL if is_connected else CONNECTING_INTERVAL
             status = StatusSpec(
                 host=config.spec.host.rpartition(":")[0].strip("[]"),
                 connected=is_connected,
-                link_name=SIDEROLINK_LINK,
+                link_name=name,
+                grpc_tunnel=config.spec.tunnel,
             )
             await runtime.put(*ids.SIDEROLINK_STATUS, status)
 
-    async def _is_connected(self) -> bool:
+    async def _is_connected(self, link: str) -> bool:
         try:
-            state = await self._links.wireguard(SIDEROLINK_LINK)
+            state = await self._links.wireguard(link)
         except LinkError:
             return False
         now = self._clock()

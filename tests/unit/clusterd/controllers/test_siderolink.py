@@ -1,5 +1,6 @@
 """The link to a management service: the call, its endpoints one after the other, and what a failure does."""
 
+import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -8,7 +9,7 @@ from typing import Any, cast
 
 import trio
 import trio.testing
-from tests.unit.clusterd.siderolink.test_provision import GOOD, NETWORK
+from tests.unit.clusterd.siderolink.test_provision import GOOD, NETWORK, PEER
 from trio.testing import MockClock
 
 from talos.api.definitions.hardware_pb2 import SystemInformationSpec
@@ -16,11 +17,12 @@ from talos.api.definitions.network_pb2 import LinkSpecSpec, LinkStatusSpec
 from talos.api.definitions.network_pb2 import StatusSpec as NetworkStatusSpec
 from talos.api.definitions.runtime_pb2 import MetaKeySpec, UniqueMachineTokenSpec
 from talos.api.definitions.siderolink_pb2 import ConfigSpec, StatusSpec
-from talos.api.rpc import Code, RpcError, Transport
+from talos.api.rpc import Code, DuplexCall, DuplexTransport, RpcError
 from talos.api.service_endpoint import Endpoint
 from talos.api.siderolink.provision_pb2 import ProvisionRequest, ProvisionResponse
+from talos.api.siderolink.wireguard_pb2 import PeerPacket
 from talos.clusterd.controllers.siderolink import TURN_INTERVAL, UUID_KEY, SiderolinkManagerController
-from talos.clusterd.siderolink.specs import LINK_ID
+from talos.clusterd.siderolink.specs import make_link_id
 from talos.pki.wireguard import make_public_key
 from talos.resource import ids, kinds
 from talos.resource.changes import destroy_if_present, put
@@ -28,6 +30,8 @@ from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
 from talos.rpc.port.remote import RemoteServer
 from talos.system.logging import Log
+
+LINK_ID = make_link_id("siderolink")
 
 
 @dataclass
@@ -37,14 +41,26 @@ class Service:
     reply: dict[str, Any] = field(default_factory=lambda: dict(GOOD))
     error: RpcError | None = None
     hangs: bool = False
+    streams: list[tuple[str, dict[str, list[str]]]] = field(
+        default_factory=list[tuple[str, dict[str, list[str]]]]
+    )
     calls: list[tuple[RemoteServer, ProvisionRequest]] = field(
         default_factory=list[tuple[RemoteServer, ProvisionRequest]]
     )
 
     @asynccontextmanager
-    async def connect(self, server: RemoteServer) -> AsyncGenerator[Transport]:
+    async def connect(self, server: RemoteServer) -> AsyncGenerator[DuplexTransport]:
         self.server = server
-        yield cast("Transport", self)
+        yield cast("DuplexTransport", self)
+
+    @asynccontextmanager
+    async def duplex(
+        self, method: str, reply: type[PeerPacket], *, metadata: dict[str, list[str]]
+    ) -> AsyncGenerator[DuplexCall[PeerPacket]]:
+        self.streams.append((method, metadata))
+        if not self.streams:
+            yield cast("DuplexCall[PeerPacket]", reply)
+        raise RpcError(Code.UNAVAILABLE, "no stream")
 
     async def unary(
         self, method: str, request: ProvisionRequest, reply: type[ProvisionResponse], **_: object
@@ -261,3 +277,51 @@ async def test_without_a_uuid_the_remedy_is_named() -> None:
         await node.settle()
         assert not node.service.calls
         assert "write META's 0x0f" in node.lines[-1]
+
+
+async def test_packets_over_grpc_go_through_a_relay(autojump_clock: MockClock) -> None:
+    del autojump_clock
+    node, name = Node(), "siderolinktun"
+    node.service.reply |= {"grpc_peer_addr_port": PEER, "server_endpoint": [PEER]}
+    config = ConfigSpec(api_endpoint="url", host="192.0.2.1:4000", insecure=True, tunnel=True)
+    async with node.running():
+        await node.configure()
+        assert await node.specs() == {}, "packets that nobody has asked to carry"
+        assert "change grpc_tunnel" in node.lines[-1]
+        await put(node.state, *ids.SIDEROLINK_CONFIG, config)
+        await node.settle()
+        assert node.service.calls[-1][1].wireguard_over_grpc
+        [link] = (await node.specs()).values()
+        [peer] = link.wireguard.peers
+        host, _, port = peer.endpoint.partition(":")
+        assert (link.name, link.kind, host) == (name, "wireguard", "127.0.0.1")
+        tunnel = (await node.state.get(*ids.SIDEROLINK_TUNNEL)).spec
+        assert (tunnel.api_endpoint, tunnel.link_name, tunnel.mtu) == ("url", name, 1280)
+        host = ip_address(tunnel.node_address.ip)
+        assert f"[{host}]:{tunnel.node_address.port}" == PEER
+
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
+            own.bind(("127.0.0.1", 0))
+            status = LinkStatusSpec(kind="wireguard")
+            status.wireguard.listen_port = own.getsockname()[1]
+            await put(node.state, kinds.LINK_STATUS, name, status)
+            await put(node.state, *ids.SIDEROLINK_STATUS, StatusSpec(connected=False))
+            await trio.sleep(TURN_INTERVAL / 2)
+            assert node.service.streams[-1][1] == {"x-siderolink-ipv6-addr": [PEER]}
+            assert [line for line in node.lines if "no stream" in line]
+            calls = len(node.service.calls)
+            await trio.sleep(TURN_INTERVAL)
+            assert len(node.service.calls) == calls + 1, "no handshake came: the service is called again"
+            [link] = (await node.specs()).values()
+            assert link.wireguard.peers[0].endpoint != f"127.0.0.1:{port}"
+
+        config.tunnel = False
+        del node.service.reply["grpc_peer_addr_port"]
+        node.service.reply["server_endpoint"] = GOOD["server_endpoint"]
+        await put(node.state, *ids.SIDEROLINK_CONFIG, config)
+        await node.settle()
+        assert list(await node.specs()) == [LINK_ID]
+        assert await node.state.list(kinds.SIDEROLINK_TUNNEL) == []
+        streams = len(node.service.streams)
+        await trio.sleep(TURN_INTERVAL)
+        assert len(node.service.streams) == streams, "the relay has ended"

@@ -12,6 +12,7 @@ from talos.pki.wireguard import make_private_key, make_public_key
 
 KEY = make_public_key(make_private_key())
 NETWORK = "fdae:41e4:649b:9303:"
+PEER = "[fdae:41e4:649b:9304::7]:50888"
 GOOD: dict[str, Any] = {
     "server_endpoint": ["192.0.2.1:51820", "name.example.org:1", "[2001:db8::1]:2"],
     "server_public_key": KEY,
@@ -21,7 +22,7 @@ GOOD: dict[str, Any] = {
 
 
 def test_a_reply_is_both_ends_of_the_link_with_the_first_and_the_last_endpoint_exchanged() -> None:
-    assert parse_reply(ProvisionResponse(**GOOD)) == Provisioned(
+    assert parse_reply(ProvisionResponse(**GOOD), has_tunnel=False) == Provisioned(
         node_address=IPv6Interface(f"{NETWORK}:5/64"),
         server_address=IPv6Address(f"{NETWORK}:1"),
         server_key=KEY,
@@ -63,9 +64,23 @@ def test_a_reply_is_both_ends_of_the_link_with_the_first_and_the_last_endpoint_e
 )
 def test_what_a_hostile_server_sends(field: str, value: Any) -> None:
     with pytest.raises(ValueError, match=r"server|node_address_prefix") as raised:
-        parse_reply(ProvisionResponse(**GOOD | {field: value}))
+        parse_reply(ProvisionResponse(**GOOD | {field: value}), has_tunnel=False)
     assert len(str(raised.value)) < 300
     assert "\n" not in str(raised.value)
+
+
+def test_a_stream_has_the_name_that_the_server_gave_it() -> None:
+    fields: dict[str, Any] = GOOD | {"grpc_peer_addr_port": PEER, "server_endpoint": [PEER]}
+    found = parse_reply(ProvisionResponse(**fields), has_tunnel=True)
+    assert (found.stream_peer, found.endpoints) == (PEER, ())
+
+
+@pytest.mark.parametrize(
+    "peer", ["", "x", "[fd00::1]", "[fd00::1]:", "[fd00::1]:65536", "[fd00::1%a]:1", "10.0.0.1:1", "[::1]:²"]
+)
+def test_a_name_that_no_stream_can_have(peer: str) -> None:
+    with pytest.raises(ValueError, match="server"):
+        parse_reply(ProvisionResponse(**GOOD | {"grpc_peer_addr_port": peer}), has_tunnel=True)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "0.0.0.0", "ff02::1", "224.0.0.1", f"{NETWORK}:1"])

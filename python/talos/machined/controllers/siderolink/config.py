@@ -3,7 +3,7 @@
 from typing import override
 
 from talos.api.definitions.siderolink_pb2 import ConfigSpec
-from talos.api.siderolink_endpoint import TUNNEL, parse_siderolink
+from talos.api.siderolink_endpoint import parse_siderolink
 from talos.config.active import PARTIAL_CONFIG_INPUTS, read_partial_config
 from talos.config.effective import machine as effective
 from talos.machined.node.ports.node import Platform
@@ -56,15 +56,10 @@ class SiderolinkConfigController(Reconciler):
         if not url:
             return None
         try:
-            spec = make_config(url)
+            return make_config(url)
         except ValueError as error:
             self._log.once(f"{place} is not used: {error}", key=ARGUMENT, level="error")
             return None
-        if spec.tunnel:
-            reason = f"nodes have no WireGuard over gRPC, leave {TUNNEL} out"
-            self._log.once(f"{place} is not used: {reason}", key=ARGUMENT, level="error")
-            return None
-        return spec
 
 
 def make_config(url: str) -> ConfigSpec:

@@ -49,7 +49,6 @@ async def test_the_configs_service_comes_before_the_arguments() -> None:
     ("argument", "reason"),
     [
         ("grpc://host?jointoken=secret", "it has no port"),
-        ("grpc://host:1?jointoken=secret&grpc_tunnel=true", "leave grpc_tunnel out"),
     ],
 )
 async def test_an_argument_that_cannot_be_used_is_named_without_its_token(argument: str, reason: str) -> None:
