@@ -9,7 +9,7 @@ from pathlib import Path
 
 from talos.provision.pxe.dnsmasq import EFI_LOADER, describe_line
 from talos.provision.pxe.network import BootNetwork, find_address, parse_lease
-from talos.provision.pxe.script import make_first_script, make_script
+from talos.provision.pxe.script import make_script
 from talos.provision.pxe.server import serve
 from talos.provision.pxe.tools import find_tools
 from talos.provision.pxe.web import FALLBACK, SUFFIX, Site
@@ -52,10 +52,9 @@ def _run(options: argparse.Namespace) -> None:
     place = _make_place(options)
     assets = _check_assets(options.directory)
     own = bool(options.configs and not options.config_url)
-    script = make_script(options.argument, options.config_url)
     site = Site(
         assets=assets,
-        script=make_first_script(place.url) if own else script,
+        script=make_script(options.argument, options.config_url),
         configs=_check_configs(options.configs),
         base=place.url if own else "",
         arguments=tuple(options.argument),

@@ -10,7 +10,16 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from talos.provision.pxe.dnsmasq import SCRIPT
-from talos.provision.pxe.script import ASSETS, CONFIG, IDENTITY, START, TOKEN, make_config_url, make_script
+from talos.provision.pxe.script import (
+    ASSETS,
+    CONFIG,
+    IDENTITY,
+    START,
+    TOKEN,
+    make_config_url,
+    make_first_script,
+    make_script,
+)
 from talos.provision.pxe.tokens import Tokens
 from talos.system.errors import UserError
 from talos.system.logging import make_printable
@@ -19,6 +28,8 @@ FALLBACK = "default"
 SUFFIX = ".yaml"
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _MAC = re.compile(r"(?:[0-9a-f]{2}[:-]?){5}[0-9a-f]{2}")
+_HOST = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9.-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
+"""The header of a request with the server's name or address, and its port."""
 _BLOCK = 1 << 20
 _MEGABYTE = 1_000_000
 _SHOWN_SIZE = 100_000
@@ -27,14 +38,14 @@ _SHOWN_SIZE = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What is offered. ``configs`` is None when machines get none; ``script`` is what iPXE runs.
+    """What is offered. ``configs`` is None when machines get none.
 
-    With ``base``, this server's URL, a config is given only to the machine that has run a script of its own,
-    with ``arguments`` for its kernel.
+    ``script`` is what iPXE runs. With ``base``, this server's URL, it is one that leads to the machine's own,
+    with ``arguments`` for its kernel, and only the machine that has run that is given a config.
     """
 
     assets: Path
-    script: str
+    script: str = ""
     configs: Path | None = None
     base: str = ""
     arguments: Sequence[str] = ()
@@ -120,7 +131,8 @@ class _Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         top, _, rest = unquote(url.path).lstrip("/").partition("/")
         if top == SCRIPT and not rest:
-            self._send_text(HTTPStatus.OK, self.site.script, with_content=with_content)
+            script = make_first_script(self._find_base()) if self.site.base else self.site.script
+            self._send_text(HTTPStatus.OK, script, with_content=with_content)
             self._tell("runs the script")
         elif top == START and not rest and self.site.base:
             self._answer_start(_parse_query(url.query), with_content=with_content)
@@ -131,11 +143,16 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._refuse(f"there is no {url.path}", with_content=with_content)
 
+    def _find_base(self) -> str:
+        """This server's URL by the address that was asked: where a port is forwarded it is not its own."""
+        host = self.headers.get("Host", "")
+        return f"http://{host}" if _HOST.fullmatch(host) else self.site.base
+
     def _answer_start(self, query: Mapping[str, str], *, with_content: bool) -> None:
         """The machine's own script: with the place of its config, unless that was given already."""
         mac = find_mac(query)
         token = self.tokens.issue(mac) if mac else ""
-        config_url = make_config_url(self.site.base, query, token) if token else ""
+        config_url = make_config_url(self._find_base(), query, token) if token else ""
         reason = "has had its config, and waits in maintenance mode" if mac else "names no MAC address"
         self._send_text(
             HTTPStatus.OK, make_script(self.site.arguments, config_url), with_content=with_content

@@ -1,6 +1,7 @@
 """The web server on loopback, asked as iPXE and machines ask it."""
 
 import http.client
+import re
 from collections.abc import Generator
 from pathlib import Path
 from queue import SimpleQueue
@@ -26,9 +27,9 @@ class Client:
         """The next line that the server shows: it may do so after it has answered."""
         return self._logged.get(timeout=10)
 
-    def get(self, path: str, method: str = "GET") -> tuple[int, str]:
+    def get(self, path: str, method: str = "GET", host: str = "") -> tuple[int, str]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
-        connection.request(method, path)
+        connection.request(method, path, headers={"Host": host} if host else {})
         answer = connection.getresponse()
         text = answer.read().decode()
         connection.close()
@@ -162,15 +163,25 @@ def strict(tmp_path: Path) -> Generator[Client]:
     """A server that gives each config once, to the machine that has run its script."""
     (tmp_path / "default.yaml").write_text("keys")
     logged: SimpleQueue[str] = SimpleQueue()
-    site = Site(assets=tmp_path, configs=tmp_path, script="", base="http://here", arguments=("pti=on",))
+    site = Site(assets=tmp_path, configs=tmp_path, base="http://here", arguments=("pti=on",))
     with serving(make_server(site, "127.0.0.1", 0, logged.put)) as server:
         yield Client(server.server_port, logged)
 
 
-def find_place(script: str) -> str:
-    """The path of the config in a machine's script; empty without one."""
-    line = next(line for line in script.splitlines() if line.startswith("set arguments"))
-    return line.partition("talos.config=http://here")[2].partition(" ")[0]
+def find_place(script: str, host: str = r"127\.0\.0\.1:\d+") -> str:
+    """The path of the config in a machine's script; empty without one. ``host`` is a pattern."""
+    match = re.search(rf"^set arguments talos\.config=http://{host}(/\S+)", script, re.MULTILINE)
+    return match[1] if match else ""
+
+
+def test_scripts_name_the_server_by_the_address_that_was_asked(strict: Client) -> None:
+    for host in ("10.0.2.2:8080", "boot.example", "[fd00::2]:80"):
+        assert f"chain --replace http://{host}/start?" in strict.get("/boot.ipxe", host=host)[1]
+        script = strict.get(f"/start?mac={MAC}", host=host)[1]
+        assert find_place(script, re.escape(host))
+    for host in ("a b", "a\tx", "x/y", "x@y", "[", "a:b", "x" * 300):
+        assert "chain --replace http://here/start?" in strict.get("/boot.ipxe", host=host)[1]
+        assert find_place(strict.get(f"/start?mac={MAC}", host=host)[1], "here")
 
 
 def test_a_config_is_given_once_to_the_machine_that_ran_its_script(strict: Client) -> None:
