@@ -107,8 +107,12 @@ def fix_kernel(machine: Machine) -> tuple[str, str]:
 
     Else the kernel would lie where a failed boot has left its log, in one boot of 40 with so little memory.
     """
-    arguments = ["nokaslr", *machine.accelerator.arguments]
-    install = {"machine": {"install": {"disk": DISK, "extraKernelArgs": arguments}}}
+    return add_kernel_arguments(("nokaslr", *machine.accelerator.arguments))
+
+
+def add_kernel_arguments(arguments: Sequence[str]) -> tuple[str, str]:
+    """Patches with which a machine gives them to what it installs."""
+    install = {"machine": {"install": {"disk": DISK, "extraKernelArgs": [*arguments]}}}
     return "apiVersion: v1alpha1\nkind: UnattendedInstallConfig\n$patch: delete\n", json.dumps(install)
 
 

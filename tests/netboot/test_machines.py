@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from driver.accelerator import Accelerator
+from driver.scenarios import add_kernel_arguments
 from tests.harness.cluster import KUBELET, Cluster, eventually, free_subnet
 
 from talos.provision.local import destroy_cluster
@@ -37,10 +38,12 @@ def test_machines_install_themselves_and_keep_their_disks(
     seconds = CREATE_TIMEOUT * accelerator.factor
     cluster = Cluster(f"t{uuid.uuid4().hex[:8]}", tmp_path / "clusters", tmp_path / "talosconfig")
     place = ("--name", cluster.name, "--state", str(cluster.directory))
+    patches = add_kernel_arguments(accelerator.arguments)
     try:
         cluster.talosctl(
             *("cluster", "create", "qemu", *place, "--cidr", free_subnet(), "--iso-path", str(iso)),
             *("--images", str(BUILD / "images")),
+            *(word for patch in patches for word in ("--config-patch", patch)),
             *("--workers", "0", "--disks", "virtio:6GiB,nvme:1GiB", "--wait-timeout", f"{seconds:.0f}s"),
             *("--talosconfig-destination", str(cluster.talosconfig)),
             seconds=seconds + 30,
