@@ -34,6 +34,8 @@ class FakeSlots(GrubDisk):
     next: str = ""
     count: int = 0
     is_damaged: bool = False
+    is_equal: bool = True
+    """Whether the halves of a mirror have the same environment."""
     reads: int = 0
     replaced: list[str] = field(default_factory=list[str])
     """The defaults at those times when the boot loader was replaced."""
@@ -56,6 +58,7 @@ class FakeSlots(GrubDisk):
             versions=self.versions,
             default=self.default,
             count=self.count,
+            is_equal=self.is_equal,
             has_failed_loader=self.has_failed_loader,
         )
 
@@ -92,7 +95,7 @@ class FakeSlots(GrubDisk):
     @override
     async def reset_boot_count(self) -> None:
         await trio.lowlevel.checkpoint()
-        self.count = 0
+        self.count, self.is_equal = 0, True
 
     @override
     async def restore(self, versions: Mapping[str, str], default: str) -> None:

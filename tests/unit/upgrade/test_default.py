@@ -87,6 +87,14 @@ async def test_a_slot_that_a_person_chose_is_no_reason_to_give_up_the_default(ma
     assert (machine.slots.default, machine.slots.count, upgrader.current) == ("A", 0, IDLE)
 
 
+async def test_what_grub_wrote_to_one_half_of_a_mirror_is_written_to_both(machine: Machine) -> None:
+    machine.slots.is_equal = False  # a slot on trial was started, which is not counted
+    upgrader = await machine.boot()
+    machine.slots.count = 0
+    await upgrader.confirm()
+    assert machine.slots.is_equal
+
+
 async def test_a_lost_config_gets_the_default_that_it_had(machine: Machine) -> None:
     await (await machine.boot()).roll_back()
     await (await machine.boot()).bless()

@@ -24,6 +24,8 @@ ARRAY = "/dev/md"
 """What the devices of arrays begin with, before a number."""
 MAX_ARRAYS = 128
 _NAME_BYTES = 32
+_UNIT = 512
+"""Bytes in which sysfs counts."""
 _MAX_REASON = 400
 """Characters of a program's report."""
 SYNCING = frozenset({"resync", "recover", "reshape"})
@@ -41,6 +43,8 @@ class Member:
     slot: int | None
     is_present: bool
     """Whether the device is still there: the kernel keeps one that was removed until it is used."""
+    offset: int = 0
+    """Bytes before the array's first one."""
 
     @property
     def is_working(self) -> bool:
@@ -130,6 +134,7 @@ def _read_member(device: SysDevice, name: str) -> Member:
         states=frozenset(filter(None, device.attribute(f"md/{name}/state").split(","))),
         slot=_parse_number(device.attribute(f"md/{name}/slot")),
         is_present=bool(device.attribute(f"md/{name}/block")),
+        offset=device.number(f"md/{name}/offset") * _UNIT,
     )
 
 

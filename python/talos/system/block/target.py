@@ -1,12 +1,13 @@
 """A disk that is installed to, through a port: the kernel's block device, or a file with folders in tests."""
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from talos.system.block import partitions
+from talos.system.block.copies import read_copies
 from talos.system.block.layout import Placed
 from talos.system.block.partitions import Run, name_partition
 from talos.system.block.wipe import drop_cache
@@ -44,6 +45,10 @@ class Target(Protocol):
     @contextmanager
     def mount(self, placed: Placed, *, read_only: bool = False) -> Generator[Path]:
         """Where a partition's files are. When it ends, everything is on the disk."""
+        ...
+
+    def read_copies(self, placed: Placed, file: Path) -> Sequence[bytes]:
+        """A mounted partition's file as each readable half of a mirror has it; once from another disk."""
         ...
 
 
@@ -95,6 +100,10 @@ class BlockTarget:
         finally:
             self._mounts.unmount(str(place))
             place.rmdir()
+
+    def read_copies(self, placed: Placed, file: Path) -> Sequence[bytes]:
+        """A mounted partition's file as each readable half of a mirror has it; once from another disk."""
+        return read_copies(self.path, placed.start, file)
 
 
 def _drop_cache(device: str) -> None:

@@ -1,7 +1,7 @@
 """Disks as udevd would describe them, and a disk made of a file and folders."""
 
 import shutil
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -85,6 +85,8 @@ class FolderTarget:
         self.table = ""
         self._folder = folder
         self.mounted: list[str] = []
+        self.others: list[bytes] = []
+        self.has_copies = True
         folder.mkdir(parents=True, exist_ok=True)
         with Path(self.path).open("wb") as file:
             file.truncate(size)
@@ -104,6 +106,10 @@ class FolderTarget:
     def mount(self, placed: Placed, *, read_only: bool = False) -> Generator[Path]:
         self.mounted.append(f"{placed.area.label}{' ro' if read_only else ''}")
         yield self.root(placed.area.label)
+
+    def read_copies(self, placed: Placed, file: Path) -> Sequence[bytes]:
+        """As the file is, and as other halves of a mirror have it; none if those can't be read."""
+        return [file.read_bytes(), *self.others] if self.has_copies else []
 
     def root(self, label: str) -> Path:
         return self._folder / label

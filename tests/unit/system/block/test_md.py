@@ -30,6 +30,7 @@ def fake(tmp_path: Path) -> FakeSysfs:
         **{
             "md__dev-vdb__state": "in_sync,write_mostly",
             "md__dev-vdb__slot": "0",
+            "md__dev-vdb__offset": "264192",
             "md__dev-vdc__state": "faulty",
             "md__dev-vdc__slot": "none",
             "md__dev-vdd1__state": "spare",
@@ -54,6 +55,7 @@ def test_arrays_are_read(fake: FakeSysfs) -> None:
     members = {member.device: member for member in array.members}
     assert sorted(members) == ["/dev/cciss/c0d0", "/dev/vdb", "/dev/vdc", "/dev/vdd1"]
     assert members["/dev/vdb"].is_in_sync
+    assert (members["/dev/vdb"].offset, members["/dev/vdc"].offset) == (129 << 20, 0)
     assert not members["/dev/vdc"].is_working
     assert members["/dev/vdd1"].is_working
     assert not members["/dev/vdd1"].is_spare

@@ -3,7 +3,7 @@
 Safe against power cuts: a new system is written beside the slot, read back after the filesystem was
 unmounted, and only then takes the slot's place. The slot that runs is never touched. What is booted changes
 within one sector of the disk: GRUB replays no log of a filesystem, and a disk may keep any part of what it
-was given last.
+was given last. On a mirror GRUB writes the half that it was started from, and nothing else does.
 """
 
 import os
@@ -22,6 +22,7 @@ from talos.upgrade.slots.grub.environment import (
     ENVIRONMENT,
     Environment,
     make_environment,
+    merge_environments,
     parse_environment,
 )
 
@@ -29,6 +30,7 @@ NEW, OLD = ".new", ".old"
 """Endings of a slot's folder while another takes its place."""
 NEW_CONFIG = f"{PATH}{NEW}"
 """Within BOOT: the next config, and then the last one."""
+UNREADABLE = "it can't be read from each half of the mirror by itself"
 _BOOT = place_area(BOOT)
 
 
@@ -45,13 +47,15 @@ class SlotContent:
 class BootState:
     """What BOOT holds: the slots that can be booted, the default, and GRUB's environment.
 
-    ``damage`` is why the environment can't be read; GRUB takes it for an empty one then.
+    ``damage`` is what is wrong with the environment: GRUB takes one that it can't read for an empty one.
+    ``is_equal`` is whether the halves of a mirror have the same one.
     """
 
     entries: Mapping[str, Entry]
     default: str
     environment: Environment
     damage: str
+    is_equal: bool = True
 
 
 class BootPartition:
@@ -64,9 +68,11 @@ class BootPartition:
         """All of it; UserError when GRUB's config is not the installer's."""
         with self._target.mount(_BOOT, read_only=True) as root:
             entries, default = _read_config(root)
-            environment, damage = _read_environment(root)
+            environment, damage, is_equal = self._read_environment(root)
             complete = {entry.slot: entry for entry in entries if _is_complete(root / entry.slot)}
-        return BootState(entries=complete, default=default, environment=environment, damage=damage)
+        return BootState(
+            entries=complete, default=default, environment=environment, damage=damage, is_equal=is_equal
+        )
 
     def write(self, content: SlotContent, report: Callable[[str], None]) -> None:
         """Put a system into its slot. When this raises, the slot has what it had before."""
@@ -118,7 +124,7 @@ class BootPartition:
     def reset_boot_count(self) -> None:
         """Have GRUB count starts anew. What is booted once stays, if there is anything."""
         with self._target.mount(_BOOT) as root:
-            environment, _ = _read_environment(root)
+            environment, _, _ = self._read_environment(root)
             _write_environment(root, replace(environment, count=0))
 
     def make_default(self, slot: str) -> None:
@@ -136,6 +142,29 @@ class BootPartition:
             return list(kept.values()), default if default in kept else next(iter(kept))
 
         self._write_config(keep)
+
+    def _read_environment(self, root: Path) -> tuple[Environment, str, bool]:
+        """GRUB's environment, what is wrong with it, and whether all halves of a mirror have this one.
+
+        A disk with one slot has none and counts no starts.
+        """
+        path = root / ENVIRONMENT
+        found, damage = list[Environment](), ""
+        try:
+            if not path.exists():
+                return Environment(), "", True
+            copies = self._target.read_copies(_BOOT, path)
+            if not copies:
+                copies, damage = [path.read_bytes()], UNREADABLE
+        except OSError as error:
+            return Environment(), str(error), True
+        for copy in copies:
+            try:
+                found.append(parse_environment(copy))
+            except ValueError as error:
+                damage = str(error)
+        is_equal = all(copy == copies[0] for copy in copies)
+        return merge_environments(found) if found else Environment(), damage, is_equal
 
     def _write_config(self, choose: Callable[[Path], tuple[Sequence[Entry], str]]) -> None:
         """Replace GRUB's config by one with the entries, and the default, that are chosen in view of BOOT.
@@ -163,15 +192,6 @@ def _read_config(root: Path) -> tuple[tuple[Entry, ...], str]:
         raise UserError(
             f"is not the installer's: {error}", where=f"BOOT/{PATH}", hint="install the system again"
         ) from None
-
-
-def _read_environment(root: Path) -> tuple[Environment, str]:
-    """GRUB's environment, and why it can't be read. A disk with one slot has none and counts no starts."""
-    path = root / ENVIRONMENT
-    try:
-        return parse_environment(path.read_bytes()) if path.exists() else Environment(), ""
-    except (OSError, ValueError) as error:
-        return Environment(), str(error)
 
 
 def _write_environment(root: Path, environment: Environment) -> None:

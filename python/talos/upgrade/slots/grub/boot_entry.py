@@ -1,13 +1,14 @@
 """A boot entry of UEFI firmware for a file on a disk's partition: a variable ``Boot####``.
 
-UEFI specification 2.10: sections 3.1.3 (EFI_LOAD_OPTION), 10.3 (device paths), 5.3 (the partition table). A
-path that begins with the partition is one that firmware completes with the way to the disk (3.1.2).
+UEFI specification 2.10: sections 3.1.3 (EFI_LOAD_OPTION), 10.3 (device paths). A path that begins with the
+partition is one that firmware completes with the way to the disk (3.1.2).
 """
 
 import struct
 from dataclasses import dataclass
 from uuid import UUID
 
+from talos.system.block.gpt import list_rows
 from talos.system.block.layout import ALIGNMENT, Placed
 from talos.system.block.target import Target
 from talos.system.errors import UserError
@@ -21,11 +22,6 @@ _DRIVE = struct.Struct("<IQQ16sBB")
 _MEDIA, _HARD_DRIVE, _FILE = 4, 1, 4
 _GPT, _GUID = 2, 2
 _END = _NODE.pack(0x7F, 0xFF, _NODE.size)
-_HEADER = struct.Struct("<8s64xQII")
-"""Of a partition table: its mark, the first sector of its entries, their number, bytes of each."""
-_MARK = b"EFI PART"
-_ENTRY = struct.Struct("<16x16sQQ")
-"""A partition's id, first and last sector."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,15 +74,11 @@ def parse_entry(data: bytes) -> BootEntry:
 
 def read_partition(target: Target, placed: Placed) -> Partition:
     """The partition as the disk's table has it; UserError when it is not where the installer puts it."""
-    size, number = target.sector_size, placed.number
     with target.open() as disk:
         table = disk.read(ALIGNMENT)
-    mark, first, count, length = _HEADER.unpack_from(table, size)
-    place = first * size + (number - 1) * length
-    if mark == _MARK and number <= count and place + _ENTRY.size <= len(table):
-        unique, start, last = _ENTRY.unpack_from(table, place)
-        if start * size == placed.start:
-            return Partition(number=number, start=start, size=last - start + 1, id=UUID(bytes_le=unique))
+    for row in list_rows(table, target.sector_size):
+        if row.number == placed.number and row.start * target.sector_size == placed.start:
+            return Partition(number=row.number, start=row.start, size=row.size, id=row.id)
     raise UserError(f"the partition table has no {placed.area.label} at its place", where=target.path)
 
 

@@ -39,11 +39,13 @@ class GrubState(SlotChoice):
     """The slots as GRUB has them.
 
     ``count`` is the starts that were not confirmed, this one among them, 0 without a counter; ``damage`` is
-    why the boot loader can't count; ``has_failed_loader`` is whether a new one on trial did not come up.
+    what is wrong with the environment that has it; ``is_equal`` is whether GRUB finds the same on each half
+    of a mirror; ``has_failed_loader`` is whether a new boot loader on trial did not come up.
     """
 
     count: int = 0
     damage: str = ""
+    is_equal: bool = True
     has_failed_loader: bool = False
 
 
@@ -112,6 +114,7 @@ class SystemDisk(SystemTarget, GrubDisk):
             default=found.default,
             count=found.environment.count,
             damage=found.damage,
+            is_equal=found.is_equal,
             has_failed_loader=found.environment.waits_for_trial_loader,
         )
 

@@ -70,6 +70,20 @@ def parse_environment(data: bytes) -> Environment:
     return Environment(next_slot=slot, count=int(count), by_trial_loader=bool(loader))
 
 
+def merge_environments(copies: Sequence[Environment]) -> Environment:
+    """What the halves of a mirror hold together: GRUB writes the one that it was started from.
+
+    It only empties ``next_slot`` and only adds to the count, and the machine writes all halves: what is
+    farthest is true.
+    """
+    first = copies[0]
+    return Environment(
+        next_slot=first.next_slot if all(copy.next_slot == first.next_slot for copy in copies) else "",
+        count=max(copy.count for copy in copies),
+        by_trial_loader=any(copy.by_trial_loader for copy in copies),
+    )
+
+
 def choose_slot(slot: str, title: str, place: int) -> list[str]:
     """GRUB's commands that choose among the default and this other slot, whose fallback is at ``place``.
 

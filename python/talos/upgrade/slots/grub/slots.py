@@ -80,8 +80,8 @@ class GrubSlots(Slots):
         elif found.count == MAX_COUNT:
             self._log.warning(f"neither slot came up in {ATTEMPTS} starts before this one")
         if found.damage:
-            self._log.warning("GRUB's environment is damaged and written anew", reason=found.damage)
-        if found.count or found.damage:
+            self._log.warning("GRUB's environment is written anew", reason=found.damage)
+        if found.count or found.damage or not found.is_equal:
             await self.disk.reset_boot_count()
         if not with_loader:
             await self._end_loader_trial(found)

@@ -10,7 +10,7 @@ from tests.unit.disks.install.world import FolderTarget
 from talos.system.block.layout import MIB
 from talos.system.errors import UserError
 from talos.upgrade.slots.grub import boot as module
-from talos.upgrade.slots.grub.boot import BootPartition, SlotContent
+from talos.upgrade.slots.grub.boot import UNREADABLE, BootPartition, SlotContent
 from talos.upgrade.slots.grub.config import Entry, make_config, parse_config
 from talos.upgrade.slots.grub.environment import Environment, make_environment, parse_environment
 
@@ -178,6 +178,30 @@ def test_the_count_of_starts_is_set_back_and_what_is_booted_once_stays(target: F
     assert slots.read().damage == "not an environment block of GRUB"
     slots.reset_boot_count()
     assert (slots.read().environment, slots.read().damage) == (Environment(), "")
+
+
+def test_what_grub_wrote_to_one_half_of_a_mirror_is_true(target: FolderTarget) -> None:
+    slots, path = BootPartition(target), target.root("BOOT") / "grub/grubenv"
+    before = Environment(next_slot="B", by_trial_loader=True)
+    path.write_bytes(make_environment(before))
+    target.others = [make_environment(Environment(by_trial_loader=True))]
+    found = slots.read()
+    assert (found.environment.next_slot, found.is_equal) == ("", False), "one half has started it"
+    target.others = [make_environment(Environment(next_slot="B", count=2, by_trial_loader=True))]
+    assert slots.read().environment == Environment(next_slot="B", count=2, by_trial_loader=True)
+    target.others = [b"\xff" * 1024]
+    assert (slots.read().environment, slots.read().damage) == (
+        before,
+        "not an environment block of GRUB",
+    ), "one half is enough"
+    target.has_copies = False
+    assert (slots.read().environment, slots.read().damage) == (before, UNREADABLE), "that of the array"
+    target.has_copies = True
+    target.others = [make_environment(Environment(count=1))]
+    slots.reset_boot_count()
+    assert parse_environment(path.read_bytes()) == Environment(by_trial_loader=True)
+    target.others = [path.read_bytes()]
+    assert slots.read().is_equal
 
 
 @pytest.mark.parametrize("left", [b"garbage", None])

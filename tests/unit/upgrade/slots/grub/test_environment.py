@@ -1,7 +1,7 @@
 """GRUB's environment: what it counts, what is chosen at each count, garbage."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -14,6 +14,7 @@ from talos.upgrade.slots.grub.environment import (
     Environment,
     choose_slot,
     make_environment,
+    merge_environments,
     parse_environment,
 )
 
@@ -102,3 +103,13 @@ def test_garbage_is_refused(data: bytes) -> None:
 def test_what_an_older_system_wrote_has_no_count() -> None:
     data = b"# GRUB Environment Block\nnext_entry=B\n".ljust(SIZE, b"#")
     assert parse_environment(data) == Environment(next_slot="B")
+
+
+def test_what_is_farthest_on_one_half_of_a_mirror_is_true() -> None:
+    staged = Environment(next_slot="B", by_trial_loader=True)
+    assert merge_environments([staged]) == staged
+    assert merge_environments([staged, Environment(by_trial_loader=True)]) == Environment(
+        by_trial_loader=True
+    )
+    assert merge_environments([Environment(count=1), Environment(count=3)]).count == 3
+    assert merge_environments([staged, replace(staged, count=2)]) == replace(staged, count=2)
