@@ -139,11 +139,21 @@ class NodeUpgrade:
 
     @property
     def fallback(self) -> str:
-        """That the default could not be started, or a person chose another; empty when it was started."""
-        default = find_default(self.current)
-        if not (self.running and default) or self.running == default:
+        """That another system than the default was started; empty when it was that."""
+        state, default = self.current, find_default(self.current)
+        if not (self.running and default):
             return ""
-        return f"slot {default} is the default, but slot {self.running} was started: an upgrade repairs it"
+        if self.running != default:
+            return (
+                f"slot {default} is the default, but slot {self.running} was started: an upgrade repairs it"
+            )
+        # A disk that was missing from a mirror while the others were upgraded has the slots of before.
+        version = state.version if default == state.slot else state.previous_version
+        tag = get_version().tag
+        if version in ("", tag):
+            return ""
+        text = f"slot {default} holds {version}, but {tag} was started: one disk of the mirror is out of date"
+        return f"{text} (restart when its array is ready)"
 
     def listen(self, listener: Callable[[], None]) -> None:
         """A callback after every change."""

@@ -1,11 +1,14 @@
 """A default that does not start: what runs instead is kept, and the reason shown."""
 
+from dataclasses import replace
+
 import pytest
 import trio
 
 from talos.machined.logs.last_boot import LastBoot
 from talos.system.block.meta import COPY, make_meta
 from talos.system.errors import UserError
+from talos.system.version import get_version
 from talos.upgrade.slots.grub.environment import ATTEMPTS
 from talos.upgrade.state import IDLE, Phase
 
@@ -93,6 +96,18 @@ async def test_what_grub_wrote_to_one_half_of_a_mirror_is_written_to_both(machin
     machine.slots.count = 0
     await upgrader.confirm()
     assert machine.slots.is_equal
+
+
+async def test_a_disk_that_missed_an_upgrade_is_named(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await (await machine.boot()).roll_back()
+    await (await machine.boot()).bless()
+    upgrader = await machine.boot()
+    assert upgrader.fallback.startswith(f"slot B holds v1.15.1, but {get_version().tag} was started")
+    version = replace(get_version(), tag="v1.15.1")
+    monkeypatch.setattr("talos.upgrade.node.get_version", lambda: version)
+    assert upgrader.fallback == ""
 
 
 async def test_a_lost_config_gets_the_default_that_it_had(machine: Machine) -> None:

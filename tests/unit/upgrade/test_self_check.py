@@ -24,6 +24,7 @@ from talos.resource.changes import put
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
 from talos.system.logging import Log
+from talos.system.version import get_version
 from talos.testing.watchdog import MemoryWatchdog
 from talos.upgrade.state import IDLE, Phase
 
@@ -81,6 +82,7 @@ async def test_the_self_check(
     apid: bool, network: bool, reason: str, machine: Machine, autojump_clock: trio.testing.MockClock
 ) -> None:
     del autojump_clock
+    machine.slots.versions["B"] = get_version().tag
     await (await machine.boot()).roll_back()
     upgrader = await machine.boot()
     await _set_health(machine.state, apid=apid, network=network)
