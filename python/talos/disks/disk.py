@@ -1,12 +1,13 @@
 """The machine's disks as the installer sees them: what they are, what is on them, why one can't be taken."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from talos.api.definitions import block_pb2
 from talos.disks.installation import find_system_disk
-from talos.resource.kinds import DISCOVERED_VOLUME, DISK
+from talos.disks.raid.system import Statuses, find_boot_obstacle
+from talos.resource.kinds import DISCOVERED_VOLUME, DISK, MD_ARRAY_STATUS
 from talos.resource.state import State
 from talos.system.block.blkid import TALOS_META
 from talos.system.block.layout import INSTALLED, META, STATE, UKI_INSTALLED, place_areas
@@ -19,6 +20,8 @@ MEDIUM_LABEL = "TALOS"
 """Label of the ISO, or what comes before an underscore in it."""
 MAPPED = "/dev/dm-"
 """What the devices of encrypted volumes and of LVM begin with."""
+BY_UUID = "/dev/disk/by-id/md-uuid-"
+"""What a link to an array begins with, before its UUID with colons."""
 LOGICAL = "/dev/disk/by-id/dm-uuid-LVM-"
 """What a link to a logical volume begins with, and to the parts of one."""
 
@@ -48,6 +51,12 @@ class Disk:
     label: str = ""
     contents: tuple[Content, ...] = ()
     is_system: bool = False
+    array: str = ""
+    """The array of software RAID that it is a member of, such as ``/dev/md0``."""
+    is_part_of_system: bool = False
+    """Whether that array has the system."""
+    boot_obstacle: str = ""
+    """Why firmware can't start from it, if it is an array."""
 
     @property
     def path(self) -> str:
@@ -88,7 +97,7 @@ class Disk:
 
     @property
     def is_array(self) -> bool:
-        """Whether it is an array of software RAID: a disk for all volumes but those of the system."""
+        """Whether it is an array of software RAID."""
         return self.path.startswith(ARRAY)
 
     @property
@@ -100,8 +109,10 @@ class Disk:
             return "is read-only"
         if self.path.startswith(MAPPED):
             return "is mapped to another device"
-        if self.is_array:
-            return "is a RAID array"
+        if self.array:
+            return f"is a member of the RAID array {self.array}"
+        if self.boot_obstacle:
+            return self.boot_obstacle
         found = [(self.kind, self.label), *((part.filesystem, part.label) for part in self.contents)]
         # A machine that has booted from it must not erase it.
         return "is the medium with the installer" if any(is_medium(*one) for one in found) else ""
@@ -126,7 +137,7 @@ class Disk:
 
     def variables(self) -> Mapping[str, Any]:
         """The variables of an expression that selects disks."""
-        return {"disk": self.spec, "system_disk": self.is_system}
+        return {"disk": self.spec, "system_disk": self.is_system or self.is_part_of_system}
 
 
 def make_wipe_hint(device: str) -> str:
@@ -142,11 +153,35 @@ def is_medium(filesystem: str, label: str) -> bool:
 async def read_disks(state: State) -> tuple[Disk, ...]:
     """Every disk, ordered by id."""
     volumes = [(volume.id, volume.spec) for volume in await state.list(DISCOVERED_VOLUME)]
+    specs = {disk.id: disk.spec for disk in await state.list(DISK)}
     system = await find_system_disk(state)
-    return tuple(
-        make_disk(disk.id, disk.spec, volumes, is_system=disk.id == system)
-        for disk in sorted(await state.list(DISK), key=lambda disk: disk.id)
-    )
+    statuses = await state.list(MD_ARRAY_STATUS)
+    arrays = {
+        member: (name, spec.dev_path)
+        for name, spec in specs.items()
+        if spec.dev_path.startswith(ARRAY)
+        for member in spec.secondary_disks
+    }
+    found: list[Disk] = []
+    for name, spec in sorted(specs.items()):
+        array, path = arrays.get(name, ("", ""))
+        disk = replace(
+            make_disk(name, spec, volumes, is_system=name == system),
+            array=path,
+            is_part_of_system=bool(array) and array == system,
+        )
+        if disk.is_array:
+            disk = replace(disk, boot_obstacle=_find_boot_obstacle(disk, statuses, specs))
+        found.append(disk)
+    return tuple(found)
+
+
+def _find_boot_obstacle(disk: Disk, statuses: Statuses, disks: Collection[str]) -> str:
+    links = disk.spec.symlinks
+    status = next((one.spec for one in statuses if f"{BY_UUID}{one.spec.uuid}" in links), None)
+    if status is None:
+        return "is a RAID array that is not examined yet"
+    return find_boot_obstacle(status, whole_disks=all(name in disks for name in disk.spec.secondary_disks))
 
 
 def make_disk(

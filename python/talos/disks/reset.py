@@ -86,6 +86,9 @@ def _find_user_disk(disks: Sequence[Disk], device: str) -> str:
         if device in (disk.path, disk.id) or device in disk.spec.symlinks:
             if disk.is_system:
                 raise UserError(f"{device} is the system disk", where=where, hint="leave it out")
+            if disk.is_part_of_system:
+                reason = f"{device} is a member of {disk.array}, the system disk"
+                raise UserError(reason, where=where, hint="leave it out")
             if disk.spec.readonly or disk.spec.cdrom:
                 raise UserError(f"{device} can't be written", where=where, hint="leave it out")
             return disk.path

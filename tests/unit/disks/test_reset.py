@@ -195,3 +195,14 @@ def test_firmware_that_keeps_the_entry_does_not_end_a_reset(
     lines: list[str] = []
     remove_boot_entries(make_disk(tmp_path / "disk"), (), lines.append)
     assert lines == ["the firmware keeps a boot entry of an upgrade: Read-only file system"]
+
+
+async def test_half_of_the_system_disk_is_no_users_disk() -> None:
+    state = MemoryState()
+    for name, members in (("md0", ("vda", "vdb")), ("vda", ()), ("vdb", ())):
+        spec = block_pb2.DiskSpec(size=40 * MIB, dev_path=f"/dev/{name}", secondary_disks=members)
+        await state.create(make_resource(DISK, name, spec))
+    await state.create(make_resource(SYSTEM_DISK, "system-disk", block_pb2.SystemDiskSpec(disk_id="md0")))
+    assert (await plan_reset(state, ResetRequest())).describe() == ("the system disk /dev/md0: 40 MiB",)
+    with pytest.raises(UserError, match="/dev/vdb is a member of /dev/md0, the system disk"):
+        await plan_reset(state, ResetRequest(mode="USER_DISKS", user_disks_to_wipe=["/dev/vdb"]))

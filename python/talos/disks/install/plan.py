@@ -52,12 +52,17 @@ class InstallPlan:
             lines.append("  an installation was begun on it, and will be begun again")
         elif self.erases:
             lines.append(f"  ALL OF THIS WILL BE ERASED, {request.wipe_option} allows it")
-        rest = disk.spec.size - MINIMUM_SIZE + EPHEMERAL.size
-        lines += [
-            f"  written by the installer: {', '.join(map(_describe, self.areas))}",
-            f"  made at the first boot: {_describe(STATE)}, {EPHEMERAL.label} up to {format_size(rest)} xfs",
-        ]
+        lines += describe_areas(self.areas, disk.spec.size)
         return "\n".join(lines + [f"  warning: {warning}" for warning in self.warnings])
+
+
+def describe_areas(areas: tuple[Area, ...], size: int) -> list[str]:
+    """The partitions of a system disk of so many bytes."""
+    rest = size - MINIMUM_SIZE + EPHEMERAL.size
+    return [
+        f"  written by the installer: {', '.join(map(_describe, areas))}",
+        f"  made at the first boot: {_describe(STATE)}, {EPHEMERAL.label} up to {format_size(rest)} xfs",
+    ]
 
 
 def _describe(area: Area) -> str:

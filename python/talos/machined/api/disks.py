@@ -17,8 +17,13 @@ def handlers(node: Node) -> Mapping[str, Handler]:
     """Those of storage.StorageService."""
 
     async def disks(_request: Empty, _call: Call) -> pb.DisksResponse:
+        disks = await node.state.list(DISK)
         system = await find_system_disk(node.state)
-        found = [make_disk(disk, is_system=disk.id == system) for disk in await node.state.list(DISK)]
+        ids = {
+            system,
+            *(member for disk in disks if disk.id == system for member in disk.spec.secondary_disks),
+        }
+        found = [make_disk(disk, is_system=disk.id in ids) for disk in disks]
         return pb.DisksResponse(messages=[pb.Disks(disks=found)])
 
     return {"Disks": disks}

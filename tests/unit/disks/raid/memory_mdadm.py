@@ -69,6 +69,11 @@ def make_array(*members: Member, device: str = "/dev/md0", slots: int = 0, actio
     )
 
 
+def make_members(*names: str, needed: int = 2) -> "MemoryMdadm":
+    """Devices that are members of an array which does not run."""
+    return MemoryMdadm(contents={f"/dev/{name}": MEMBER for name in names}, needed=needed)
+
+
 def find_member(device: str, uuid: str = UUID, name: str = "talos:data") -> FoundMember:
     return FoundMember(device=f"/dev/{device}", uuid=uuid, name=name)
 

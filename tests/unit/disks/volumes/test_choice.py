@@ -1,5 +1,7 @@
 """Which disks a volume may be on."""
 
+from dataclasses import replace
+
 import pytest
 
 from talos.api.definitions import block_pb2
@@ -19,10 +21,12 @@ def make_disks() -> list[Disk]:
         block_pb2.DiscoveredVolumeSpec(dev_path=ARRAY),
     ]
     volumes = [(spec.dev_path.removeprefix("/dev/"), spec) for spec in found]
+    half = make_disk("vdb", block_pb2.DiskSpec(dev_path="/dev/vdb"), volumes)
+    array = make_disk("md0", block_pb2.DiskSpec(dev_path=ARRAY, symlinks=[LINK]), volumes)
     return [
         make_disk("vda", block_pb2.DiskSpec(dev_path=SYSTEM), volumes, is_system=True),
-        make_disk("vdb", block_pb2.DiskSpec(dev_path="/dev/vdb"), volumes),
-        make_disk("md0", block_pb2.DiskSpec(dev_path=ARRAY, symlinks=[LINK]), volumes),
+        replace(half, array=ARRAY),
+        replace(array, boot_obstacle="is a RAID array of partitions"),
     ]
 
 
@@ -34,9 +38,12 @@ def test_an_array_is_a_disk_for_volumes(kind: enums.BlockVolumeType) -> None:
     assert choose_device(make_disks(), ARRAY, SYSTEM, "here") == [ARRAY]
 
 
-def test_no_system_is_installed_on_an_array() -> None:
-    array = next(disk for disk in make_disks() if disk.path == ARRAY)
-    assert array.obstacle == "is a RAID array"
+def test_a_half_of_an_array_has_no_volume() -> None:
+    spec = block_pb2.VolumeConfigSpec(type=enums.VOLUME_TYPE_DISK)
+    with pytest.raises(UserError, match="no disk matches"):
+        choose_disks(make_disks(), spec, 'disk.dev_path == "/dev/vdb"', SYSTEM, "here")
+    with pytest.raises(UserError, match="/dev/vdb is no disk that can be used"):
+        choose_device(make_disks(), "/dev/vdb", SYSTEM, "here")
 
 
 def test_the_system_disk_is_named_by_none() -> None:

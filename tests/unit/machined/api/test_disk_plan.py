@@ -10,7 +10,7 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.api.machine import machine_pb2 as pb
 from talos.machined.node.config_store import get_config
 from talos.resource import ids, kinds
-from talos.resource.changes import modify
+from talos.resource.changes import modify, put
 from talos.system.errors import UserError
 
 INSTALL = FIRST.replace(b"cluster:", b"  install:\n    disk: /dev/vda\ncluster:")
@@ -66,3 +66,26 @@ async def test_an_installed_machine_is_not_installed_again(caller: Any, metal: A
 async def test_disks_that_are_not_known_yet_are_no_reason_to_refuse(caller: Any, metal: Any) -> None:
     reply = await metal.handler("ApplyConfiguration")(request(dry_run=True), make_call({}))
     assert "disks are not discovered yet" in reply.messages[0].mode_details
+
+
+ARRAY = """---
+apiVersion: v1alpha1
+kind: RAIDArrayConfig
+name: system
+level: raid1
+provisioning: {volumeSelector: {match: 'disk.dev_path in ["/dev/vda", "/dev/vdb"]'}}
+"""
+
+
+async def test_a_dry_run_shows_an_array_that_is_made_first(caller: Any, metal: Any) -> None:
+    metal = await prepare(caller, metal, "vda", "vdb")
+    for name in ("vda", "vdb"):
+        spec = block_pb2.DiscoveredVolumeSpec(dev_path=f"/dev/{name}")
+        await put(metal.node.state, kinds.DISCOVERED_VOLUME, name, spec)
+    data = INSTALL.replace(b"/dev/vda", b"/dev/disk/by-id/md-name-talos:system") + ARRAY.encode()
+    call = pb.ApplyConfigurationRequest(data=data, dry_run=True)
+    reply = await metal.handler("ApplyConfiguration")(call, make_call({}))
+    details = reply.messages[0].mode_details
+    assert "will be installed to the RAID array system, which is made first, of" in details
+    assert "/dev/vda: 20 GiB" in details
+    assert "/dev/vdb: 20 GiB" in details

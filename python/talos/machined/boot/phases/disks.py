@@ -1,5 +1,7 @@
 """Phases requested by kernel arguments before the config is loaded: wiping, or pausing the boot."""
 
+from collections.abc import Sequence
+
 import trio
 
 from talos.disks.disk import Disk, read_disks
@@ -16,6 +18,7 @@ from talos.machined.boot.phases.reset import unmount_disk
 from talos.machined.boot.sequence import Phase, Task
 from talos.resource import ids
 from talos.resource.changes import wait_for
+from talos.system.block.md import Array, Mdadm, read_arrays
 from talos.system.errors import UserError
 
 HALT_ARGUMENT = "talos.halt_if_installed"
@@ -68,6 +71,7 @@ def make_pause_phases(machine: Machine) -> tuple[Phase, ...]:
 
 async def wipe_system_disk(machine: Machine, labels: tuple[str, ...]) -> None:
     """Erase the system disk, or partitions of it, before anything on it is used."""
+    await start_array(machine)
     disk = await find_system_disk(machine)
     if disk is None:
         machine.log.info("there is no system disk to erase")
@@ -87,6 +91,24 @@ async def wipe_system_disk(machine: Machine, labels: tuple[str, ...]) -> None:
     await refresh_discovery(machine.state)
 
 
+async def start_array(machine: Machine) -> None:
+    """Start the array that the system may be on: no controller runs yet."""
+    # Loaded by need: seldom.
+    from talos.disks.raid.early import start_system_array
+    from talos.disks.raid.start import ArrayStarter
+    from talos.disks.volumes.blocks import KernelBlocks
+    from talos.system.block.sysfs import Sysfs
+    from talos.system.block.wipe import make_blank
+
+    async def read() -> Sequence[Array]:
+        return await trio.to_thread.run_sync(read_arrays, Sysfs())
+
+    await wait_for_devices(machine)
+    capture = machine.processes.capture
+    starter = ArrayStarter(Mdadm(capture, make_blank), read, machine.log)
+    await start_system_array(machine.state, starter, KernelBlocks(capture).read_head)
+
+
 async def pause_boot(machine: Machine) -> None:
     """Log what to do, repeatedly, until the time limit."""
     with trio.move_on_after(REBOOT_DELAY):
@@ -101,9 +123,14 @@ async def pause_boot(machine: Machine) -> None:
 
 async def find_system_disk(machine: Machine) -> Disk | None:
     """The disk with an installation, once all disks are known; None when there is none."""
+    await wait_for_devices(machine)
+    disks = await read_disks(machine.state)
+    return next((disk for disk in disks if disk.is_system or disk.is_marked), None)
+
+
+async def wait_for_devices(machine: Machine) -> None:
+    """Wait until all disks are known, up to a limit."""
     with trio.move_on_after(DEVICES_LIMIT) as scope:
         await wait_for(machine.state, *ids.DEVICES_STATUS, lambda status: status.spec.ready)
     if scope.cancelled_caught:
         machine.log.error(f"the disks are not known after {DEVICES_LIMIT:.0f} s")
-    disks = await read_disks(machine.state)
-    return next((disk for disk in disks if disk.is_system or disk.is_marked), None)

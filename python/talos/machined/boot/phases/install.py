@@ -10,6 +10,7 @@ from talos.config.documents.block.volume import VolumeConfig
 from talos.config.effective.machine import is_image_cache_enabled
 from talos.config.model import Config
 from talos.config.read.loader import load
+from talos.disks.install.array import wait_for_array
 from talos.disks.install.install import run_install
 from talos.disks.install.job import Job, System
 from talos.disks.install.plan import InstallPlan, plan_install
@@ -114,6 +115,7 @@ class Installation:
     async def install(self) -> None:
         """Choose the disk and write to it."""
         machine = self._machine
+        await wait_for_array(machine.state, await _get_config(machine))
         async with open_running(machine.state, machine.ports.mounts, machine.upgrades.slots) as system:
             await self._install(system)
         await refresh_discovery(machine.state)

@@ -53,6 +53,7 @@ class VolumeManagerController(Controller):
         Input(*ids.DEVICES_STATUS),
         Input(kinds.DISK),
         Input(kinds.DISCOVERED_VOLUME),
+        Input(kinds.MD_ARRAY_STATUS),
         Input(*ids.META_LOAD),
         Input(*ids.SYSTEM_INFORMATION),
         Input(*ids.ENCRYPTION_SALT),

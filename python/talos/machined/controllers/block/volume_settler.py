@@ -10,6 +10,7 @@ from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
 from talos.disks.disk import read_disks
 from talos.disks.installation import find_installed
+from talos.disks.raid.system import is_system_expected
 from talos.disks.volumes.blocks import Blocks
 from talos.disks.volumes.choice import choose_device, choose_disks
 from talos.disks.volumes.crypt_devices import CryptDevices
@@ -49,6 +50,7 @@ from talos.resource.controller.controller import ControllerRuntime
 from talos.resource.resource import Resource
 from talos.resource.state import State
 from talos.system.block.layout import EPHEMERAL, META, STATE
+from talos.system.block.md import MEMBER
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.mounts import Mounts
@@ -131,7 +133,10 @@ class VolumeSettler:
             return await self._use_existing(runtime, config, progress, target)
         disks = await self._choose_disks(runtime, config)
         if not disks:
-            return VolumeState(phase=enums.VOLUME_PHASE_MISSING)
+            is_expected = await self._expects_system(runtime)
+            return VolumeState(
+                phase=enums.VOLUME_PHASE_WAITING if is_expected else enums.VOLUME_PHASE_MISSING
+            )
         if not is_wanted:
             return await self._locate(config.id, make_wanted_volume(config.id, config.spec), disks)
         return await self._provide(runtime, config, disks, progress, target)
@@ -236,6 +241,15 @@ class VolumeSettler:
         selector = config.metadata.annotations.get(SELECTOR, "")
         where = f"{_name(config)} provisioning.diskSelector.match"
         return choose_disks(disks, config.spec, selector, installed[0][0], where)
+
+    async def _expects_system(self, runtime: ControllerRuntime) -> bool:
+        """Whether the system may be on an array that is not started yet."""
+        volumes = await runtime.list(kinds.DISCOVERED_VOLUME)
+        if not any(volume.spec.name == MEMBER for volume in volumes):
+            return False
+        disks = {disk.id: disk.spec for disk in await runtime.list(kinds.DISK)}
+        statuses = await runtime.list(kinds.MD_ARRAY_STATUS)
+        return await is_system_expected(volumes, disks, statuses, self._context.blocks.read_head)
 
     async def _mount(
         self,

@@ -9,10 +9,13 @@ import trio
 
 from talos.api.definitions.runtime_pb2 import DiagnosticSpec
 from talos.config.active import read_config
+from talos.disks.candidates import describe_refusal
+from talos.disks.install.array import find_target
 from talos.disks.installation import find_installed
 from talos.disks.raid.plan import Plan
 from talos.disks.raid.provide import DeviceReader, Provided, RaidProvider, ReadArrays
 from talos.disks.raid.specs import FoundMember, WantedArray, find_members, make_spec, make_specs
+from talos.disks.raid.start import ArrayStarter, group_members
 from talos.disks.raid.status import (
     ArrayStatus,
     add_error,
@@ -21,20 +24,19 @@ from talos.disks.raid.status import (
     make_stopped_status,
     make_wanted_status,
 )
+from talos.disks.raid.system import holds_system
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
-from talos.system.block.md import Array, Mdadm, find_free_device
-from talos.system.errors import UserError
+from talos.system.block.md import Array, Mdadm, make_name
 from talos.system.logging import Log
 
 RETRY = 60.0
 """Seconds after which what failed is tried again, if nothing changes before."""
-MISSING_DISK_TIMEOUT = 30.0
-"""Seconds that an array's missing members have to appear: it is started without them then."""
 POLL_INTERVAL = 30.0
 """Seconds between two checks of the arrays: the kernel announces no member that failed."""
 SYNC_INTERVAL = 5.0
 """Seconds between two checks while an array is rebuilt."""
+OTHER_SYSTEM = "holds another system than this machine's: its array is not started"
 _NOT_INSTALLED = Provided(plan=Plan(waiting="waiting for the installation of this machine"))
 
 
@@ -45,15 +47,17 @@ class _Seen:
     arrays: tuple[WantedArray, ...]
     members: tuple[FoundMember, ...]
     request: int
-    installed: bool
+    is_installed: bool
+    target: str
+    """The array that the system is installed to, by its document's name."""
 
 
 class RAIDController(Reconciler):
     """MachineConfig, DiscoveredVolume → the specs and statuses of arrays, diagnostics of unhealthy ones.
 
     mdadm runs only on a machine whose config or whose disks have something of RAID, and only for a change:
-    arrays are read from sysfs. On a machine that is installed, all arrays that are found are started once.
-    None is stopped or made smaller, and no document that goes changes one.
+    arrays are read from sysfs. On a machine that is installed, all arrays that are found are started once;
+    before, only that of the system. None is stopped or made smaller, and no document that goes changes one.
     """
 
     name = "storage.RAIDController"
@@ -78,22 +82,16 @@ class RAIDController(Reconciler):
         refresh: Callable[[], Awaitable[None]],
         log: Log,
     ) -> None:
-        self._mdadm = mdadm
-        self._read_arrays = read_arrays
+        self._read_arrays, self._read_head = read_arrays, reader.read_head
+        self._starter = ArrayStarter(mdadm, read_arrays, log)
         self._provider = RaidProvider(mdadm, read_arrays, reader, log)
         self._refresh = refresh
         self._log = log
         self._seen: _Seen | None = None
         self._held: dict[str, tuple[float, Provided]] = {}
         """What failed, by the array's name, and when it is tried again."""
-        self._started: dict[str, frozenset[str]] = {}
-        """By UUID: with which members an array ran. One that the API stopped is not started again."""
-        self._attempts: dict[str, frozenset[str]] = {}
-        """By UUID: with which members a start was tried last."""
-        self._incomplete: dict[str, float] = {}
-        """By UUID: since when an array waits for members."""
-        self._failures: dict[str, str] = {}
-        """By UUID: why an array does not run."""
+        self._others = set[str]()
+        """By UUID: arrays with a system that is not this machine's."""
         self._was_used = False
 
     @override
@@ -109,7 +107,8 @@ class RAIDController(Reconciler):
             arrays=make_specs(config, volumes, disks),
             members=find_members(volumes),
             request=request.spec.request if request else 0,
-            installed=bool(find_installed(volume.spec for volume in volumes)),
+            is_installed=bool(find_installed(volume.spec for volume in volumes)),
+            target=find_target(config),
         )
         self.interval = math.inf
         if not (seen.arrays or seen.members or self._was_used):
@@ -120,19 +119,18 @@ class RAIDController(Reconciler):
         await self._work(runtime, seen)
 
     async def _work(self, runtime: ControllerRuntime, seen: _Seen) -> None:
-        is_changed = False
-        if seen.installed:  # else what is started would be in the way of an installation
-            is_changed = await self._start_all(seen.members)
+        is_changed = await self._starter.start(await self._find_startable(seen))
         provided: dict[str, Provided] = {}
         for wanted in seen.arrays:
-            provided[wanted.name] = await self._provide(wanted, seen) if seen.installed else _NOT_INSTALLED
+            is_made = seen.is_installed or wanted.name == seen.target
+            provided[wanted.name] = await self._provide(wanted, seen) if is_made else _NOT_INSTALLED
             is_changed = is_changed or provided[wanted.name].changed
         arrays = await self._read_arrays()
         self._was_used = bool(seen.arrays or seen.members or arrays)
         await self._publish(runtime, seen, arrays, self._make_statuses(seen, arrays, provided))
         if any(array.is_syncing for array in arrays):
             self.interval = SYNC_INTERVAL
-        elif arrays or self._incomplete or self._held:
+        elif arrays or self._starter.is_waiting or self._held:
             self.interval = POLL_INTERVAL
         if is_changed:
             await self._refresh()
@@ -153,52 +151,24 @@ class RAIDController(Reconciler):
             self._log.once(f"RAID array {wanted.name}: {provided.error}", level="warning")
         return provided
 
-    async def _start_all(self, members: Sequence[FoundMember]) -> bool:
-        """Start the arrays that did not run yet: complete ones at once, others after their time."""
-        groups = _group(members)
-        running = {array.uuid for array in await self._read_arrays()}
-        self._started = {uuid: found for uuid, found in self._started.items() if uuid in groups}
-        waiting: dict[str, float] = {}
-        now, is_changed = trio.current_time(), False
-        for uuid, found in groups.items():
-            devices = frozenset(member.device for member in found)
-            if uuid in running:
-                self._started[uuid] = self._started.get(uuid, frozenset()) | devices
-                self._failures.pop(uuid, None)
-                continue
-            if devices <= self._started.get(uuid, frozenset()):
-                continue
-            since = now
-            if uuid in self._incomplete:
-                since = self._incomplete[uuid]
-            is_late = now - since >= MISSING_DISK_TIMEOUT
-            if not is_late and self._attempts.get(uuid) == devices:
-                waiting[uuid] = since
-                continue
-            self._attempts[uuid] = devices
-            error = await self._start(found, partial=is_late)
-            if error and not is_late:
-                waiting[uuid] = since
-                continue
-            self._started[uuid] = devices
-            self._failures[uuid] = error
-            is_changed = True
-        self._incomplete = waiting
-        return is_changed
+    async def _find_startable(self, seen: _Seen) -> Sequence[FoundMember]:
+        """The members of arrays that are to run: on an installed machine all but those of other systems.
 
-    async def _start(self, found: Sequence[FoundMember], *, partial: bool) -> str:
-        """Start an array; return why that failed, empty when it runs."""
-        name, devices = found[0].name or found[0].uuid, [member.device for member in found]
-        try:
-            device = find_free_device(await self._read_arrays())
-            await self._mdadm.assemble(device, devices, partial=partial)
-        except UserError as error:
-            level = "warning" if partial else "info"
-            self._log.once(f"RAID array {name} is not started: {error}", level=level)
-            return str(error)
-        text = f"RAID array {name}: started"
-        self._log.info(text + (" without the members that are missing" if partial else ""), device=device)
-        return ""
+        Before anything looks installed that is the array with the system, and the one that the system is
+        installed to. Any other would be in the way of an installation.
+        """
+        target = make_name(seen.target) if seen.target else ""
+        running = {array.uuid for array in await self._read_arrays()}
+        self._others, found = set[str](), list[FoundMember]()
+        for uuid, members in group_members(seen.members).items():
+            is_system = uuid not in running and await holds_system(
+                [member.device for member in members], self._read_head
+            )
+            if seen.is_installed and is_system:
+                self._others.add(uuid)
+            elif seen.is_installed or is_system or uuid in running or members[0].name == target:
+                found += members
+        return found
 
     def _make_statuses(
         self, seen: _Seen, arrays: Sequence[Array], provided: Mapping[str, Provided]
@@ -215,10 +185,12 @@ class RAIDController(Reconciler):
             found.append(make_wanted_status(wanted, one, array, seen.members))
         found += [make_other_status(array, seen.members) for array in arrays if array.device not in shown]
         running = {array.uuid for array in arrays}
-        for uuid, members in _group(seen.members).items():
+        for uuid, members in group_members(seen.members).items():
             if uuid not in running:
                 devices = [member.device for member in members]
-                found.append(make_stopped_status(members[0], devices, self._failures.get(uuid, "")))
+                error = describe_refusal(devices[0], OTHER_SYSTEM) if uuid in self._others else ""
+                error = error or self._starter.failures.get(uuid, "")
+                found.append(make_stopped_status(members[0], devices, error))
         statuses: dict[str, ArrayStatus] = {}
         for status in found:
             first = statuses.setdefault(status.id, status)
@@ -248,11 +220,3 @@ class RAIDController(Reconciler):
                         message=f"RAID array {status.id} needs attention", details=[status.spec.error]
                     )
                     await runtime.put(kinds.DIAGNOSTIC, f"raid-{status.id}", spec)
-
-
-def _group(members: Sequence[FoundMember]) -> dict[str, list[FoundMember]]:
-    """The members of each array, by its UUID."""
-    groups: dict[str, list[FoundMember]] = {}
-    for member in members:
-        groups.setdefault(member.uuid, []).append(member)
-    return groups

@@ -3,9 +3,13 @@
 import errno
 
 import pytest
+from tests.unit.disks.raid.heads import SYSTEM, make_head
+from tests.unit.disks.raid.memory_mdadm import UUID
 from tests.unit.disks.volumes.disks import DISK, MemoryBlocks
 from tests.unit.machined.controllers.block.world import CONFIG, World
+from trio.testing import wait_all_tasks_blocked
 
+from talos.api.definitions import block_pb2, storage_pb2
 from talos.api.definitions import enums_pb2 as enums
 from talos.config.read.loader import load
 from talos.disks.volumes.requests import (
@@ -17,9 +21,10 @@ from talos.disks.volumes.status import make_wanted_volume
 from talos.machined.controllers.block.volume_config import make_volumes
 from talos.machined.node.config_store import publish_config
 from talos.resource import ids, kinds
-from talos.resource.changes import modify, wait_for
+from talos.resource.changes import modify, put, wait_for
 from talos.system.block.blkid import Content
 from talos.system.block.layout import GIB
+from talos.system.block.md import MEMBER, format_uuid
 from talos.system.mounts import MountPoint
 from talos.testing.mounts import MemoryMounts
 
@@ -50,6 +55,23 @@ async def test_a_machine_without_disks_goes_on() -> None:
         await world.wait("META", enums.VOLUME_PHASE_WAITING)
         await world.discover(installed=False)
         assert not await wait_until_settled(world.state, "STATE", world.log)
+        await world.wait("META", enums.VOLUME_PHASE_MISSING)
+        await world.wait("STATE", enums.VOLUME_PHASE_MISSING)
+
+
+async def test_a_system_on_an_array_is_waited_for_until_that_runs() -> None:
+    world = World()
+    world.blocks.heads[0] = make_head(*SYSTEM)
+    member = block_pb2.DiscoveredVolumeSpec(name=MEMBER, dev_path=DISK, uuid=UUID)
+    async with world.run():
+        await put(world.state, kinds.DISCOVERED_VOLUME, "vda", member)
+        await world.discover(installed=False)
+        await request_mount(world.state, "STATE")
+        await wait_all_tasks_blocked()
+        await world.wait("STATE", enums.VOLUME_PHASE_WAITING)
+        await world.wait("META", enums.VOLUME_PHASE_WAITING)
+        failed = storage_pb2.MDArrayStatusSpec(uuid=format_uuid(UUID), status=enums.MD_ARRAY_PHASE_ERROR)
+        await put(world.state, kinds.MD_ARRAY_STATUS, "system", failed)
         await world.wait("META", enums.VOLUME_PHASE_MISSING)
         await world.wait("STATE", enums.VOLUME_PHASE_MISSING)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import trio
 from tests.unit.disks.lvm.memory_lvm import make_disk, make_machine
+from tests.unit.disks.raid.heads import SYSTEM, make_head
 from tests.unit.disks.raid.memory_mdadm import (
     FAULTY,
     UUID,
@@ -13,6 +14,7 @@ from tests.unit.disks.raid.memory_mdadm import (
     make_array,
     make_document,
     make_member,
+    make_members,
 )
 from tests.unit.machined.controllers.running import running
 from trio.testing import MockClock
@@ -21,15 +23,19 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions import storage_pb2
 from talos.api.definitions.block_pb2 import DiscoveredVolumeSpec
 from talos.api.definitions.runtime_pb2 import DevicesStatusSpec
-from talos.machined.controllers.storage.raid import MISSING_DISK_TIMEOUT, POLL_INTERVAL, RETRY, RAIDController
+from talos.disks.raid.start import MISSING_DISK_TIMEOUT
+from talos.machined.controllers.storage.raid import POLL_INTERVAL, RETRY, RAIDController
 from talos.machined.node.config_store import publish_config
 from talos.resource import ids, kinds
 from talos.resource.changes import put, wait_for
 from talos.resource.memory.state import MemoryState
-from talos.system.block.md import MEMBER
 from talos.system.logging import Log
 
-BASE = "version: v1alpha1\nmachine: {type: worker}\n"
+BASE = "version: v1alpha1\nmachine:\n  type: worker\n"
+INSTALL = """apiVersion: v1alpha1
+kind: UnattendedInstallConfig
+provisioning: {diskSelector: {match: '"/dev/disk/by-id/md-name-talos:data" in disk.symlinks'}}
+"""
 DISKS = ("vdb", "vdc", "vdd")
 READY, WAITING = enums.MD_ARRAY_PHASE_READY, enums.MD_ARRAY_PHASE_WAITING
 
@@ -54,7 +60,7 @@ class World:
             await put(self.state, kinds.DISCOVERED_VOLUME, volume.id, volume.spec)
 
     @asynccontextmanager
-    async def run(self, *disks: str, documents: str = "") -> AsyncGenerator[None]:
+    async def run(self, *disks: str, documents: str = "", install: str = "") -> AsyncGenerator[None]:
         volumes, found = make_machine(*(make_disk(name) for name in disks))
         for volume in volumes:
             is_meta = volume.spec.partition_label == "META"
@@ -63,7 +69,7 @@ class World:
         await self.discover(*disks)
         for name, spec in found.items():
             await put(self.state, kinds.DISK, name, spec)
-        config = "---\n".join(filter(None, (BASE, documents))).encode()
+        config = "---\n".join(filter(None, (BASE + install, documents))).encode()
         await publish_config(self.state, ids.MACHINE_CONFIG, config)
         memory, log = self.memory, Log(write=self.lines.append)
         controller = RAIDController(memory.mdadm, memory.read_arrays, memory.reader, self.refresh, log)
@@ -78,10 +84,6 @@ class World:
             self.state, kinds.MD_ARRAY_STATUS, id, lambda status: status.spec.status == phase
         )
         return found.spec
-
-
-def make_members(*names: str, needed: int = 2) -> MemoryMdadm:
-    return MemoryMdadm(contents={f"/dev/{name}": MEMBER for name in names}, needed=needed)
 
 
 async def test_a_machine_without_arrays_never_starts_mdadm(autojump_clock: MockClock) -> None:
@@ -160,6 +162,72 @@ async def test_nothing_is_started_before_the_machine_is_installed(autojump_clock
         meta = DiscoveredVolumeSpec(partition_label="META", name="talosmeta", parent="vda")
         await put(world.state, kinds.DISCOVERED_VOLUME, "vda2", meta)
         await world.wait()
+
+
+async def test_the_array_with_the_system_is_started_before_anything_else(
+    autojump_clock: MockClock,
+) -> None:
+    del autojump_clock
+    memory = make_members("vdb", "vdc")
+    memory.heads["/dev/vdc"] = make_head(*SYSTEM)
+    world = World(memory, has_meta=False)
+    async with world.run("vdb", "vdc"):
+        assert (await world.wait()).raid_devices == 2
+    assert memory.calls[0] == "--assemble /dev/md0 /dev/vdb /dev/vdc"
+
+
+async def test_without_a_half_the_system_is_started_from_the_other(autojump_clock: MockClock) -> None:
+    del autojump_clock
+    memory = make_members("vdc")
+    memory.heads["/dev/vdc"] = make_head(*SYSTEM)
+    world = World(memory, has_meta=False)
+    async with world.run("vdc"):
+        await world.wait(phase=WAITING)
+        await trio.sleep(MISSING_DISK_TIMEOUT / 2)
+        assert memory.calls == ["--assemble /dev/md0 /dev/vdc"]
+        assert (await world.wait()).error.startswith("1 of 2 members are missing")
+        assert await world.state.list(kinds.DIAGNOSTIC)
+    assert memory.calls[1] == "--assemble /dev/md0 --run /dev/vdc"
+
+
+async def test_another_system_than_the_machines_is_not_started(autojump_clock: MockClock) -> None:
+    del autojump_clock
+    memory = make_members("vdb", "vdc")
+    memory.heads["/dev/vdb"] = make_head(*SYSTEM)
+    world = World(memory)
+    async with world.run("vdb", "vdc"):
+        status = await world.wait(phase=enums.MD_ARRAY_PHASE_ERROR)
+        assert status.error == (
+            "/dev/vdb holds another system than this machine's: its array is not started "
+            "(if it may be lost: talosctl wipe disk vdb)"
+        )
+        assert await world.state.list(kinds.DIAGNOSTIC)
+    assert not memory.calls
+
+
+async def test_before_an_installation_only_its_array_is_made(autojump_clock: MockClock) -> None:
+    del autojump_clock
+    world = World(has_meta=False)
+    documents = "---\n".join(
+        (
+            make_document("data2", 'disk.serial == "vdd"'),
+            make_document(match='disk.serial in ["vdb", "vdc"]'),
+            INSTALL,
+        )
+    )
+    async with world.run(*DISKS, documents=documents):
+        assert list((await world.wait()).members) == ["/dev/vdb", "/dev/vdc"]
+        status = await world.wait("data2", WAITING)
+        assert status.error == "waiting for the installation of this machine"
+
+
+async def test_an_installation_that_was_cut_short_has_its_array_again(autojump_clock: MockClock) -> None:
+    del autojump_clock
+    world = World(make_members("vdb", "vdc"), has_meta=False)
+    install = "  install: {disk: '/dev/disk/by-id/md-name-talos:data'}\n"
+    async with world.run("vdb", "vdc", documents=make_document(), install=install):
+        await world.wait()
+    assert world.memory.calls[0] == "--assemble /dev/md0 /dev/vdb /dev/vdc"
 
 
 async def test_one_that_lacks_a_member_is_waited_for_and_then_used(autojump_clock: MockClock) -> None:
