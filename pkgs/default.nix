@@ -25,6 +25,7 @@ let
   release = name: python.program name "talos.upgrade.release.main" [ ] [ ];
   sign-efi = python.program "sign-efi" "talos.secureboot.main" [ "TALOS_UKI_ROOT=${roots.uki}" ] [ ];
   sign-disk = python.program "sign-disk" "talos.secureboot.sign_disk" [ "TALOS_UKI_ROOT=${roots.uki}" "TALOS_MEDIA_ROOT=${roots.media}" ] [ ];
+  sign-iso = python.program "sign-iso" "talos.secureboot.sign_iso" [ "TALOS_UKI_ROOT=${roots.uki}" "TALOS_MEDIA_ROOT=${roots.media}" ] [ ];
   sign-release = python.program "sign-release" "talos.secureboot.sign_release" [ "TALOS_UKI_ROOT=${roots.uki}" ] [ ];
   discovery = python.program "discovery" "talos.discovery.main" [ ] [ ];
   kms = python.program "kms" "talos.kms.main" [ ] [ ];
@@ -68,7 +69,7 @@ let
       inherit (modules.media) disk-image iso netboot release uki;
       release-tool = release "release";
       images = images.cluster;
-      inherit discovery kms siderolink sign-disk sign-efi sign-release;
+      inherit discovery kms siderolink sign-disk sign-efi sign-iso sign-release;
       uki-tools = roots.uki;
       iso-images = (modules.makeImage { stamps = [ ]; imageCache = makeImageCache images.cluster; }).iso;
       inherit (kernel) kernel;
@@ -132,6 +133,7 @@ rec {
     sign = "${release "sign"}/bin/sign";
     sign-disk = "${sign-disk}/bin/sign-disk";
     sign-efi = "${sign-efi}/bin/sign-efi";
+    sign-iso = "${sign-iso}/bin/sign-iso";
     sign-release = "${sign-release}/bin/sign-release";
     talosctl = "${python.talosctl}/bin/talosctl";
   });

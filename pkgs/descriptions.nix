@@ -58,6 +58,7 @@ let
     sign = "signs a release";
     sign-disk = "makes a disk image start under Secure Boot, with the owner's key";
     sign-efi = "signs an EFI program for Secure Boot";
+    sign-iso = "makes an ISO start under Secure Boot, with the owner's key";
     sign-release = "makes a release start under Secure Boot, with the owner's key";
     site = "the documentation as a static site with a search";
     size = "what the system image is made of, largest first";

@@ -14,7 +14,7 @@ _SYSTEMD = "usr/lib/systemd/boot/efi"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Someone with keys, who signs by the assets sign-efi, sign-disk and sign-release."""
+    """Someone with keys, who signs by the assets sign-efi, sign-disk, sign-iso and sign-release."""
 
     world: World
     name: str
@@ -54,6 +54,13 @@ class Owner:
         run([*qemu_img, "convert", "-f", "raw", "-O", "qcow2", str(raw), str(disk)], seconds=120)
         run([*qemu_img, "resize", "-q", str(disk), size])
         raw.unlink()
+
+    def sign_iso(self, uki: Path) -> tuple[Path, str]:
+        """The ISO with this UKI, signed, and the key as the program shows it."""
+        assets, out = self.world.assets, self.world.folder / f"{self.name}.iso"
+        argv = ["--keys", str(self.keys), "--uki", str(uki), "--out", str(out), str(assets.path("iso"))]
+        done = run([str(assets.path("sign-iso") / "bin/sign-iso"), *argv], seconds=120)
+        return out, done.stdout.split()[-1]
 
     def sign_release(self, release: Path, uki: Path) -> Path:
         """A release of this UKI, signed, of one with kernel and initramfs."""

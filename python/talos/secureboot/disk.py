@@ -3,13 +3,12 @@
 import os
 import struct
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from cryptography import x509
 
-from talos.secureboot.programs import find_programs
-from talos.secureboot.signing import CERTIFICATE, KEY, sign_image, sign_uki
+from talos.secureboot.esp import copy_tree, find_root, make_tree, measure_tree
 from talos.system.block.layout import (
     EFI,
     INSTALLED,
@@ -22,20 +21,11 @@ from talos.system.block.layout import (
 )
 from talos.system.errors import UserError
 from talos.system.process import make_pinned_argv, run_command
-from talos.upgrade.slots.systemd_boot.entry import FOLDER as IMAGES
-from talos.upgrade.slots.systemd_boot.entry import LOADER_PATH, name_slot
-from talos.upgrade.slots.systemd_boot.settings import INITIAL, make_settings
-from talos.upgrade.slots.systemd_boot.settings import PATH as SETTINGS
 from talos.upgrade.state import SLOTS
 
-ROOT_VARIABLE = "TALOS_MEDIA_ROOT"
-VARIABLES = ("PK.auth", "KEK.auth", "db.auth")
-"""What `talosctl gen secureboot` writes."""
-_ENROLL = "secure-boot-enroll if-safe\n"
 _SECTOR, _BLOCK = 512, 1024
 _SPARE = 4 << 20
 """Bytes of the partition that its own file system takes, generously."""
-_SLOT = SLOTS[0]
 _OLD, _NEW = place_areas(INSTALLED), place_areas(UKI_INSTALLED)
 _GPT = b"EFI PART"
 _ENTRY = struct.Struct("<16s16sQQQ72s")
@@ -50,28 +40,14 @@ def sign_disk(
 
     ``keys`` is the folder of the owner's. UserError, OSError; then there is no copy.
     """
-    root = environment.get(ROOT_VARIABLE, "")
-    if not root:
-        raise UserError("is not set", where=ROOT_VARIABLE, hint="start it as `nix run .#sign-disk`")
+    root = find_root("sign-disk", environment)
     _check_disk(disk)
-    programs, variables = find_programs(uki), _find_variables(keys)
-    image = f"{IMAGES}/{name_slot(_SLOT)}"
     new = out.with_name(f".{out.name}.new")
     try:
         with tempfile.TemporaryDirectory(prefix="esp-") as folder:
             tree = Path(folder)
-            for name in (LOADER_PATH, image):
-                (tree / name).parent.mkdir(parents=True)
-            key, certificate = keys / KEY, keys / CERTIFICATE
-            signer = sign_uki(programs.image, tree / image, keys, environment)
-            sign_image(
-                programs.loader,
-                tree / LOADER_PATH,
-                key=key,
-                certificate=certificate,
-                environment=environment,
-            )
-            _add_settings(tree, variables)
+            signer = make_tree(tree, uki, keys, SLOTS[0], environment)
+            _check_room(measure_tree(tree) + _SPARE)
             _write_disk(root, disk, new)
             _write_partition(root, tree, new)
         new.replace(out)
@@ -97,26 +73,7 @@ def _check_disk(disk: Path) -> None:
     )
 
 
-def _find_variables(keys: Path) -> Sequence[Path]:
-    """All, or none: then the firmware has its keys already."""
-    there = [keys / name for name in VARIABLES if (keys / name).is_file()]
-    if there and len(there) < len(VARIABLES):
-        raise UserError(
-            f"has only {', '.join(path.name for path in there)} of {', '.join(VARIABLES)}",
-            where=str(keys),
-            hint="`talosctl gen secureboot database` writes all of them",
-        )
-    return there
-
-
-def _add_settings(tree: Path, variables: Sequence[Path]) -> None:
-    keys = tree / "loader/keys/auto"
-    keys.mkdir(parents=True)
-    for path in variables:
-        (keys / path.name).write_bytes(path.read_bytes())
-    settings = INITIAL + (_ENROLL if variables else "")
-    (tree / SETTINGS).write_text(make_settings(settings, _SLOT))
-    needed = sum(path.stat().st_size for path in tree.rglob("*") if path.is_file()) + _SPARE
+def _check_room(needed: int) -> None:
     if needed > UKI_EFI.size // len(SLOTS):
         raise UserError(
             f"{needed >> 20} MiB are needed, the EFI partition has {UKI_EFI.size >> 20} for two slots",
@@ -149,6 +106,4 @@ def _write_partition(root: str, tree: Path, disk: Path) -> None:
     argv = make_pinned_argv(root, "usr/sbin/mkfs.vfat")
     argv = (*argv, "-F", "32", "-n", UKI_EFI.label, "--offset", str(start // _SECTOR))
     run_command([*argv, str(disk), str(UKI_EFI.size // _BLOCK)])
-    argv = (*make_pinned_argv(root, "usr/bin/mcopy"), "-s", "-i", f"{disk}@@{start}")
-    # Not the user's own settings of mtools, which name other drives.
-    run_command([*argv, *map(str, sorted(tree.iterdir())), "::"], env={"MTOOLSRC": "/dev/null"})
+    copy_tree(root, tree, f"{disk}@@{start}")

@@ -8,7 +8,7 @@ import pytest
 
 from talos.pki.authority import CertificateAuthority
 from talos.pki.keys import key_fingerprint
-from talos.secureboot.disk import ROOT_VARIABLE, VARIABLES
+from talos.secureboot.esp import ROOT_VARIABLE, VARIABLES
 from talos.secureboot.sign_disk import main
 from talos.secureboot.signing import ROOT_VARIABLE as SIGNING_ROOT
 from talos.system.block.layout import (
