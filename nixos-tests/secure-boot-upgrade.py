@@ -1,5 +1,8 @@
 """Under Secure Boot, by systemd-boot: an upgrade, a revert, a rollback; what firmware would not start is
-refused."""
+refused.
+
+Each release has a systemd-boot of its own, as its signature has a time: it is tried once, by BootNext.
+"""
 
 from functools import partial
 from pathlib import Path
@@ -10,7 +13,15 @@ from driver.machine import Machine
 from driver.node import Disk, Node
 from driver.owner import IMAGES, LOADER, Owner, make_uki
 from driver.releases import FIRST
-from driver.scenarios import UPGRADE_TIMEOUT, check_diagnostic, install, set_mirrors, wait_for_installed
+from driver.scenarios import (
+    UPGRADE_TIMEOUT,
+    check_diagnostic,
+    install,
+    read_boot_entries,
+    set_mirrors,
+    wait_for_installed,
+)
+from driver.tiny_loader import make_loader
 from driver.world import World
 
 ASSETS = (
@@ -25,6 +36,8 @@ ASSETS = (
 DISKS = {"system": Disk(size="8G"), "stick": Disk(size="1M")}
 """Firmware tries them in this order; what is on the stick is made below."""
 NODES = {"node": Node(boot="uefi", secure_boot=True, watchdog=True, memory=2048, disks=DISKS)}
+TRIED = "the release's boot loader is tried once, by the firmware's entry Boot"
+BROKEN = "this boot loader returns an error"
 VARIABLES = ("PK.auth", "KEK.auth", "db.auth")
 
 
@@ -42,11 +55,14 @@ def test(world: World) -> None:
     for each in (owner, other):
         each.make_keys()
 
-    def make(version: str, by: Owner = owner, arguments: str = "") -> str:
-        """Make a release whose UKI one of the two has signed."""
+    def make(version: str, by: Owner = owner, arguments: str = "", loader: bytes = b"") -> str:
+        """Make a release whose UKI one of the two has signed; ``loader`` is another systemd-boot."""
 
         def change(archive: Path) -> Path:
-            return by.sign_release(archive, make_uki(world, version, releases.initramfs(version), arguments))
+            uki = make_uki(world, version, releases.initramfs(version), arguments)
+            if loader:
+                (uki / LOADER).write_bytes(loader)
+            return by.sign_release(archive, uki)
 
         return releases.make(version, change=change)
 
@@ -68,6 +84,11 @@ def test(world: World) -> None:
     wait_for_installed(node)
     set_mirrors(node, releases)
     assert read_system(node) == f"{FIRST} by talos-a.efi"
+    entries = read_boot_entries(node)
+    assert entries, "the firmware has no boot entries"
+
+    def check_entries() -> None:
+        assert read_boot_entries(node) == entries, "the entries are not what they were"
 
     world.section("what firmware would not start is refused before anything is written")
     for version, reason, image in (
@@ -83,11 +104,14 @@ def test(world: World) -> None:
         assert reason in result.stderr, result.stderr
     assert "0x40" not in node.talosctl("get", "metakeys").stdout
 
-    world.section("an upgrade")
+    world.section("an upgrade, which begins with its systemd-boot")
     upgrade = partial(node.client.run, "upgrade", seconds=UPGRADE_TIMEOUT)
     result = upgrade("--image", make("v1.15.3"))
+    assert TRIED in result.stderr, result.stderr
     assert "v1.15.3 is the default" in result.stderr, result.stderr
     assert read_system(node) == "v1.15.3 by talos-b.efi@trial"
+    node.wait_for_console_text("boot loader: EFI/EFI/BOOT/BOOTX64.EFI is replaced")
+    node.wait_until("the entry is gone", check_entries)
 
     world.section("a kernel that panics before it starts a program: the default is started again")
     with node.console.expect("Kernel panic"):
@@ -96,10 +120,17 @@ def test(world: World) -> None:
     assert result.code, f"talosctl takes a reverted upgrade for a success: {result.stderr}"
     assert read_system(node) == "v1.15.3 by talos-b.efi"
     check_diagnostic(node, r"v1.15.4 in slot A did not start: ")
+    node.wait_until("the entry is gone", check_entries)
+
+    world.section("a systemd-boot that does not start: the present one starts the new system, and stays")
+    result = upgrade("--image", make("v1.15.5", loader=make_loader(BROKEN)))
+    assert TRIED in result.stderr, result.stderr
+    assert read_system(node) == "v1.15.5 by talos-a.efi@trial", result.stderr
+    node.wait_for_console_text(BROKEN)
+    node.wait_for_console_text("boot loader: the upgrade's boot loader did not come up")
+    node.wait_until("the entry is gone", check_entries)
 
     world.section("back to what is in the other slot")
-    result = upgrade("--image", make("v1.15.5"))
-    assert read_system(node) == "v1.15.5 by talos-a.efi@trial", result.stderr
     node.talosctl("rollback")
     node.wait_for_reset()
     node.wait_for_api(seconds=420)

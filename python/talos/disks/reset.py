@@ -118,7 +118,7 @@ def erase_system(disk: Disk, parts: Sequence[Content] = ()) -> None:
 def remove_boot_entries(disk: Disk, parts: Sequence[Content], log: Callable[[str], None]) -> None:
     """Have the firmware forget a boot loader on trial, if EFI is erased or the whole disk."""
     from talos.system.efi_variables import EfiVariables
-    from talos.upgrade.slots.grub.loader_trial import remove_entries  # loaded by need: seldom
+    from talos.upgrade.slots.loader_trial import remove_entries  # loaded by need: seldom
 
     if EFI.label in [part.label for part in parts or disk.contents]:
         try:

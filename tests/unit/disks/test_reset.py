@@ -178,7 +178,7 @@ def test_the_entry_of_a_boot_loader_on_trial_goes_with_its_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, labels: tuple[str, ...], is_removed: bool
 ) -> None:
     removed: list[object] = []
-    monkeypatch.setattr("talos.upgrade.slots.grub.loader_trial.remove_entries", removed.append)
+    monkeypatch.setattr("talos.upgrade.slots.loader_trial.remove_entries", removed.append)
     disk = make_disk(tmp_path / "disk")
     parts = tuple(part for part in disk.contents if part.label in labels)
     remove_boot_entries(disk, parts, pytest.fail)
@@ -191,7 +191,7 @@ def test_firmware_that_keeps_the_entry_does_not_end_a_reset(
     def refuse(_: object) -> None:
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("talos.upgrade.slots.grub.loader_trial.remove_entries", refuse)
+    monkeypatch.setattr("talos.upgrade.slots.loader_trial.remove_entries", refuse)
     lines: list[str] = []
     remove_boot_entries(make_disk(tmp_path / "disk"), (), lines.append)
     assert lines == ["the firmware keeps a boot entry of an upgrade: Read-only file system"]

@@ -26,7 +26,7 @@ from talos.upgrade.release.layer import check_layer
 from talos.upgrade.release.manifest import parse_release
 from talos.upgrade.release.signature import sign, verify
 from talos.upgrade.release.unpack import read_members
-from talos.upgrade.slots.grub.boot_entry import BootEntry, Partition, format_entry, parse_entry
+from talos.upgrade.slots.boot_entry import BootEntry, Partition, format_entry, parse_entry
 from talos.upgrade.slots.grub.config import Entry, make_config, parse_config
 from talos.upgrade.slots.grub.environment import Environment, make_environment, parse_environment
 from talos.upgrade.slots.systemd_boot.settings import find_default

@@ -131,9 +131,10 @@ class SystemDisk(SystemTarget, GrubDisk):
 
     @override
     async def boot_once(self, slot: str, boot_loader: bytes = b"", report: Report = drop) -> None:
-        from talos.upgrade.slots.grub.loader_trial import BootLoaderTrial, boot_once
+        from talos.upgrade.slots.grub.loader_trial import PLACE, boot_once
+        from talos.upgrade.slots.loader_trial import BootLoaderTrial
 
-        slots, trial = await self._find(), BootLoaderTrial(await self.find_target())
+        slots, trial = await self._find(), BootLoaderTrial(await self.find_target(), PLACE)
         lines: list[str] = []
         await trio.to_thread.run_sync(boot_once, slots, trial, slot, boot_loader, lines.append)
         for line in lines:
@@ -141,9 +142,10 @@ class SystemDisk(SystemTarget, GrubDisk):
 
     @override
     async def end_boot_loader_trial(self, *, has_failed: bool) -> None:
-        from talos.upgrade.slots.grub.loader_trial import BootLoaderTrial, end_trial
+        from talos.upgrade.slots.grub.loader_trial import PLACE, end_trial
+        from talos.upgrade.slots.loader_trial import BootLoaderTrial
 
-        slots, trial = await self._find(), BootLoaderTrial(await self.find_target())
+        slots, trial = await self._find(), BootLoaderTrial(await self.find_target(), PLACE)
         await trio.to_thread.run_sync(partial(end_trial, slots, trial, has_failed=has_failed))
 
     @override

@@ -8,15 +8,13 @@ entries of both files are in one sector of their folder.
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 
-from talos.system.block.layout import BIOS, EFI, place_area
+from talos.system.block.layout import BIOS, place_area
 from talos.system.block.target import Target
 from talos.system.block.wipe import drop_cache
 from talos.system.errors import UserError
-from talos.system.files import replace_durably
+from talos.upgrade.slots.efi_loader import make_broken, replace_loader
 from talos.upgrade.slots.grub.loader import (
-    EFI_PATH,
     SECTOR,
     BootImages,
     check_bios,
@@ -25,11 +23,7 @@ from talos.upgrade.slots.grub.loader import (
     make_core,
     make_first_sector,
 )
-from talos.upgrade.slots.grub.loader_trial import has_failed
-from talos.upgrade.slots.vfat import take_name
-
-NEW_NAMES = ("BOOTX64.NEW", "BOOTX64.NE2")
-"""The new file until it gets its name. Short names have one entry each, of 32 bytes, in their folder."""
+from talos.upgrade.slots.grub.loader_trial import PLACE
 
 
 def update_boot_loader(target: Target, images: BootImages, report: Callable[[str], None]) -> None:
@@ -45,28 +39,7 @@ def update_boot_loader(target: Target, images: BootImages, report: Callable[[str
 
 
 def _update_efi(target: Target, images: BootImages, report: Callable[[str], None]) -> None:
-    place = place_area(EFI)
-    with target.mount(place, read_only=True) as root:
-        path = root / EFI_PATH
-        before = _read(path)
-        if before == images.efi:
-            return
-        if has_failed(root, images.efi):
-            raise UserError("this machine's firmware did not start it", where=EFI.label)
-        # One that reads like what is started may share its sectors, after a power cut at the end of this
-        # function: it is left alone, since a file that is removed frees its sectors.
-        name = next(name for name in NEW_NAMES if before is None or _read(path.with_name(name)) != before)
-    with target.mount(place) as root:
-        path = root / EFI_PATH
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_durably(path.with_name(name), [images.efi])
-    with target.mount(place, read_only=True) as root:
-        if _read((root / EFI_PATH).with_name(name)) != images.efi:
-            raise _make_broken(f"{EFI.label}/{name}", target)
-    with target.mount(place) as root:
-        path = root / EFI_PATH
-        take_name(path.with_name(name), path)
-    report(f"{EFI.label}/{EFI_PATH} is replaced")
+    replace_loader(target, PLACE.placed, PLACE.path, images.efi, report)
 
 
 def _update_bios(target: Target, images: BootImages, report: Callable[[str], None]) -> None:
@@ -101,10 +74,10 @@ def _update_bios(target: Target, images: BootImages, report: Callable[[str], Non
             )
         _write(disk, core, place)
         if os.pread(disk, len(core), place) != core:
-            raise _make_broken(BIOS.label, target)
+            raise make_broken(BIOS.label, target)
         _write(disk, sector, 0)
         if not is_current(place):
-            raise _make_broken("the first sector", target)
+            raise make_broken("the first sector", target)
     report(f"the core in {BIOS.label} is replaced")
 
 
@@ -120,13 +93,3 @@ def _write(disk: int, data: bytes, place: int) -> None:
     os.pwrite(disk, data, place)
     os.fsync(disk)
     drop_cache(disk)
-
-
-def _read(path: Path) -> bytes | None:
-    return path.read_bytes() if path.is_file() else None
-
-
-def _make_broken(what: str, target: Target) -> UserError:
-    return UserError(
-        f"{what} reads differently from what was written", where=target.path, hint="the disk is broken"
-    )

@@ -41,6 +41,11 @@ class Firmware:
         return self._read_text("LoaderDevicePartUUID")
 
     @property
+    def loader_path(self) -> str:
+        """Where the systemd-boot that was started is on its partition, with slashes; empty without one."""
+        return self._read_text("LoaderImageIdentifier").replace("\\", "/").lstrip("/")
+
+    @property
     def running(self) -> str:
         """The slot that was started; empty where none was."""
         return find_slot(self.entry)

@@ -1,9 +1,9 @@
-"""Two slots that systemd-boot starts, the one that was installed: none is tried or replaced."""
+"""Two slots that systemd-boot starts. A release's own is tried with its slot, and kept with its verdict."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import override
+from typing import TYPE_CHECKING, override
 
 import trio
 
@@ -18,12 +18,18 @@ from talos.system.logging import Log
 from talos.system.mounts import Mounts
 from talos.system.pe import Program
 from talos.upgrade.release.layer import Release
-from talos.upgrade.release.manifest import UKI
+from talos.upgrade.release.manifest import UKI, UKI_LOADER
 from talos.upgrade.slots.port import Report, SlotChoice, Slots, SlotState, drop
 from talos.upgrade.slots.systemd_boot.firmware import Firmware
 from talos.upgrade.slots.systemd_boot.partition import EfiPartition, SlotContent
 from talos.upgrade.slots.systemd_boot.unsealing import check_volumes
 from talos.upgrade.slots.target import SystemTarget
+
+if TYPE_CHECKING:
+    from talos.upgrade.slots.loader_trial import BootLoaderTrial
+
+MAX_LOADER = 16 << 20
+"""Bytes of a release's systemd-boot; it has a quarter of a million."""
 
 
 class SystemdBootSlots(SystemTarget, Slots):
@@ -69,15 +75,40 @@ class SystemdBootSlots(SystemTarget, Slots):
         )
         write, show = (await self._find()).write, partial(trio.from_thread.run_sync, report)
         await trio.to_thread.run_sync(write, content, show)
-        return b""
+        return await trio.to_thread.run_sync(read_loader, release)
 
     @override
     async def boot_once(self, slot: str, boot_loader: bytes = b"", report: Report = drop) -> None:
-        await trio.to_thread.run_sync((await self._find()).boot_once, slot)
+        from talos.upgrade.slots.systemd_boot.loader_trial import boot_once  # loaded by need: seldom
+
+        partition, trial, lines = await self._find(), await self._find_trial(), list[str]()
+        await trio.to_thread.run_sync(boot_once, partition, trial, slot, boot_loader, lines.append)
+        for line in lines:
+            report(line)
 
     @override
     async def make_default(self, slot: str, *, with_loader: bool = False) -> None:
-        await trio.to_thread.run_sync((await self._find()).make_default, slot)
+        """The boot loader first: after a power cut between the two it starts the old slot, as ever."""
+        partition, trial = await self._find(), await self._find_trial()
+        if with_loader:
+            await self._keep_loader()
+        await trio.to_thread.run_sync(partition.make_default, slot)
+        try:
+            await trio.to_thread.run_sync(trial.end)
+        except (UserError, OSError) as error:
+            self._log.warning("what is left of a new boot loader's trial can't be removed", reason=str(error))
+
+    async def _keep_loader(self) -> None:
+        """Have the boot loader replaced. After a failure it is what it was."""
+        from talos.upgrade.slots.systemd_boot.loader_trial import keep_loader
+
+        target, lines = await self.find_target(), list[str]()
+        try:
+            await trio.to_thread.run_sync(keep_loader, target, self.firmware, lines.append)
+        except (UserError, OSError) as error:
+            self._log.warning("the boot loader is not replaced by this release's", reason=str(error))
+        for line in lines:
+            self._log.info(f"boot loader: {line}")
 
     async def _list_encrypted(self) -> Mapping[str, str]:
         """The devices of the encrypted volumes that are open, by the volumes' names."""
@@ -91,31 +122,48 @@ class SystemdBootSlots(SystemTarget, Slots):
     async def _find(self) -> EfiPartition:
         return EfiPartition(await self.find_target(), self.firmware.loader)
 
+    async def _find_trial(self) -> "BootLoaderTrial":
+        from talos.upgrade.slots.loader_trial import BootLoaderTrial
+        from talos.upgrade.slots.systemd_boot.loader_trial import PLACE
+
+        return BootLoaderTrial(await self.find_target(), PLACE, self.firmware.settings)
+
+
+def read_loader(release: Release) -> bytes:
+    """The systemd-boot of a release; empty where it has none."""
+    layer = release.layer
+    return b"".join(layer.read(UKI_LOADER)) if UKI_LOADER in layer.files else b""
+
 
 def check_uki(release: Release, firmware: Firmware) -> None:
-    """UserError when this machine would not start the release's UKI."""
-    if UKI not in release.layer.files:
+    """UserError when this machine would not start the release's UKI, or its systemd-boot where it has one."""
+    where, files = f"image {release.name}", release.layer.files
+    if UKI not in files:
         raise UserError(
             f"it lacks {UKI}, the signed UKI, from which this machine is started",
-            where=f"image {release.name}",
+            where=where,
             hint="make a release with one: nix run .#sign-release",
         )
-    with _open_uki(release) as (program, place):
-        firmware.check(program, place)
+    if UKI_LOADER in files and files[UKI_LOADER].size > MAX_LOADER:
+        raise UserError(f"its {UKI_LOADER} has more than {MAX_LOADER} bytes", where=where)
+    for name in (UKI, UKI_LOADER):
+        if name in files:
+            with _open_program(release, name) as (program, place):
+                firmware.check(program, place)
 
 
 def check_release(release: Release, devices: Mapping[str, str]) -> None:
     """UserError when the release's UKI would not open one of these encrypted devices."""
-    with _open_uki(release) as (program, where):
+    with _open_program(release, UKI) as (program, where):
         check_unsealing(program, devices, where)
 
 
 @contextmanager
-def _open_uki(release: Release) -> Generator[tuple[Program, str]]:
-    """The release's UKI, and its place for errors."""
+def _open_program(release: Release, name: str) -> Generator[tuple[Program, str]]:
+    """A program of the release, and its place for errors."""
     layer = release.layer
     with layer.path.open("rb") as file:
-        yield Program(file, layer.files[UKI].size, layer.offsets[UKI]), f"image {release.name}: {UKI}"
+        yield Program(file, layer.files[name].size, layer.offsets[name]), f"image {release.name}: {name}"
 
 
 def check_unsealing(program: Program, devices: Mapping[str, str], where: str) -> None:

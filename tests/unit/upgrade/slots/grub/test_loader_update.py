@@ -10,7 +10,8 @@ from tests.unit.disks.install.world import BOOT, FolderTarget
 
 from talos.system.block.layout import BIOS, MIB, place_area
 from talos.system.errors import UserError
-from talos.upgrade.slots import vfat
+from talos.upgrade.slots import efi_loader, vfat
+from talos.upgrade.slots.efi_loader import NEW_NAMES
 from talos.upgrade.slots.grub import loader_update as module
 from talos.upgrade.slots.grub.loader import (
     EFI_PATH,
@@ -21,7 +22,7 @@ from talos.upgrade.slots.grub.loader import (
     make_core,
     write_bios,
 )
-from talos.upgrade.slots.grub.loader_update import NEW_NAMES, update_boot_loader
+from talos.upgrade.slots.grub.loader_update import update_boot_loader
 
 PLACE = place_area(BIOS)
 NEW = replace(BOOT, boot=b"\xeb\x63" + b"N" * 510, core=b"n" * 170_151, efi=b"MZ new")
@@ -155,7 +156,7 @@ def test_a_power_cut_leaves_the_old_one_or_the_new_one(
 ) -> None:
     power = Power(point, is_half=is_half)
     with monkeypatch.context() as patched:
-        for owner, name in ((module, "replace_durably"), (vfat, "flush_folder")):
+        for owner, name in ((efi_loader, "replace_durably"), (vfat, "flush_folder")):
             patched.setattr(owner, name, power.guard(getattr(owner, name)))
         patched.setattr(module.os, "fsync", power.guard(os.fsync))
         patched.setattr(module.os, "pwrite", power.write)
@@ -196,7 +197,7 @@ def test_a_disk_that_reads_differently_keeps_what_is_started(
         del disk, place
         return len(data)
 
-    monkeypatch.setattr(module, "replace_durably", lose)
+    monkeypatch.setattr(efi_loader, "replace_durably", lose)
     monkeypatch.setattr(module.os, "pwrite", forget)
     with pytest.raises(UserError, match=r"EFI/BOOTX64\.NEW reads differently .*; .*BIOS reads differently"):
         update(target)

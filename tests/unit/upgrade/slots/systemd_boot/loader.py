@@ -1,4 +1,4 @@
-"""A twin of systemd-boot 257: which of the images on EFI it starts, and what it leaves behind."""
+"""Twins of systemd-boot 257 and of the firmware that starts it: what is started, and what is left behind."""
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -6,7 +6,8 @@ from pathlib import Path
 
 from talos.system.efi_variables import LOADER, EfiVariables
 from talos.upgrade.release.manifest import parse_version
-from talos.upgrade.slots.systemd_boot.entry import FOLDER, find_slot, read_version
+from talos.upgrade.slots.boot_entry import parse_entry
+from talos.upgrade.slots.systemd_boot.entry import FOLDER, LOADER_PATH, find_slot, read_version
 from talos.upgrade.slots.systemd_boot.settings import PATH, find_entry
 
 
@@ -62,3 +63,23 @@ def make_variables(folder: Path) -> EfiVariables:
     """Firmware's, in a folder."""
     folder.mkdir(exist_ok=True)
     return EfiVariables(folder, LOADER)
+
+
+def start_loader(root: Path, settings: EfiVariables, variables: EfiVariables, broken: bytes = b"") -> bytes:
+    """Firmware starts a boot loader, which leaves its own place; its content. One that is ``broken`` returns.
+
+    ``settings`` are firmware's own variables, the others boot loaders'.
+    """
+    paths, number = [LOADER_PATH], settings.read("BootNext")
+    if number is not None:
+        settings.delete("BootNext")
+        entry = parse_entry(settings.read(f"Boot{number[1]:02X}{number[0]:02X}") or b"")
+        paths.insert(0, entry.path.removeprefix("/"))
+    variables.delete("LoaderImageIdentifier")
+    for path in paths:
+        content = (root / path).read_bytes()
+        if content != broken:
+            place = "\\".join(("", *path.split("/")))
+            variables.make("LoaderImageIdentifier", f"{place}\0".encode("utf-16-le"))
+            return content
+    raise AssertionError("no boot loader starts")

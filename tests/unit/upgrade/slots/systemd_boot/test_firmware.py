@@ -71,3 +71,18 @@ def test_the_slot_that_was_started(tmp_path: Path, entry: str | None, slot: str)
         firmware.loader.make("LoaderEntrySelected", f"{entry}\0".encode("utf-16-le"))
     assert firmware.has_started_uki
     assert (firmware.entry, firmware.running) == (entry or "", slot)
+
+
+@pytest.mark.parametrize(
+    ("identifier", "path"),
+    [
+        ("\\EFI\\TALOS\\SDBOOT.EFI", "EFI/TALOS/SDBOOT.EFI"),
+        ("/EFI/BOOT/BOOTX64.EFI", "EFI/BOOT/BOOTX64.EFI"),
+        (None, ""),
+    ],
+)
+def test_the_boot_loader_that_was_started(tmp_path: Path, identifier: str | None, path: str) -> None:
+    firmware = make_firmware(tmp_path)
+    if identifier is not None:
+        firmware.loader.make("LoaderImageIdentifier", f"{identifier}\0".encode("utf-16-le"))
+    assert firmware.loader_path == path

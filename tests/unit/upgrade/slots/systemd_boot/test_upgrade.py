@@ -13,6 +13,7 @@ import trio
 from tests.unit.disks.install.test_release import make_release
 from tests.unit.disks.install.world import FolderTarget
 from tests.unit.pki.programs import make_uki
+from tests.unit.upgrade.slots.test_boot_entry import make_table
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.block_pb2 import VolumeStatusSpec
@@ -30,15 +31,19 @@ from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.testing.mounts import MemoryMounts
 from talos.upgrade.session import Upgrades
+from talos.upgrade.slots.systemd_boot.entry import LOADER_PATH
 from talos.upgrade.slots.systemd_boot.firmware import Firmware
 from talos.upgrade.slots.systemd_boot.slots import SystemdBootSlots
 from talos.upgrade.state import Phase
 
-from .loader import Loader
+from .loader import Loader, start_loader
 
 
 async def run_nothing(argv: Sequence[str], stdin: bytes) -> Any:
     raise AssertionError(f"{argv} is run")
+
+
+OLD, NEW = b"MZ old", b"MZ new"
 
 
 class Slots(SystemdBootSlots):
@@ -62,10 +67,19 @@ class Machine:
     target: FolderTarget
     firmware: Firmware
     lines: list[str] = field(default_factory=list[str])
+    started_by: bytes = b""
+    """The boot loader of the last boot."""
 
-    async def boot(self) -> Upgrades:
-        """What systemd-boot starts; META is read."""
-        start = Loader(self.target.root("EFI"), self.firmware.loader).start()
+    @property
+    def loader(self) -> bytes:
+        """The one that firmware starts, as a rule."""
+        return (self.target.root("EFI") / LOADER_PATH).read_bytes()
+
+    async def boot(self, broken: bytes = b"") -> Upgrades:
+        """What firmware and systemd-boot start; META is read. A ``broken`` boot loader does not start."""
+        root, firmware = self.target.root("EFI"), self.firmware
+        self.started_by = start_loader(root, firmware.settings, firmware.loader, broken)
+        start = Loader(root, firmware.loader).start()
         assert start is not None
 
         async def list_checks() -> Sequence[str]:
@@ -91,12 +105,15 @@ class Machine:
         await upgrades.begin(LastBoot())
         return upgrades
 
-    async def upgrade(self, upgrades: Upgrades, version: str) -> None:
+    async def upgrade(
+        self, upgrades: Upgrades, version: str, loader: bytes = b"", *, force: bool = False
+    ) -> None:
         """Install a release to the other slot."""
         folder = self.folder / version
         folder.mkdir()
-        release = make_release(folder, {"vmlinuz.efi": make_uki(version)}, version)
-        install = await upgrades.prepare(release)
+        files = {"vmlinuz.efi": make_uki(version)} | ({"systemd-boot.efi": loader} if loader else {})
+        release = make_release(folder, files, version)
+        install = await upgrades.prepare(release, force=force)
         await install(self.lines.append)
 
 
@@ -108,12 +125,17 @@ def machine(tmp_path: Path) -> Machine:
         (target.root("EFI") / name).mkdir(parents=True)
     (target.root("EFI") / "EFI/Linux/talos-a.efi").write_bytes(make_uki("v1.15.0"))
     (target.root("EFI") / "loader/loader.conf").write_text("default talos-a.efi\n")
+    (target.root("EFI") / LOADER_PATH).parent.mkdir()
+    (target.root("EFI") / LOADER_PATH).write_bytes(OLD)
+    with target.open() as disk:
+        disk.write(make_table(sector_size=512))
     (tmp_path / "meta").write_bytes(make_meta({}).ljust(MIB, b"\0"))
     firmware = Firmware(
         settings=EfiVariables(variables, "settings"),
         databases=EfiVariables(variables, "databases"),
         loader=EfiVariables(variables, "loader"),
     )
+    firmware.settings.make("BootOrder", b"\0\0")
     return Machine(tmp_path, target, firmware)
 
 
@@ -129,6 +151,47 @@ async def test_an_upgrade_its_trial_and_its_verdict(machine: Machine) -> None:
     assert (after.current.phase, after.running, after.is_guarded) == (Phase.BLESSED, "B", False)
     await after.confirm()
     assert (await after.slots.read()).default == "B"
+
+
+async def test_a_new_boot_loader_stays_with_a_good_verdict(machine: Machine) -> None:
+    await machine.upgrade(await machine.boot(), "v1.15.1", NEW)
+    assert any("is tried once, by the firmware's entry Boot0001" in line for line in machine.lines)
+    trial = await machine.boot()
+    assert (machine.started_by, machine.loader, trial.running) == (NEW, OLD, "B")
+    await trial.bless()
+    assert machine.loader == NEW
+    assert machine.firmware.settings.list() == ["BootOrder"]
+    assert (await machine.boot()).running == "B"
+
+
+async def test_a_boot_loader_that_does_not_start_is_left_out(machine: Machine) -> None:
+    await machine.upgrade(await machine.boot(), "v1.15.1", NEW)
+    trial = await machine.boot(broken=NEW)
+    assert (machine.started_by, trial.current.phase, trial.running) == (OLD, Phase.TRIAL, "B")
+    await trial.bless()
+    assert any("the upgrade's boot loader did not come up" in line for line in machine.lines)
+    after = await machine.boot()
+    assert (machine.loader, after.current.phase, after.running) == (OLD, Phase.BLESSED, "B")
+    assert machine.firmware.settings.list() == ["BootOrder"]
+
+
+async def test_a_boot_loader_goes_with_a_system_that_is_reverted(machine: Machine) -> None:
+    await machine.upgrade(await machine.boot(), "v1.15.1", NEW)
+    await (await machine.boot()).revert("apid is not healthy")
+    after = await machine.boot()
+    await after.confirm()
+    assert (machine.started_by, machine.loader, after.running) == (OLD, OLD, "A")
+    assert machine.firmware.settings.list() == ["BootOrder"]
+    await machine.upgrade(after, "v1.15.2", NEW)
+    await machine.boot()
+    assert machine.started_by == NEW, "it did start"
+
+
+async def test_an_older_release_brings_no_boot_loader(machine: Machine) -> None:
+    await machine.upgrade(await machine.boot(), "v1.14.9", NEW, force=True)
+    assert machine.firmware.settings.list() == ["BootOrder"]
+    await (await machine.boot()).bless()
+    assert machine.loader == OLD
 
 
 @pytest.mark.parametrize("is_ended_by_itself", [False, True])

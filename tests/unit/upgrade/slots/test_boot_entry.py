@@ -8,7 +8,7 @@ from tests.unit.disks.install.world import FolderTarget
 
 from talos.system.block.layout import EFI, MIB, place_area
 from talos.system.errors import UserError
-from talos.upgrade.slots.grub.boot_entry import (
+from talos.upgrade.slots.boot_entry import (
     BootEntry,
     Partition,
     format_entry,
