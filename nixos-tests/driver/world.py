@@ -9,6 +9,7 @@ from pathlib import Path
 from driver.accelerator import Accelerator
 from driver.arguments import API_PORT
 from driver.assets import Assets
+from driver.boot_server import BootServer
 from driver.configs import ENDPOINT, Cluster
 from driver.discovery import Discovery
 from driver.disks import make_iso
@@ -76,6 +77,7 @@ class World(Mapping[str, Machine]):
         self._discovery: Discovery | None = None
         self._kms: KeyService | None = None
         self._siderolink: LinkService | None = None
+        self._boot_server: BootServer | None = None
         self._machines = {
             name: Machine(
                 name,
@@ -139,6 +141,14 @@ class World(Mapping[str, Machine]):
         return self._siderolink
 
     @property
+    def boot_server(self) -> BootServer:
+        """A boot server, which the test starts."""
+        if self._boot_server is None:
+            arguments = self.accelerator.arguments
+            self._boot_server = BootServer(self.assets, self.folder, free_port(), arguments)
+        return self._boot_server
+
+    @property
     def web(self) -> WebServer:
         """A web server that the machines reach, started on first use."""
         if self._web is None:
@@ -177,7 +187,7 @@ class World(Mapping[str, Machine]):
         for server in (self._hub, self._discovery):
             if server is not None:
                 server.close()
-        for service in (self._kms, self._siderolink):
+        for service in (self._kms, self._siderolink, self._boot_server):
             if service is not None:
                 service.stop()
         if self._web is not None:
