@@ -44,7 +44,9 @@ def kernel_arguments(node: Node, ours: str) -> str:
     return " ".join([*argv, *node.arguments])
 
 
-def make_arguments(node: Node, files: Files, *, name: str, index: int, port: int) -> list[str]:
+def make_arguments(
+    node: Node, files: Files, *, name: str, index: int, port: int, has_io_uring: bool
+) -> list[str]:
     """Everything but the program, the processor and the console. ``port`` on loopback leads to the API."""
     # Firmware keeps Secure Boot's keys where only its own code, in system management mode, can write.
     machine = "q35,smm=on" if node.secure_boot else "q35"
@@ -64,7 +66,7 @@ def make_arguments(node: Node, files: Files, *, name: str, index: int, port: int
         argv += ["-device", "tpm-crb,tpmdev=tpm0"]
     argv += _boot(node, files)
     for place, disk in enumerate(node.disks):
-        argv += _disk(node, disk, files.disks[disk], place)
+        argv += _disk(node, disk, files.disks[disk], place, has_io_uring=has_io_uring)
     if files.cdrom is not None:
         argv += ["-drive", f"id=cdrom,file={files.cdrom},format=raw,media=cdrom,readonly=on,if=none"]
         argv += ["-device", "ide-cd,drive=cdrom,bus=ide.1,bootindex=60"]
@@ -111,7 +113,7 @@ def _boot(node: Node, files: Files) -> list[str]:
     return []
 
 
-def _disk(node: Node, name: str, path: Path, place: int) -> list[str]:
+def _disk(node: Node, name: str, path: Path, place: int, *, has_io_uring: bool) -> list[str]:
     disk = node.disks[name]
     model = {"virtio": "virtio-blk-pci", "nvme": "nvme"}[disk.bus]
     # What the machine flushed is in the host's memory: a killed QEMU loses only what it had not flushed.
@@ -122,6 +124,11 @@ def _disk(node: Node, name: str, path: Path, place: int) -> list[str]:
     if disk.recorded:
         drive = f"id={name},driver=raw,file.driver=nbd,file.server.type=unix,file.server.path={path},if=none"
         drive += ",werror=report,rerror=report"
+    elif has_io_uring:
+        # The thread that plays the processor reads what is in the host's memory itself, at once. Else other
+        # threads have to run first, for which firmware spins.
+        drive += ",aio=io_uring"
+        model += ",ioeventfd=off" if disk.bus == "virtio" else ""
     device = f"{model},drive={name},serial={name},bootindex={place + 1}"
     if disk.sector != 512:
         device += f",logical_block_size={disk.sector},physical_block_size={disk.sector}"

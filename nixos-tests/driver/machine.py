@@ -18,6 +18,7 @@ from driver.console import Console
 from driver.disks import add_to_initramfs, copy_disk, flatten_disk, make_disk, parse_size, read_disk
 from driver.failure import Failed, NotYet, Stalled
 from driver.guest_agent import ask
+from driver.io_uring import has_io_uring
 from driver.node import Node, slow_seconds
 from driver.process import Result, end_process, start_process
 from driver.programs import Programs
@@ -133,7 +134,12 @@ class Machine:
         assert not self.is_on, f"{self.name} is on"
         self.node = node or self.node
         argv = make_arguments(
-            self.node, self._files(), name=self.name, index=self._index, port=self.client.port
+            self.node,
+            self._files(),
+            name=self.name,
+            index=self._index,
+            port=self.client.port,
+            has_io_uring=has_io_uring(),
         )
         self._log("start")
         self._starts += 1

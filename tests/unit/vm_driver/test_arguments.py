@@ -18,8 +18,8 @@ from driver.programs import Programs
 QMP = Path("/t/qmp")
 
 
-def argv(node: Node, files: Files) -> str:
-    return " ".join(make_arguments(node, files, name="n", index=1, port=50123))
+def argv(node: Node, files: Files, *, has_io_uring: bool = False) -> str:
+    return " ".join(make_arguments(node, files, name="n", index=1, port=50123, has_io_uring=has_io_uring))
 
 
 def test_pvh_gets_kernel_initramfs_and_arguments() -> None:
@@ -52,6 +52,21 @@ def test_a_plain_disk_has_nothing_in_qemus_own_memory() -> None:
     node = Node(boot="bios", disks={"one": Disk(size="8G", raw=True)})
     line = argv(node, Files(disks={"one": Path("/1.raw")}, qmp=QMP))
     assert "-drive id=one,file=/1.raw,format=raw,if=none,discard=unmap,cache=unsafe " in line
+
+
+def test_disks_are_read_by_the_thread_of_the_processor_where_the_host_lets_it() -> None:
+    disks = {
+        "one": Disk(size="8G"),
+        "two": Disk(size="8G", bus="nvme"),
+        "three": Disk(size="8G", recorded=True),
+    }
+    files = Files(disks={name: Path(name) for name in disks}, qmp=QMP)
+    line = argv(Node(boot="bios", disks=disks), files, has_io_uring=True)
+    assert line.count(",aio=io_uring ") == 2
+    assert "virtio-blk-pci,ioeventfd=off,drive=one," in line
+    assert "nvme,drive=two," in line
+    assert "werror=report,rerror=report -device virtio-blk-pci,drive=three," in line
+    assert "io_uring" not in argv(Node(boot="bios", disks=disks), files)
 
 
 def test_a_tpm_is_a_program_that_qemu_connects_to() -> None:
