@@ -31,10 +31,12 @@ def test(world: World) -> None:
         assert "from-the-arguments" in node.talosctl("get", "machineconfig", "-o", "yaml").stdout
         node.crash()
 
-    world.section("the config is on a volume")
+    world.section("the config is on a volume, and the system disk is to be erased, of which there is none")
     node.cdrom = world.iso("metal-iso", config__yaml=config)
     with node.console.expect(NO_DISK):
-        node.start(node=replace(plain, arguments=("talos.config=metal-iso",)))
+        arguments = ("talos.config=metal-iso", "talos.experimental.wipe=system")
+        node.start(node=replace(plain, arguments=arguments))
+        node.wait_for_console_text("there is no system disk to erase")
         node.wait_for_api()
 
     world.section("the power button is pressed: it shuts down and switches itself off")

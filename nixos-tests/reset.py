@@ -2,19 +2,26 @@
 
 from dataclasses import replace
 from pathlib import Path
+from shutil import copyfile
 
 from driver.client import at
-from driver.disks import make_disk
+from driver.disks import read_disk
 from driver.machine import Machine
-from driver.node import Disk, Node
+from driver.node import Disk
 from driver.process import run
-from driver.scenarios import apply_config, check_refused, read_log, wait_for_installed
+from driver.scenarios import (
+    UPGRADED,
+    apply_config,
+    check_refused,
+    read_log,
+    start_installed,
+    wait_for_installed,
+)
 from driver.world import World
 
-ASSETS = ("disk-image", "kernel", "initramfs", "cmdline")
-IMAGE = Disk(asset="disk-image", file="disk.qcow2", size="8G")
+ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "base-installed")
 SPARE = Disk(size="400M", recorded=True)
-NODES = {"node": Node(boot="bios", disks={"system": IMAGE, "one": SPARE, "two": SPARE})}
+NODES = {"node": replace(UPGRADED, disks={**UPGRADED.disks, "one": SPARE, "two": SPARE})}
 """The system is on vda; vdb and vdc have a filesystem each."""
 TAG, KEPT = "0x0c", "kept over a reset of other partitions"
 NEXT = "\x0e"
@@ -47,13 +54,10 @@ def check_kept(node: Machine, machine_id: str) -> None:
 
 def test(world: World) -> None:
     node = world["node"]
-    cluster = world.cluster()
+    installed = world.folder / "installed.qcow2"
     for disk in node.recorded.values():
         run([*world.programs.argv("mkfs.xfs"), "-q", str(disk.path)])
-    node.start()
-    node.wait_for_api(insecure=True)
-    apply_config(node, cluster)
-    wait_for_installed(node)
+    start_installed(world, node, lambda: copyfile(node.disk("system"), installed))
     node.talosctl("meta", "write", TAG, KEPT)
     machine_id = node.client.run("read", "/etc/machine-id").stdout
     log = read_log(node)
@@ -99,20 +103,17 @@ def test(world: World) -> None:
     node.wait_for_api(insecure=True)
 
     world.section("everything, and the machine switches itself off")
-    apply_config(node, cluster)
+    apply_config(node, world.cluster())
     wait_for_installed(node)
     assert node.client.run("read", "/etc/machine-id").stdout != machine_id, "STATE is what it was"
     node.talosctl("reset", seconds=300)
     node.wait_for_off()
     node.client.talosconfig = None
-    wipe = replace(node.node, boot="pvh", arguments=("talos.experimental.wipe=system",))
-    node.start(node=wipe)
-    node.wait_for_console_text("there is no system disk to erase")
-    node.crash()
+    assert_empty(read_disk(world.programs, node.disk("system"), world.folder / "erased.raw"))
 
     world.section("talos.halt_if_installed")
-    node.disk("system").unlink()
-    make_disk(world.programs, world.assets, IMAGE, node.disk("system"))
+    copyfile(installed, node.disk("system"))
+    wipe = replace(node.node, boot="pvh", arguments=("talos.experimental.wipe=system",))
     node.start(node=replace(wipe, arguments=("talos.halt_if_installed=1",)))
     node.wait_for_console_text("installed already, .* boot from the disk .*talos.halt_if_installed")
     node.crash()
