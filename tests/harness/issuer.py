@@ -2,7 +2,6 @@
 
 import base64
 import json
-import ssl
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from urllib.parse import parse_qsl
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from tests.harness.serving import serving
+from tests.harness.tls import make_server_tls
 
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.keys import KeyType
@@ -86,10 +86,6 @@ def serve_issuer(folder: Path, *, host: str = "127.0.0.1") -> Generator[Issuer]:
     """A running issuer with a certificate of its own authority."""
     issuer = Issuer(CertificateAuthority.generate(KeyType.P256, organizations=["issuer"]))
     pair = issuer.authority.issue(ips=[host], usages=Usage.SERVER)
-    file = folder / "issuer.pem"
-    file.write_bytes(pair.crt + pair.key)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(file)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -116,8 +112,7 @@ def serve_issuer(folder: Path, *, host: str = "127.0.0.1") -> Generator[Issuer]:
             pass
 
     server = ThreadingHTTPServer((host, 0), Handler)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    with serving(server):
+    with serving(server, make_server_tls(folder, pair)):
         issuer.url = f"https://{host}:{server.server_address[1]}"
         issuer.publish()
         yield issuer

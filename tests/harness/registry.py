@@ -190,7 +190,5 @@ def running_registry(
     server = ThreadingHTTPServer((host, 0), handler)
     server.daemon_threads = True
     server.block_on_close = False
-    if tls is not None:
-        server.socket = tls.wrap_socket(server.socket, server_side=True)
-    with serving(server):
+    with serving(server, tls):
         yield Registry(store, server.server_address[1], requests)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from tests.harness.tls import make_server_tls
 from tests.unit.dnsd.server import LOCALHOST, make_question, make_record, make_reply
 
 from talos.dnsd.message import parse_query
@@ -50,10 +51,7 @@ async def serving(
     """A server that closes each connection after ``most`` questions; yields its connections, too."""
     authority = CertificateAuthority.generate(KeyType.P256, organizations=["dns"])
     server = authority.issue(dns_names=[name], usages=Usage.SERVER)
-    (folder / "crt").write_bytes(server.crt)
-    (folder / "key").write_bytes(server.key)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "crt", folder / "key")
+    context = make_server_tls(folder, server)
     connections: list[int] = []
 
     async def handle(plain: trio.SocketStream) -> None:

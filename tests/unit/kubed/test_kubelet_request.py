@@ -10,6 +10,7 @@ from typing import Any, cast, override
 import pytest
 import trio
 from tests.harness.serving import serving
+from tests.harness.tls import make_server_tls
 from trio.testing import MockClock
 
 from talos.kubed.controllers.kubelet_request import (
@@ -38,9 +39,7 @@ class Kubelet(socketserver.ThreadingTCPServer):
     def __init__(self, folder: Path) -> None:
         super().__init__(("127.0.0.1", 0), socketserver.BaseRequestHandler)
         pair = CertificateAuthority.generate(KeyType.P256).issue(dns_names=["localhost"])
-        (folder / "pair.pem").write_bytes(pair.crt + pair.key)
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.load_cert_chain(folder / "pair.pem")
+        self.context = make_server_tls(folder, pair)
         self.context.sni_callback = self._choose
         self.has_certificate = False
 

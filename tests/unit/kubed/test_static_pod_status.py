@@ -1,7 +1,6 @@
 """The static pods as the kubelet has them, asked at a port with the certificates of both sides."""
 
 import json
-import ssl
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +11,7 @@ import pytest
 import trio
 import trio.testing
 from tests.harness.serving import serving
+from tests.harness.tls import make_server_tls
 
 from talos.api.common.common_pb2 import PEMEncodedCertificate, PEMEncodedCertificateAndKey
 from talos.api.definitions.k8s_pb2 import StaticPodSpec
@@ -61,12 +61,8 @@ class Node(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.own = CertificateAuthority.generate(KeyType.P256, common_name="kubelet")
         self.cluster = CertificateAuthority.generate(KeyType.P256, common_name="kubernetes")
-        pair, pem = self.own.issue(common_name="node", usages=Usage.SERVER), folder / "serving.pem"
-        pem.write_bytes(pair.crt + pair.key)
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=self.cluster.crt.decode())
-        context.verify_mode = ssl.CERT_REQUIRED
-        context.load_cert_chain(pem)
-        self.socket = context.wrap_socket(self.socket, server_side=True)
+        pair = self.own.issue(common_name="node", usages=Usage.SERVER)
+        self.tls = make_server_tls(folder, pair, clients=self.cluster.crt)
         self.pods = [make_pod("server"), make_pod("web", source="api")]
         self.questions, self.is_refusing = 0, False
         self.identity, self.state = KubeletIdentity(), MemoryState()
@@ -112,7 +108,8 @@ class Node(ThreadingHTTPServer):
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Node]:
-    with serving(Node(tmp_path)) as found:
+    node = Node(tmp_path)
+    with serving(node, node.tls) as found:
         yield found
 
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-import ssl
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -11,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import trio
+from tests.harness.tls import make_server_tls
 
 from talos.kubernetes.client import (
     MAX_PAGE,
@@ -36,10 +36,7 @@ async def serving(folder: Path, answer: Callable[[bytes], bytes]) -> AsyncGenera
     """A client of a server that answers each head of a request on a connection of its own."""
     authority = CertificateAuthority.generate(KeyType.P256, organizations=["kubernetes"])
     server = authority.issue(ips=[LOCALHOST], usages=Usage.SERVER)
-    (folder / "crt").write_bytes(server.crt)
-    (folder / "key").write_bytes(server.key)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "crt", folder / "key")
+    context = make_server_tls(folder, server)
 
     async def handle(plain: trio.SocketStream) -> None:
         async with trio.SSLStream(plain, context, server_side=True, https_compatible=True) as stream:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from tests.harness.tls import make_server_tls
 from tests.unit.logd.sink import Lines, running_sink
 
 from talos.logd import delivery as module
@@ -130,12 +131,8 @@ async def test_each_message_is_a_datagram_and_one_that_is_too_long_is_counted() 
 def make_tls(folder: Path, address: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     authority = CertificateAuthority.generate(KeyType.P256, organizations=["sink"])
     issued = authority.issue(ips=[address], usages=Usage.SERVER)
-    (folder / "crt").write_bytes(issued.crt)
-    (folder / "key").write_bytes(issued.key)
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(folder / "crt", folder / "key")
     client = ssl.create_default_context(cadata=authority.crt.decode())
-    return server, client
+    return make_server_tls(folder, issued), client
 
 
 async def test_lines_come_over_tls_from_a_sink_with_a_trusted_certificate(tmp_path: Path) -> None:

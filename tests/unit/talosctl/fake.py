@@ -17,6 +17,7 @@ from grpclib.const import Cardinality, Handler, Status
 from grpclib.encoding.base import CodecBase, StatusDetailsCodecBase
 from grpclib.exceptions import GRPCError
 from grpclib.server import Server, Stream
+from tests.harness.tls import make_server_tls
 
 from talos.api.google.rpc.status_pb2 import Status as StatusDetails
 from talos.pki.authority import CertificateAuthority
@@ -126,16 +127,9 @@ class FakeNode:
         return handle
 
     def context(self, folder: Path) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context = make_server_tls(folder, self.server_pair, clients=self.ca or b"")
         if self.alpn:
             context.set_alpn_protocols(["h2"])
-        crt, key = folder / "server.crt", folder / "server.key"
-        crt.write_bytes(self.server_pair.crt)
-        key.write_bytes(self.server_pair.key)
-        context.load_cert_chain(crt, key)
-        if self.ca is not None:
-            context.load_verify_locations(cadata=self.ca.decode())
-            context.verify_mode = ssl.CERT_REQUIRED
         return context
 
     def serve(self, folder: Path) -> Iterator["FakeNode"]:

@@ -14,6 +14,7 @@ from typing import Any, override
 import pytest
 from tests.harness import registry
 from tests.harness.registry import MANIFEST, Handler, Store, encode, running_registry
+from tests.harness.tls import make_server_tls
 
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.keys import KeyType
@@ -230,12 +231,9 @@ def tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
     """TLS of a server that this process trusts."""
     authority = CertificateAuthority.generate(KeyType.P256, common_name="registries")
     pair = authority.issue(common_name="r", ips=["127.0.0.1"], usages=Usage.SERVER)
-    (tmp_path / "pair.pem").write_bytes(pair.crt + pair.key)
     (tmp_path / "ca.pem").write_bytes(authority.pem.crt)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(tmp_path / "pair.pem")
-    return context
+    return make_server_tls(tmp_path, pair)
 
 
 @pytest.mark.parametrize("behaviour", [Private, PrivateByToken])

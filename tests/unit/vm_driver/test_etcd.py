@@ -4,7 +4,6 @@ import base64
 import json
 import socket
 import ssl
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -14,6 +13,8 @@ import pytest
 import yaml
 from driver.etcd import Answer, Member, make_context
 from driver.workload import Keys, Observations, read_everywhere, running_clients
+from tests.harness.serving import serving
+from tests.harness.tls import make_server_tls
 
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.keys import KeyType
@@ -61,23 +62,13 @@ class Served:
 def served(tmp_path: Path) -> Iterator[Served]:
     authority = CertificateAuthority.generate(KeyType.P256, organizations=["etcd"]).pem
     server = CertificateAuthority.from_pem(authority.crt, authority.key).issue(usages=Usage.SERVER)
-    for name, data in (("ca", authority.crt), ("crt", server.crt), ("key", server.key)):
-        (tmp_path / name).write_bytes(data)
     pair = {"crt": authority.crt, "key": authority.key}
     encoded = {name: base64.b64encode(data).decode() for name, data in pair.items()}
     (tmp_path / "secrets").write_text(yaml.safe_dump({"certs": {"etcd": encoded}}))
     Gateway.values, Gateway.revision = {}, 1
-    with HTTPServer(("127.0.0.1", 0), Gateway) as http:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(tmp_path / "crt", tmp_path / "key")
-        context.load_verify_locations(tmp_path / "ca")
-        context.verify_mode = ssl.CERT_REQUIRED
-        http.socket = context.wrap_socket(http.socket, server_side=True)
-        thread = threading.Thread(target=http.serve_forever)
-        thread.start()
+    tls = make_server_tls(tmp_path, server, clients=authority.crt)
+    with serving(HTTPServer(("127.0.0.1", 0), Gateway), tls) as http:
         yield Served(http.server_port, make_context(tmp_path / "secrets", tmp_path))
-        http.shutdown()
-        thread.join()
 
 
 def test_what_is_written_is_read(served: Served) -> None:

@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import ssl
 import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.harness.registry import Handler, Registry, Store, running_registry
+from tests.harness.tls import make_server_tls
 
 from talos.api.common.common_pb2 import PEMEncodedCertificateAndKey
 from talos.api.containerd.descriptor_pb2 import Descriptor
@@ -400,10 +400,7 @@ async def test_tls_as_it_is_configured(store: Store, tmp_path: Path) -> None:
     authority = CertificateAuthority.generate(KeyType.P256, common_name="registries")
     server = authority.issue(common_name="r", ips=["127.0.0.1"], usages=Usage.SERVER)
     client = authority.issue(common_name="node", usages=Usage.CLIENT)
-    (tmp_path / "pair.pem").write_bytes(server.crt + server.key)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority.pem.crt.decode())
-    context.load_cert_chain(tmp_path / "pair.pem")
-    context.verify_mode = ssl.CERT_REQUIRED
+    context = make_server_tls(tmp_path, server, clients=authority.pem.crt)
     with running_registry(store, tls=context) as registry:
         host = f"127.0.0.1:{registry.port}"
 

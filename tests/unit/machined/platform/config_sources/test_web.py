@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import trio
 from tests.harness.serving import serving
+from tests.harness.tls import make_server_tls
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.machined.platform.config_sources.variables import fill_url, find_variables
@@ -58,9 +59,7 @@ class Site:
                 del format, args
 
         listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        if tls is not None:
-            listening.socket = tls.wrap_socket(listening.socket, server_side=True)
-        with serving(listening) as server:
+        with serving(listening, tls) as server:
             self.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}"
             yield self.url
 
@@ -103,11 +102,9 @@ def test_what_is_asked_for_by_https_does_not_come_by_http(
     """Who stands in the path would choose the config."""
     authority = CertificateAuthority.generate(KeyType.P256, common_name="web")
     pair = authority.issue(common_name="w", ips=["127.0.0.1"], usages=Usage.SERVER)
-    (tmp_path / "pair.pem").write_bytes(pair.crt + pair.key)
     (tmp_path / "ca.pem").write_bytes(authority.pem.crt)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(tmp_path / "pair.pem")
+    tls = make_server_tls(tmp_path, pair)
     plain = site(b=(200, {}, b"text"))
     with plain.serving() as elsewhere:
         secured = site(a=(302, {"Location": f"{elsewhere}/b"}, b""), c=(302, {"Location": "/d"}, b""))
