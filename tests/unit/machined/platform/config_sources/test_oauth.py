@@ -123,7 +123,7 @@ async def test_an_url_without_a_client_is_fetched_as_it_is(issuer: Issuer) -> No
         ((200, "text"), PENDING, "/device/code replied 200 without what the standard has in it"),
         ((400, {"error": "invalid\nclient"}), PENDING, "replied 400 invalid?client"),
         ((200, DEVICE), (400, {"error": "no", "error_description": "why"}), "replied 400 no: why"),
-        ((200, DEVICE), PENDING, "before its code has expired"),
+        ((200, DEVICE), PENDING, "its code has expired before it was confirmed"),
         ((200, DEVICE | {"interval": 10**400, "expires_in": float("nan")}), PENDING, "has expired"),
         ((200, DEVICE), (200, {"access_token": "a\nb", "token_type": "bearer"}), "no access_token"),
         ((200, DEVICE), (200, {"access_token": "a", "token_type": "mac"}), "of the type bearer"),
