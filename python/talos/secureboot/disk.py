@@ -9,6 +9,7 @@ from pathlib import Path
 from cryptography import x509
 
 from talos.secureboot.esp import copy_tree, find_root, make_tree, measure_tree
+from talos.secureboot.signing import open_copy
 from talos.system.block.layout import (
     EFI,
     INSTALLED,
@@ -42,17 +43,12 @@ def sign_disk(
     """
     root = find_root("sign-disk", environment)
     _check_disk(disk)
-    new = out.with_name(f".{out.name}.new")
-    try:
-        with tempfile.TemporaryDirectory(prefix="esp-") as folder:
-            tree = Path(folder)
-            signer = make_tree(tree, uki, keys, SLOTS[0], environment)
-            _check_room(measure_tree(tree) + _SPARE)
-            _write_disk(root, disk, new)
-            _write_partition(root, tree, new)
-        new.replace(out)
-    finally:
-        new.unlink(missing_ok=True)
+    with open_copy(out) as new, tempfile.TemporaryDirectory(prefix="esp-") as folder:
+        tree = Path(folder)
+        signer = make_tree(tree, uki, keys, SLOTS[0], environment)
+        _check_room(measure_tree(tree) + _SPARE)
+        _write_disk(root, disk, new)
+        _write_partition(root, tree, new)
     return signer
 
 

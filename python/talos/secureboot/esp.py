@@ -7,7 +7,7 @@ from pathlib import Path
 from cryptography import x509
 
 from talos.secureboot.programs import find_programs
-from talos.secureboot.signing import CERTIFICATE, KEY, sign_image, sign_uki
+from talos.secureboot.signing import sign_programs
 from talos.system.errors import UserError
 from talos.system.process import make_pinned_argv, run_command
 from talos.upgrade.slots.systemd_boot.entry import FOLDER, LOADER_PATH, name_slot
@@ -30,9 +30,7 @@ def make_tree(
     image = tree / FOLDER / (name_slot(slot) if slot else programs.image.name)
     for path in (image, tree / LOADER_PATH):
         path.parent.mkdir(parents=True)
-    signer = sign_uki(programs.image, image, keys, environment)
-    key, certificate = keys / KEY, keys / CERTIFICATE
-    sign_image(programs.loader, tree / LOADER_PATH, key=key, certificate=certificate, environment=environment)
+    signer = sign_programs(programs, image, tree / LOADER_PATH, keys, environment)
     folder = tree / "loader/keys/auto"
     folder.mkdir(parents=True)
     for path in variables:

@@ -8,6 +8,7 @@ from pathlib import Path
 from cryptography import x509
 
 from talos.secureboot.esp import copy_tree, find_root, make_tree, measure_tree
+from talos.secureboot.signing import open_copy
 from talos.system.errors import UserError
 from talos.system.process import make_pinned_argv, run_command
 from talos.upgrade.slots.systemd_boot.entry import ISO_VOLUME
@@ -35,17 +36,12 @@ def sign_iso(
     """
     root = find_root("sign-iso", environment)
     _check_iso(iso)
-    new = out.with_name(f".{out.name}.new")
-    new.unlink(missing_ok=True)  # xorriso would add to it
-    try:
-        with tempfile.TemporaryDirectory(prefix="iso-") as folder:
-            tree, volume = Path(folder, "tree"), Path(folder, "efi.img")
-            signer = make_tree(tree, uki, keys, environment=environment)
-            _make_volume(root, tree, volume)
-            _make_iso(root, iso, volume, new)
-        new.replace(out)
-    finally:
-        new.unlink(missing_ok=True)
+    with open_copy(out) as new, tempfile.TemporaryDirectory(prefix="iso-") as folder:
+        tree, volume = Path(folder, "tree"), Path(folder, "efi.img")
+        signer = make_tree(tree, uki, keys, environment=environment)
+        _make_volume(root, tree, volume)
+        new.unlink(missing_ok=True)  # xorriso would add to it
+        _make_iso(root, iso, volume, new)
     return signer
 
 

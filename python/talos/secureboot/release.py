@@ -9,7 +9,7 @@ from pathlib import Path
 from cryptography import x509
 
 from talos.secureboot.programs import find_programs
-from talos.secureboot.signing import CERTIFICATE, KEY, sign_image, sign_uki
+from talos.secureboot.signing import open_copy, sign_programs
 from talos.system.errors import UserError
 from talos.upgrade.release.archive import (
     read_annotations,
@@ -41,25 +41,12 @@ def sign_release(
             where=str(programs.image),
             hint="build both of one commit",
         )
-    new = out.with_name(f".{out.name}.new")
-    try:
-        with tempfile.TemporaryDirectory(prefix="release-") as folder:
-            files = {name: Path(folder, name) for name in (UKI, UKI_LOADER)}
-            key, certificate = keys / KEY, keys / CERTIFICATE
-            signer = sign_uki(programs.image, files[UKI], keys, environment)
-            sign_image(
-                programs.loader,
-                files[UKI_LOADER],
-                key=key,
-                certificate=certificate,
-                environment=environment,
-            )
-            if COMMIT_TIME in manifest.files:
-                files[COMMIT_TIME] = Path(folder, COMMIT_TIME)
-                files[COMMIT_TIME].write_bytes(read_small_file(release, image, COMMIT_TIME))
-            described = {name: describe_file(name, path) for name, path in files.items()}
-            write_archive(replace(manifest, files=described), files, read_name(index), new)
-        new.replace(out)
-    finally:
-        new.unlink(missing_ok=True)
+    with open_copy(out) as new, tempfile.TemporaryDirectory(prefix="release-") as folder:
+        files = {name: Path(folder, name) for name in (UKI, UKI_LOADER)}
+        signer = sign_programs(programs, files[UKI], files[UKI_LOADER], keys, environment)
+        if COMMIT_TIME in manifest.files:
+            files[COMMIT_TIME] = Path(folder, COMMIT_TIME)
+            files[COMMIT_TIME].write_bytes(read_small_file(release, image, COMMIT_TIME))
+        described = {name: describe_file(name, path) for name, path in files.items()}
+        write_archive(replace(manifest, files=described), files, read_name(index), new)
     return signer

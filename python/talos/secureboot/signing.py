@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from talos.pki.certificate import has_key, parse_certificate
 from talos.pki.keys import key_fingerprint, parse_key
+from talos.secureboot.programs import Programs
 from talos.secureboot.sections import add_signed_policy, read_policy_key
 from talos.system.errors import UserError
 from talos.system.files import read_file
@@ -35,16 +37,23 @@ def sign_image(
     signer, _ = read_pair(certificate, key)
     if read_file(image, len(_MAGIC)) != _MAGIC:
         raise UserError("is no EFI program", where=str(image), hint="sign the .efi files of .#uki")
-    new = out.with_name(f".{out.name}.new")
     argv = make_pinned_argv(root, "usr/bin/sbsign")
-    argv = (*argv, "--key", str(key), "--cert", str(certificate), "--output", str(new), str(image))
-    try:
+    with open_copy(out) as new:
+        argv = (*argv, "--key", str(key), "--cert", str(certificate), "--output", str(new), str(image))
         # Not the host's settings of OpenSSL, which name modules of its own.
         run_command(argv, env={"OPENSSL_CONF": "/dev/null"})
+    return signer
+
+
+@contextmanager
+def open_copy(out: Path) -> Generator[Path]:
+    """The file to write, which takes the place of ``out`` at the end, and is gone after an error."""
+    new = out.with_name(f".{out.name}.new")
+    try:
+        yield new
         new.replace(out)
     finally:
         new.unlink(missing_ok=True)
-    return signer
 
 
 def sign_uki(
@@ -63,6 +72,19 @@ def sign_uki(
         return sign(measured, out)
     finally:
         measured.unlink(missing_ok=True)
+
+
+def sign_programs(
+    programs: Programs, image: Path, loader: Path, keys: Path, environment: Mapping[str, str] = os.environ
+) -> x509.Certificate:
+    """Write signed copies of a UKI and of its boot loader by the keys of a folder; the certificate.
+
+    UserError, OSError.
+    """
+    signer = sign_uki(programs.image, image, keys, environment)
+    key, certificate = keys / KEY, keys / CERTIFICATE
+    sign_image(programs.loader, loader, key=key, certificate=certificate, environment=environment)
+    return signer
 
 
 def read_pair(certificate: Path | str, key: Path | str) -> tuple[x509.Certificate, rsa.RSAPrivateKey]:
