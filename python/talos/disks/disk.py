@@ -6,7 +6,7 @@ from typing import Any
 
 from talos.api.definitions import block_pb2
 from talos.disks.installation import find_system_disk
-from talos.disks.raid.system import Statuses, find_boot_obstacle
+from talos.disks.raid.system import Statuses, find_boot_obstacle, map_members
 from talos.resource.kinds import DISCOVERED_VOLUME, DISK, MD_ARRAY_STATUS
 from talos.resource.state import State
 from talos.system.block.blkid import TALOS_META
@@ -156,18 +156,13 @@ async def read_disks(state: State) -> tuple[Disk, ...]:
     specs = {disk.id: disk.spec for disk in await state.list(DISK)}
     system = await find_system_disk(state)
     statuses = await state.list(MD_ARRAY_STATUS)
-    arrays = {
-        member: (name, spec.dev_path)
-        for name, spec in specs.items()
-        if spec.dev_path.startswith(ARRAY)
-        for member in spec.secondary_disks
-    }
+    arrays = map_members(specs)
     found: list[Disk] = []
     for name, spec in sorted(specs.items()):
-        array, path = arrays.get(name, ("", ""))
+        array = arrays.get(name, "")
         disk = replace(
             make_disk(name, spec, volumes, is_system=name == system),
-            array=path,
+            array=specs[array].dev_path if array else "",
             is_part_of_system=bool(array) and array == system,
         )
         if disk.is_array:

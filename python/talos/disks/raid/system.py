@@ -20,6 +20,16 @@ type ReadHead = Callable[[str], Awaitable[bytes]]
 type Statuses = Sequence[Resource[storage_pb2.MDArrayStatusSpec]]
 
 
+def map_members(disks: Mapping[str, block_pb2.DiskSpec]) -> Mapping[str, str]:
+    """The id of the array that each device is a member of, by the device's."""
+    return {
+        member: name
+        for name, spec in disks.items()
+        if spec.dev_path.startswith(ARRAY)
+        for member in spec.secondary_disks
+    }
+
+
 def has_system(head: bytes) -> bool:
     """Whether the first bytes of a member are those of a system disk, or of one that is being installed."""
     return any(row.label == META.label for size in SECTOR_SIZES for row in list_rows(head, size))
@@ -48,12 +58,7 @@ async def is_system_expected(
     """
     failed = {status.spec.uuid for status in statuses if status.spec.status == enums.MD_ARRAY_PHASE_ERROR}
     known = {volume.spec.parent for volume in volumes if volume.spec.parent}
-    arrays = {
-        member: name
-        for name, spec in disks.items()
-        if spec.dev_path.startswith(ARRAY)
-        for member in spec.secondary_disks
-    }
+    arrays = map_members(disks)
     waiting = [
         volume.spec.dev_path
         for volume in volumes
