@@ -85,6 +85,11 @@ TIME_SERVERS = ("time.cloudflare.com",)
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\..*)?")
 
 
+def name_siderolink(*, has_tunnel: bool) -> str:
+    """The link to a management service, by how its packets are carried."""
+    return SIDEROLINK_TUNNEL_LINK if has_tunnel else SIDEROLINK_LINK
+
+
 def parse_contract(text: str) -> Contract:
     """The contract that ``--talos-version`` names; empty means the current one.
 

@@ -53,33 +53,33 @@ class LinkServer:
         self._server = grpc.aio.server(
             options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", _MAX_REQUEST)]
         )
-        services: tuple[tuple[str, str, Any, Any, Any], ...] = (
+        unary, stream = grpc.unary_unary_rpc_method_handler, grpc.stream_stream_rpc_method_handler
+        services: tuple[tuple[str, str, Any, Any, Any, Any], ...] = (
             (
                 "sidero.link.ProvisionService",
                 "Provision",
+                unary,
                 self.provision,
                 ProvisionRequest,
                 ProvisionResponse,
             ),
-            ("events.EventSinkService", "Publish", self.publish, EventRequest, EventResponse),
+            (
+                "sidero.link.WireGuardOverGRPCService",
+                "CreateStream",
+                stream,
+                self._tunnels.create_stream,
+                PeerPacket,
+                PeerPacket,
+            ),
+            ("events.EventSinkService", "Publish", unary, self.publish, EventRequest, EventResponse),
         )
-        for service, name, method, request, reply in services:
-            handler: grpc.RpcMethodHandler[Any, Any] = grpc.unary_unary_rpc_method_handler(
+        for service, name, make, method, request, reply in services:
+            handler: grpc.RpcMethodHandler[Any, Any] = make(
                 method, request.FromString, reply.SerializeToString
             )
             self._server.add_generic_rpc_handlers(
                 (grpc.method_handlers_generic_handler(service, {name: handler}),)
             )
-        stream: grpc.RpcMethodHandler[Any, Any] = grpc.stream_stream_rpc_method_handler(
-            self._tunnels.create_stream, PeerPacket.FromString, PeerPacket.SerializeToString
-        )
-        self._server.add_generic_rpc_handlers(
-            (
-                grpc.method_handlers_generic_handler(
-                    "sidero.link.WireGuardOverGRPCService", {"CreateStream": stream}
-                ),
-            )
-        )
         self.port = listen(self._server, self._settings.endpoint)
         await self._server.start()
 

@@ -22,17 +22,17 @@ from talos.clusterd.siderolink.provision import (
     Provisioned,
     check_endpoint,
     provision,
+    shorten,
 )
 from talos.clusterd.siderolink.relay import LOOPBACK, MAX_MESSAGE, Relay
 from talos.clusterd.siderolink.specs import (
-    link_name,
     make_address,
     make_address_id,
     make_link,
     make_link_id,
     make_tunnel,
 )
-from talos.config.contract import SIDEROLINK_LINK, SIDEROLINK_TUNNEL_LINK
+from talos.config.contract import SIDEROLINK_LINK, SIDEROLINK_TUNNEL_LINK, name_siderolink
 from talos.pki.wireguard import is_key, make_private_key, make_public_key
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
@@ -48,8 +48,6 @@ RESOLVE_TIMEOUT = 10.0
 """Seconds."""
 UUID_KEY = "0x0f"
 """META's, which overrides the firmware's UUID."""
-_SHOWN = 200
-"""Characters of an error, which may be the server's."""
 
 type Connect = Callable[[RemoteServer], AbstractAsyncContextManager[DuplexTransport]]
 type Resolve = Callable[[Endpoint], Awaitable[Address]]
@@ -132,8 +130,10 @@ class SiderolinkManagerController(Controller):
         if enrollment is None:
             await self._write(runtime)
             return math.inf
-        await self._join_relay(runtime, enrollment)
-        if not await self._is_waiting(runtime, enrollment):
+        made = await runtime.get_or_none(kinds.LINK_STATUS, name_siderolink(has_tunnel=enrollment.has_tunnel))
+        if self._relay is not None and made is not None and made.spec.wireguard.listen_port:
+            await self._relay.join(made.spec.wireguard.listen_port)
+        if not await self._is_waiting(runtime, is_made=made is not None):
             return math.inf
         if trio.current_time() >= self._next:
             await self._step(runtime, enrollment)
@@ -154,14 +154,12 @@ class SiderolinkManagerController(Controller):
             return None
         return _make_enrollment(config.spec, uuid, token.spec.token)
 
-    async def _is_waiting(self, runtime: ControllerRuntime, enrollment: Enrollment) -> bool:
+    async def _is_waiting(self, runtime: ControllerRuntime, *, is_made: bool) -> bool:
         """Whether a call or a handshake is missing, for which the node has what it needs."""
         if self._link is None:
             network = await runtime.get_or_none(*ids.NETWORK_STATUS)
             return network is not None and network.spec.address_ready
         status = await runtime.get_or_none(*ids.SIDEROLINK_STATUS)
-        name = link_name(has_tunnel=enrollment.has_tunnel)
-        is_made = await runtime.get_or_none(kinds.LINK_STATUS, name) is not None
         is_connected = status is not None and status.spec.connected
         if is_connected or not (is_made or self._link.endpoint is None):
             self._next = trio.current_time() + TURN_INTERVAL
@@ -202,7 +200,7 @@ class SiderolinkManagerController(Controller):
                 )
         except (RpcError, ValueError) as error:
             reason = error.message if isinstance(error, RpcError) else str(error)
-            self._log.once(f"SideroLink: {server}: {_shorten(reason)}", key="provision")
+            self._log.once(f"SideroLink: {server}: {shorten(reason)}", key="provision")
             self._next = trio.current_time() + self._delay
             self._delay = min(2 * self._delay, MAX_RETRY_DELAY)
             return
@@ -233,14 +231,6 @@ class SiderolinkManagerController(Controller):
         self._link = _Link(reply=reply, turn=0, endpoint=(LOOPBACK, port))
         self._next = trio.current_time() + TURN_INTERVAL
 
-    async def _join_relay(self, runtime: ControllerRuntime, enrollment: Enrollment) -> None:
-        """Join the relay with the link, once that is made."""
-        if self._relay is None:
-            return
-        status = await runtime.get_or_none(kinds.LINK_STATUS, link_name(has_tunnel=enrollment.has_tunnel))
-        if status is not None and status.spec.wireguard.listen_port:
-            await self._relay.join(status.spec.wireguard.listen_port)
-
     def _end_relay(self) -> None:
         if self._relay is not None:
             self._relay.end()
@@ -254,14 +244,14 @@ class SiderolinkManagerController(Controller):
             check_endpoint(address)
             endpoint = address, chosen.port
         except (OSError, ValueError) as error:
-            self._log.once(f"SideroLink: {_shorten(f'{chosen.host}: {error}')}", key="endpoint")
+            self._log.once(f"SideroLink: {shorten(f'{chosen.host}: {error}')}", key="endpoint")
         self._link = _Link(reply=reply, turn=turn, endpoint=endpoint)
         self._next = trio.current_time() + TURN_INTERVAL
 
     async def _read_key(self, runtime: ControllerRuntime, enrollment: Enrollment) -> str:
         """The link's own key: new at each boot, the same when this daemon is replaced."""
         if not self._private_key:
-            link_id = make_link_id(link_name(has_tunnel=enrollment.has_tunnel))
+            link_id = make_link_id(name_siderolink(has_tunnel=enrollment.has_tunnel))
             old = await runtime.get_or_none(kinds.LINK_SPEC, link_id, namespace=ids.NETWORK_CONFIG)
             kept = old.spec.wireguard.private_key if old else ""
             self._private_key = kept if is_key(kept) else make_private_key()
@@ -272,7 +262,7 @@ class SiderolinkManagerController(Controller):
             link = self._link
             if link is None or link.endpoint is None:
                 return
-            name = link_name(has_tunnel=bool(link.reply.stream_peer))
+            name = name_siderolink(has_tunnel=bool(link.reply.stream_peer))
             spec = make_link(name, self._private_key, link.reply, link.endpoint)
             await runtime.put(kinds.LINK_SPEC, make_link_id(name), spec, namespace=ids.NETWORK_CONFIG)
             await runtime.put(
@@ -281,8 +271,10 @@ class SiderolinkManagerController(Controller):
                 make_address(name, link.reply),
                 namespace=ids.NETWORK_CONFIG,
             )
+            if not link.reply.stream_peer:
+                return
             config = await runtime.get_or_none(*ids.SIDEROLINK_CONFIG)
-            if link.reply.stream_peer and config is not None:
+            if config is not None:
                 tunnel = make_tunnel(name, config.spec.api_endpoint, link.reply)
                 await runtime.put(*ids.SIDEROLINK_TUNNEL, tunnel)
 
@@ -296,8 +288,3 @@ def _make_enrollment(config: ConfigSpec, uuid: str, token: str) -> Enrollment:
         join_token=config.join_token,
         unique_token=token,
     )
-
-
-def _shorten(text: str) -> str:
-    """On one line."""
-    return " ".join(text.split())[:_SHOWN]

@@ -24,6 +24,8 @@ _MIN_PREFIX, _MAX_PREFIX = 64, 127
 """Bits that a network of SideroLink's has at least, and of one with room for two ends at most."""
 _SHOWN = 80
 """Characters of a value in an error."""
+_MAX_REASON = 200
+"""Characters of an error, which may be the server's."""
 
 type Address = IPv4Address | IPv6Address
 
@@ -91,6 +93,11 @@ def parse_reply(reply: ProvisionResponse, *, has_tunnel: bool) -> Provisioned:
     )
 
 
+def shorten(reason: str) -> str:
+    """On one line, for the log."""
+    return " ".join(reason.split())[:_MAX_REASON]
+
+
 def check_endpoint(address: Address) -> None:
     """ValueError for what is no other machine's address outside of the link."""
     is_elsewhere = not (address.is_loopback or address.is_unspecified or address.is_multicast)
@@ -119,14 +126,10 @@ def _parse_address(name: str, text: str) -> IPv6Address:
 
 def _parse_stream_peer(text: str) -> str:
     """As the server has it: it finds the machine by this text."""
-    host, _, port = text.rpartition(":")
-    is_port = port.isascii() and port.isdecimal() and len(port) < len("100000") and int(port) < 1 << 16
     try:
-        address = IPv6Address(host.removeprefix("[").removesuffix("]"))
+        IPv6Address(parse_endpoint("" if "/" in text else text).host)
     except ValueError:
-        address = None
-    if address is None or address.scope_id is not None or not is_port:
-        raise ValueError(f"server: grpc_peer_addr_port {_show(text)} is no address with a port")
+        raise ValueError(f"server: grpc_peer_addr_port {_show(text)} is no address with a port") from None
     return text
 
 

@@ -14,6 +14,7 @@ import trio
 from talos.api.rpc import DuplexCall, DuplexTransport, RpcError
 from talos.api.siderolink.wireguard_pb2 import PeerPacket
 from talos.api.siderolink_endpoint import STREAM_PEER
+from talos.clusterd.siderolink.provision import shorten
 from talos.system.logging import Log
 
 METHOD = "/sidero.link.WireGuardOverGRPCService/CreateStream"
@@ -26,8 +27,6 @@ MAX_MESSAGE = MAX_DATAGRAM + 16
 """Bytes of a message with one datagram."""
 FIRST_RETRY_DELAY, MAX_RETRY_DELAY = 1.0, 10.0
 """Seconds until a stream that has ended is opened again; doubled while none carries anything."""
-_SHOWN = 200
-"""Characters of an error, which may be the server's."""
 
 type OpenTransport = Callable[[], AbstractAsyncContextManager[DuplexTransport]]
 
@@ -60,7 +59,7 @@ class Relay:
                 nursery.start_soon(self._read)
                 while True:
                     error = await self._carry()
-                    reason = " ".join(error.message.split())[:_SHOWN]
+                    reason = shorten(error.message)
                     self._log.once(f"SideroLink: the stream of WireGuard's packets: {reason}", key="stream")
                     await trio.sleep(self._delay)
                     self._delay = min(2 * self._delay, MAX_RETRY_DELAY)

@@ -9,19 +9,14 @@ from talos.api.common.common_pb2 import NetIPPort
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.network_pb2 import AddressSpecSpec, LinkSpecSpec, WireguardPeer, WireguardSpec
 from talos.api.definitions.siderolink_pb2 import TunnelSpec
+from talos.api.service_endpoint import parse_endpoint
 from talos.clusterd.siderolink.provision import Address, Provisioned
-from talos.config.contract import SIDEROLINK_LINK, SIDEROLINK_TUNNEL_LINK
 
 MTU = 1280
 """Bytes: the least of IPv6, which passes everywhere."""
 KEEPALIVE = 25
 """Seconds: within what routers with address translation remember a sender."""
 _LAYER = enums.CONFIG_OPERATOR
-
-
-def link_name(*, has_tunnel: bool) -> str:
-    """Of a link whose packets go over gRPC, or of another."""
-    return SIDEROLINK_TUNNEL_LINK if has_tunnel else SIDEROLINK_LINK
 
 
 def make_link_id(name: str) -> str:
@@ -69,6 +64,6 @@ def make_address_id(name: str, reply: Provisioned) -> str:
 
 def make_tunnel(name: str, api_endpoint: str, reply: Provisioned) -> TunnelSpec:
     """What shows the stream that carries the link's packets."""
-    host, _, port = reply.stream_peer.rpartition(":")
-    peer = NetIPPort(ip=ip_address(host.strip("[]")).packed, port=int(port))
+    endpoint = parse_endpoint(reply.stream_peer)
+    peer = NetIPPort(ip=ip_address(endpoint.host).packed, port=endpoint.port)
     return TunnelSpec(api_endpoint=api_endpoint, link_name=name, mtu=MTU, node_address=peer)

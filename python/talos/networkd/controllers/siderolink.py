@@ -8,7 +8,7 @@ from typing import override
 import trio
 
 from talos.api.definitions.siderolink_pb2 import StatusSpec
-from talos.config.contract import SIDEROLINK_LINK, SIDEROLINK_TUNNEL_LINK
+from talos.config.contract import SIDEROLINK_LINK, SIDEROLINK_TUNNEL_LINK, name_siderolink
 from talos.networkd.wireguard import PEER_DOWN_INTERVAL
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
@@ -51,7 +51,7 @@ class SiderolinkStatusController(Controller):
         async with runtime.track_outputs():
             if config is None:
                 return
-            name = SIDEROLINK_TUNNEL_LINK if config.spec.tunnel else SIDEROLINK_LINK
+            name = name_siderolink(has_tunnel=config.spec.tunnel)
             link = await runtime.get_or_none(kinds.LINK_STATUS, name)
             is_connected = link is not None and await self._is_connected(name)
             if link is not None:
