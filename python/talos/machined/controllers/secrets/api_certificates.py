@@ -1,9 +1,12 @@
 """ApiCertificatesController: the certificates of the node's API."""
 
 import ipaddress
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
+
+import trio
 
 from talos.api.common import common_pb2 as common
 from talos.api.definitions import secrets_pb2 as secrets
@@ -25,9 +28,12 @@ from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import certificate_to_pem, parse_certificate
 from talos.pki.csr import make_csr
 from talos.pki.keys import KeyType, key_to_pem, make_key, parse_key
-from talos.process.renewal import RenewingReconciler
+from talos.process.renewal import CHECK_INTERVAL, RenewingReconciler
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output
+
+INITIAL_REQUEST_INTERVAL = 1.0
+"""Seconds before a worker requests a certificate of its issuing CA again; doubled up to CHECK_INTERVAL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +72,9 @@ class ApiCertificatesController(RenewingReconciler):
 
     def __init__(self, sign: RemoteSigner) -> None:
         self._sign = sign
-        self._asked_for = b""
+        self._issuing = b""
+        self._request_due = -math.inf  # trio's clock
+        self._request_interval = INITIAL_REQUEST_INTERVAL
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Issue the certificates, or new ones when they are due."""
@@ -137,15 +145,16 @@ class ApiCertificatesController(RenewingReconciler):
         config = await read_config(runtime)
         own = effective_secrets.os_ca(config) if config else None
         issuing = own.crt if own else b""
+        if issuing != self._issuing:
+            self._issuing, self._request_due = issuing, -math.inf
+            self._request_interval = INITIAL_REQUEST_INTERVAL
         current = await runtime.get_or_none(*ids.API_CERTIFICATE)
-        if (
-            current is not None
-            and is_current(current.spec.server, sans, accepted)
-            # The control plane may sign with another CA than this node's config names: it is asked once.
-            and (issuing == self._asked_for or is_issued_by(current.spec.server.crt, issuing))
-        ):
+        has_accepted = current is not None and is_current(current.spec.server, sans, accepted)
+        if current is not None and has_accepted:
             await runtime.modify(*ids.API_CERTIFICATE, lambda spec: _accept(spec, accepted))
-            return
+            is_due = trio.current_time() >= self._request_due
+            if is_issued_by(current.spec.server.crt, issuing) or not is_due:
+                return
         # Until trustd has answered there is no certificate to serve with: neither for
         # unauthenticated callers any more, nor for authenticated ones yet.
         await _end_maintenance(runtime)
@@ -161,10 +170,26 @@ class ApiCertificatesController(RenewingReconciler):
 
         certificates = secrets.APICertsSpec()
         certificates.server.crt, certificates.server.key = certificate_to_pem(signed), key_to_pem(key)
+        is_wanted = is_issued_by(certificates.server.crt, issuing)
+        self._plan_request(is_wanted)
+        if has_accepted and not is_wanted:
+            return
         # Only what the config names: who answers as trustd would else choose who administers this node.
         _accept(certificates, accepted)
         await runtime.put(*ids.API_CERTIFICATE, certificates)
-        self._asked_for = issuing
+
+    def _plan_request(self, is_wanted: bool) -> None:
+        """Request again later what is signed by another CA than this node's config names.
+
+        In a rotation a control plane node may not have followed its config yet; where the configs differ
+        for good, the last interval is that of renewals.
+        """
+        if is_wanted:
+            self.interval = math.inf
+            return
+        self.interval = self._request_interval
+        self._request_due = trio.current_time() + self._request_interval
+        self._request_interval = min(2 * self._request_interval, CHECK_INTERVAL)
 
 
 def _accept(spec: secrets.APICertsSpec, authorities: Sequence[bytes]) -> None:

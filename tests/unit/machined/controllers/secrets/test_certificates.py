@@ -356,7 +356,9 @@ def test_clocks_that_differ_are_named(begin: timedelta, text: str) -> None:
         check_clocks(certificate, now=now)
 
 
-async def test_a_worker_follows_the_rotation_of_its_authority() -> None:
+async def test_a_worker_follows_the_rotation_of_its_authority(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     async with running() as machine:
         await machine.configure(config(worker=True))
         await machine.name("worker-1")
@@ -364,17 +366,52 @@ async def test_a_worker_follows_the_rotation_of_its_authority() -> None:
         before = await machine.api()
         assert before is not None
         assert len(machine.requests) == 1
-        # The control plane signs with another CA than the config names now: it is asked once, not for ever.
+        # The control plane still signs with the CA before: its certificate stays until the new one's comes.
         await machine.configure(config(worker=True, ca=OTHER, accepted=CA))
-        await settle()
+        during = await machine.api()
+        assert during is not None
+        assert during.server == before.server
         assert len(machine.requests) == 2
-        await machine.address("10.5.0.3")
         await machine.configure(config(worker=True, ca=OTHER, accepted=CA) + b"# the same\n")
         await settle()
         assert len(machine.requests) == 2
-        # A CA that is accepted, or not any more, is so at once, without another certificate.
+        machine.authority = OTHER
+        await trio.sleep(2)
+        after = await machine.api()
+        assert after is not None
+        assert is_current(after.server, None, [OTHER.crt])
+        await trio.sleep(2000)
+        assert len(machine.requests) == 3
+
+
+async def test_a_worker_whose_control_plane_signs_with_another_authority_requests_ever_more_rarely(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with running() as machine:
+        await machine.configure(config(worker=True, ca=OTHER, accepted=CA))
+        await machine.name("worker-1")
+        await machine.address("10.5.0.3")
+        before = await machine.api()
+        assert before is not None
+        await trio.sleep(510)  # 1 + 2 + 4 + ... + 256 s
+        assert len(machine.requests) == 9
+        await trio.sleep(6000)
+        assert len(machine.requests) <= 20  # one in ten minutes
+        after = await machine.api()
+        assert after is not None
+        assert after.server == before.server
+
+
+async def test_a_worker_accepts_authorities_without_another_certificate() -> None:
+    async with running() as machine:
+        await machine.configure(config(worker=True))
+        await machine.name("worker-1")
+        await machine.address("10.5.0.3")
+        before = await machine.api()
         third = CertificateAuthority.generate(KeyType.ED25519, organizations=["talos"])
         await machine.configure(config(worker=True, accepted=third))
         after = await machine.api()
+        assert before is not None
         assert after is not None
+        assert after.server == before.server
         assert [ca.crt for ca in after.accepted_c_as] == [third.crt, CA.crt]
