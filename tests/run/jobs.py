@@ -15,7 +15,7 @@ MACHINE = "vm-"
 COMPILER = frozenset({"compiler"})
 """Two that compile at once gain nothing, and need twice the memory."""
 NODES = frozenset({"nodes"})
-"""A suite waits for its nodes half of the time, and its tests have time limits: beside it run machines, whose
+"""A suite waits for its nodes now and then, and its tests have time limits: beside it runs one machine, whose
 tests wait longer when processors are busy, and no second suite."""
 
 
@@ -79,27 +79,27 @@ SUITES = (
         sources=("tests/unit", "docs/examples", "kernel", "pkgs"),
     ),
     Suite(
-        job=Job(name="node", command=make("node"), processors=0.5, minutes=9, memory=1500, exclusive=NODES,
+        job=Job(name="node", command=make("node"), processors=0.8, minutes=5, memory=1500, exclusive=NODES,
             environment=PYTEST, needs=("build", "images", "api", "devenv", "peers")),
         packages=("squashfs", "images", "workstation", "api", "root-peers"),
         sources=("tests/node",),
     ),
     Suite(
-        job=Job(name="cluster", command=make("cluster-tests"), processors=0.5, minutes=22, memory=3000,
+        job=Job(name="cluster", command=make("cluster-tests"), processors=0.8, minutes=18, memory=3000,
             exclusive=NODES, environment=PYTEST,
             needs=("build", "images", "extended", "api", "devenv", "peers")),
         packages=("squashfs", "images", "extended", "workstation", "api", "root-peers"),
         sources=("tests/cluster",),
     ),
     Suite(
-        job=Job(name="kubernetes", command=make("kubernetes-tests"), processors=0.5, minutes=15, memory=4000,
+        job=Job(name="kubernetes", command=make("kubernetes-tests"), processors=0.8, minutes=16, memory=4000,
             exclusive=NODES, environment=PYTEST,
             needs=("build", "all-images", "upgrade-controller", "api", "devenv")),
         packages=("squashfs", "images-all", "kubectl", "upgrade-controller-image", "workstation", "api"),
         sources=("tests/kubernetes", "docs/first-cluster.md"),
     ),
     Suite(
-        job=Job(name="netboot", command=make("netboot-tests"), processors=1.0, minutes=8, memory=5000,
+        job=Job(name="netboot", command=make("netboot-tests"), processors=1.0, minutes=10, memory=5000,
             environment=PYTEST, needs=("machine-inputs", "build", "images", "api", "devenv", "peers")),
         packages=("squashfs", "kernel", "root-vm", "images", "workstation", "api", "root-peers"),
         sources=("tests/netboot", "tests/cluster", "tests/kubernetes", "tests/unit/upgrade", "kernel"),

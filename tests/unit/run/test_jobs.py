@@ -76,13 +76,13 @@ def test_a_check_waits_for_the_one_whose_machines_it_begins_with() -> None:
     assert jobs["vm-boot"].needs == ("fetch", "machine-inputs")
 
 
-def test_one_suite_of_nodes_runs_beside_two_machines() -> None:
+def test_one_suite_of_nodes_runs_beside_one_machine() -> None:
     jobs = {job.name: job for job in [*make_checks(CHECKS, (), {}), *(suite.job for suite in SUITES)]}
     waiting = [jobs[name] for name in ("node", "cluster", "kubernetes", "vm-boot", "vm-upgrade", "vm-slow")]
     done = {need for job in waiting for need in job.needs}
     room = Room(processors=PROCESSOR_SHARE * 2, memory=20_000)
     chosen = choose(sort_by_urgency(waiting), [], done, room)
-    assert {job.name for job in chosen} == {"cluster", "vm-upgrade", "vm-slow"}
+    assert {job.name for job in chosen} == {"cluster", "vm-upgrade"}
 
 
 def test_names_choose_jobs_and_unknown_ones_are_refused() -> None:
