@@ -1,5 +1,8 @@
 """PCRStatus of PCR 11: there while the TPM opens keys of volumes that are bound to the image."""
 
+import math
+from typing import override
+
 from google.protobuf.empty_pb2 import Empty
 
 from talos.api.definitions import enums_pb2 as enums
@@ -11,6 +14,8 @@ from talos.system.logging import Log
 from talos.system.tpm.uki import PCR
 
 REQUIRED = ("STATE", "EPHEMERAL")
+FIRST_RETRY_DELAY, MAX_RETRY_DELAY = 1.0, 60.0
+"""Seconds until a TPM that has failed is tried again; doubled with every further failure."""
 _ON_DISKS = frozenset({enums.VOLUME_TYPE_PARTITION, enums.VOLUME_TYPE_DISK})
 _SETTLED = frozenset({enums.VOLUME_PHASE_READY, enums.VOLUME_PHASE_MISSING, enums.VOLUME_PHASE_CLOSED})
 
@@ -19,7 +24,8 @@ class PCRStatusController(Reconciler):
     """VolumeConfig and VolumeStatus → PCRStatus.
 
     Once all volumes are open, PCR 11 gets another value: who becomes root on the node later opens nothing by
-    the TPM. A volume that fails keeps it open, as a change of the config may mend that.
+    the TPM. A volume that fails keeps it open, as a change of the config may mend that. A TPM that fails is
+    tried again; each phase is measured once, as ``KernelTpmKeys`` compares the PCR before it measures.
     """
 
     name = "hardware.PCRStatusController"
@@ -28,26 +34,35 @@ class PCRStatusController(Reconciler):
 
     def __init__(self, tpm: TpmKeys, log: Log) -> None:
         self._tpm, self._log = tpm, log
+        self._delay = FIRST_RETRY_DELAY
         self._is_over = False
 
+    @override
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Measure what is due."""
+        self.interval = math.inf
         if self._is_over:
             return
         try:
-            if not await self._tpm.begin():
-                self._is_over = True
-                return
-            if not await self._are_volumes_open(runtime):
-                await runtime.put(kinds.PCR_STATUS, str(PCR), Empty())
-                return
-            await runtime.remove(kinds.PCR_STATUS, str(PCR))
-            await self._tpm.lock()
+            self._is_over = await self._measure(runtime)
         except (UserError, OSError) as error:
-            self._log.warning(f"PCR {PCR} is left as it is", reason=str(error))
+            self._log.once(f"PCR {PCR} can't be measured, it is tried again: {error}", key="measure")
+            self.interval = self._delay
+            self._delay = min(2 * self._delay, MAX_RETRY_DELAY)
         else:
-            self._log.info("the TPM is locked: it opens no volume by this image until the next boot")
-        self._is_over = True
+            self._delay = FIRST_RETRY_DELAY
+
+    async def _measure(self, runtime: ControllerRuntime) -> bool:
+        """Measure; whether nothing is left to be measured. UserError, OSError."""
+        if not await self._tpm.begin():
+            return True
+        if not await self._are_volumes_open(runtime):
+            await runtime.put(kinds.PCR_STATUS, str(PCR), Empty())
+            return False
+        await self._tpm.lock()
+        await runtime.remove(kinds.PCR_STATUS, str(PCR))
+        self._log.info("the TPM is locked: it opens no volume by this image until the next boot")
+        return True
 
     async def _are_volumes_open(self, runtime: ControllerRuntime) -> bool:
         statuses = {status.id: status.spec for status in await runtime.list(kinds.VOLUME_STATUS)}

@@ -6,11 +6,15 @@ from typing import override
 
 import trio
 from tests.unit.machined.controllers.block.tpms import MemoryTpm
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
-from talos.machined.controllers.hardware.pcr_status import PCRStatusController
+from talos.machined.controllers.hardware.pcr_status import (
+    FIRST_RETRY_DELAY,
+    MAX_RETRY_DELAY,
+    PCRStatusController,
+)
 from talos.resource import kinds
 from talos.resource.builtin import register_builtin
 from talos.resource.changes import put
@@ -75,19 +79,51 @@ async def test_without_a_measured_image_there_is_none() -> None:
 
 
 class FailingTpm(MemoryTpm):
-    """One that does not answer."""
+    """One whose first requests get no answer."""
+
+    def __init__(self, begin: int = 0, lock: int = 0) -> None:
+        super().__init__()
+        self._failures = {"begin": begin, "lock": lock}
+
+    def _fail(self, request: str) -> None:
+        self._failures[request] -= 1
+        if self._failures[request] >= 0:
+            raise UserError("no answer in 60 s", where="the TPM")
 
     @override
     async def begin(self) -> bool:
-        await trio.lowlevel.checkpoint()
-        raise UserError("no answer in 60 s", where="the TPM")
+        self._fail("begin")
+        return await super().begin()
+
+    @override
+    async def lock(self) -> None:
+        self._fail("lock")
+        await super().lock()
 
 
-async def test_a_tpm_that_fails_is_logged_once() -> None:
-    lines: list[str] = []
-    async with run(FailingTpm(), lines) as state:
-        await set_volume(state, "STATE", READY)
+async def test_a_tpm_that_fails_is_tried_again_until_it_is_locked(autojump_clock: MockClock) -> None:
+    tpm, lines = FailingTpm(begin=9, lock=3), list[str]()
+    async with run(tpm, lines) as state:
+        for name in ("STATE", "EPHEMERAL"):
+            await set_volume(state, name, READY)
         assert await list_shown(state) == []
-    (line,) = lines
-    assert "PCR 11 is left as it is" in line
-    assert "the TPM: no answer in 60 s" in line
+        assert not tpm.is_locked
+        await trio.sleep(12 * MAX_RETRY_DELAY)
+        assert tpm.is_locked
+        assert await list_shown(state) == []
+        (failed, locked) = lines
+        assert "PCR 11 can't be measured" in failed
+        assert "the TPM: no answer in 60 s" in failed
+        assert "the TPM is locked" in locked
+
+
+async def test_a_tpm_that_fails_to_lock_is_shown_as_open(autojump_clock: MockClock) -> None:
+    tpm = FailingTpm(lock=1)
+    async with run(tpm, []) as state:
+        await set_volume(state, "STATE", READY)
+        assert await list_shown(state) == ["11"]
+        await set_volume(state, "EPHEMERAL", READY)
+        assert await list_shown(state) == ["11"]
+        await trio.sleep(2 * FIRST_RETRY_DELAY)
+        assert await list_shown(state) == []
+    assert tpm.is_locked
