@@ -1,5 +1,6 @@
 """Starting the arrays that are found: whole ones at once, others without what is missing after a while."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -40,43 +41,40 @@ class ArrayStarter:
     """By UUID."""
 
     @property
-    def is_waiting(self) -> bool:
-        """Whether an array waits for members."""
-        return any(known.waits_since is not None for known in self._known.values())
+    def time_left(self) -> float:
+        """Seconds until the next array is started without the members that it waits for, if one does."""
+        begun = [known.waits_since for known in self._known.values() if known.waits_since is not None]
+        return max(min(begun) + MISSING_DISK_TIMEOUT - trio.current_time(), 0) if begun else math.inf
 
     @property
     def failures(self) -> Mapping[str, str]:
         """By UUID: why an array does not run."""
         return {uuid: known.failure for uuid, known in self._known.items() if known.failure}
 
-    async def start(self, members: Sequence[FoundMember]) -> bool:
-        """Start the arrays of these members that did not run yet; whether one runs, or is given up."""
+    async def start(self, members: Sequence[FoundMember]) -> None:
+        """Start the arrays of these members that did not run yet. The kernel announces what is on them."""
         groups = group_members(members)
         running = {array.uuid for array in await self.read_arrays()}
         self._known = {uuid: self._known.get(uuid, _Known()) for uuid in groups}
-        is_changed = False
         for uuid, found in groups.items():
             known, devices = self._known[uuid], frozenset(member.device for member in found)
             if uuid in running:
                 self._known[uuid] = _Known(started=known.started | devices, tried=known.tried)
             elif not devices <= known.started:
-                is_changed = await self._try(known, found, devices) or is_changed
-        return is_changed
+                await self._try(known, found, devices)
 
-    async def _try(self, known: _Known, found: Sequence[FoundMember], devices: frozenset[str]) -> bool:
+    async def _try(self, known: _Known, found: Sequence[FoundMember], devices: frozenset[str]) -> None:
         """Start an array with these devices, at once or, after a while, without the others."""
         now = trio.current_time()
         if known.waits_since is None:
             known.waits_since = now
         is_late = now - known.waits_since >= MISSING_DISK_TIMEOUT
         if not is_late and known.tried == devices:
-            return False
+            return
         known.tried = devices
         error = await self._start(found, partial=is_late)
-        if error and not is_late:
-            return False
-        known.started, known.waits_since, known.failure = devices, None, error
-        return True
+        if is_late or not error:
+            known.started, known.waits_since, known.failure = devices, None, error
 
     async def _start(self, found: Sequence[FoundMember], *, partial: bool) -> str:
         """Start an array; return why that failed, empty when it runs."""

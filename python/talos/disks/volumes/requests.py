@@ -8,6 +8,7 @@ from talos.resource import ids, kinds
 from talos.resource.changes import modify, teardown_and_destroy, wait_for
 from talos.resource.resource import Resource
 from talos.resource.state import NotFoundError, State
+from talos.system.block.layout import META
 from talos.system.logging import Log
 
 REQUESTER = "sequencer"
@@ -15,6 +16,7 @@ REPORT_INTERVAL = 15.0
 """Seconds between two lines that name what is waited for."""
 FINISH_LIMIT = 30.0
 """Seconds in which volumes have to be unmounted at the end."""
+_STOPPED = frozenset({enums.MD_ARRAY_PHASE_WAITING, enums.MD_ARRAY_PHASE_ERROR})
 _SETTLED = frozenset({enums.VOLUME_PHASE_READY, enums.VOLUME_PHASE_MISSING, enums.VOLUME_PHASE_FAILED})
 
 
@@ -61,6 +63,18 @@ async def is_mounted(state: State, volume: str) -> bool:
 async def wait_for_meta(state: State) -> None:
     """Wait until META is read, or known to be absent."""
     await wait_for(state, *ids.META_LOAD, lambda load: load.spec.done)
+
+
+async def explain_meta(state: State) -> str:
+    """Why it is not known yet whether there is a META."""
+    if not await _are_disks_known(state):
+        return "not all disks are read (service udevd)"
+    stopped = [
+        f"RAID array {status.id}: {status.spec.error}"
+        for status in await state.list(kinds.MD_ARRAY_STATUS)
+        if status.spec.status in _STOPPED
+    ]
+    return "; ".join(stopped) or f"volume {META.label}: {await _explain(state, META.label)}"
 
 
 async def wait_until_settled(state: State, volume: str, log: Log) -> bool:

@@ -5,7 +5,7 @@ from functools import partial
 
 import trio
 
-from talos.disks.volumes.requests import request_mount, wait_for_meta, wait_until_settled
+from talos.disks.volumes.requests import explain_meta, request_mount, wait_for_meta, wait_until_settled
 from talos.machined.boot.hardware import describe_hardware
 from talos.machined.boot.machine import Machine
 from talos.machined.boot.phases.disks import DEVICES_LIMIT, make_pause_phases, make_wipe_phases
@@ -81,7 +81,8 @@ async def reload_meta(machine: Machine) -> None:
     with trio.move_on_after(DEVICES_LIMIT) as scope:
         await wait_for_meta(machine.state)
     if scope.cancelled_caught:
-        machine.log.error(f"the disks are not known after {DEVICES_LIMIT:.0f} s, going on without them")
+        text = f"META is not known after {DEVICES_LIMIT:.0f} s, going on without it"
+        machine.log.error(text, reason=await explain_meta(machine.state))
         return
     if await machine.upgrades.begin(crash.last):
         crash.reason = machine.upgrades.current.reason

@@ -119,20 +119,20 @@ class RAIDController(Reconciler):
         await self._work(runtime, seen)
 
     async def _work(self, runtime: ControllerRuntime, seen: _Seen) -> None:
-        is_changed = await self._starter.start(await self._find_startable(seen))
+        await self._starter.start(await self._find_startable(seen))
         provided: dict[str, Provided] = {}
         for wanted in seen.arrays:
             is_made = seen.is_installed or wanted.name == seen.target
             provided[wanted.name] = await self._provide(wanted, seen) if is_made else _NOT_INSTALLED
-            is_changed = is_changed or provided[wanted.name].changed
         arrays = await self._read_arrays()
         self._was_used = bool(seen.arrays or seen.members or arrays)
         await self._publish(runtime, seen, arrays, self._make_statuses(seen, arrays, provided))
         if any(array.is_syncing for array in arrays):
             self.interval = SYNC_INTERVAL
-        elif arrays or self._starter.is_waiting or self._held:
+        elif arrays or self._held:
             self.interval = POLL_INTERVAL
-        if is_changed:
+        self.interval = min(self.interval, self._starter.time_left)
+        if any(one.changed for one in provided.values()):
             await self._refresh()
 
     async def _provide(self, wanted: WantedArray, seen: _Seen) -> Provided:

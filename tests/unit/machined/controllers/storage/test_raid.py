@@ -145,6 +145,7 @@ async def test_what_is_there_is_started_once(autojump_clock: MockClock) -> None:
     async with world.run("vdb", "vdc"):
         assert (await world.wait()).raid_devices == 2
         assert world.memory.calls == ["--assemble /dev/md0 /dev/vdb /dev/vdc"]
+        assert not world.refreshed, "the kernel announces it"
         world.memory.arrays.clear()
         await put(world.state, *ids.MD_REFRESH_REQUEST, storage_pb2.MDRefreshRequestSpec(request=1))
         await world.wait(phase=WAITING)
@@ -241,6 +242,19 @@ async def test_one_that_lacks_a_member_is_waited_for_and_then_used(autojump_cloc
         assert world.memory.calls[1:] == ["--assemble /dev/md0 --run /dev/vdb"]
         assert status.error.startswith("1 of 2 members are missing")
         assert await world.state.list(kinds.DIAGNOSTIC)
+
+
+async def test_no_change_postpones_the_start_without_a_member(autojump_clock: MockClock) -> None:
+    del autojump_clock
+    world = World(make_members("vdb"))
+    async with world.run("vdb", documents=make_document()):
+        await world.wait(phase=WAITING)
+        for name in ("vdx", "vdy", "vdz"):
+            await trio.sleep(MISSING_DISK_TIMEOUT / 4)
+            await put(world.state, kinds.DISK, name, make_disk(name)[1])
+        assert len(world.memory.calls) == 1
+        await trio.sleep(MISSING_DISK_TIMEOUT / 3)
+        assert world.memory.calls[1:] == ["--assemble /dev/md0 --run /dev/vdb"]
 
 
 async def test_one_whose_member_is_late_is_started_whole(autojump_clock: MockClock) -> None:
