@@ -1,7 +1,8 @@
 """The node's addresses under the machine config in force.
 
-Until a node has read its config its links request addresses by DHCP. What starts only once with an address,
-and what shows it to others, takes one of those that are left when the config has taken effect.
+Until a node has read its config its links request addresses by DHCP, and get those that routers advertise.
+What starts only once with an address, and what shows it to others, takes one of those that are there when the
+config has taken effect.
 """
 
 from talos.api.definitions.network_pb2 import NodeAddressSpec
@@ -9,16 +10,17 @@ from talos.resource import ids
 from talos.resource.controller.controller import ControllerRuntime
 
 CONFIG_VERSION = "talos.dev/config-version"
-"""Annotation of each NodeAddress: the version of the machine config that has ended all leases that it ends.
+"""Annotation of each NodeAddress: the version of the machine config that has taken effect on the addresses.
 
-Not there while an address of such a lease is left, and while there is no config.
+Not there while an address of a lease that it ends is left, while a link has none of those that it gives the
+link, and while there is no config.
 """
 
 
 async def read_addresses(
     runtime: ControllerRuntime, resource: ids.Singleton[NodeAddressSpec]
 ) -> NodeAddressSpec | None:
-    """One of the lists of addresses; None until the machine config in force has ended its leases.
+    """One of the lists of addresses; None until the machine config in force has taken effect on it.
 
     The list and ``ids.MACHINE_CONFIG`` are inputs of the caller.
     """

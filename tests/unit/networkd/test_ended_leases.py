@@ -1,10 +1,13 @@
-"""What starts with an address of the node waits until the machine config has ended its leases."""
+"""What starts with an address of the node waits until the machine config has taken effect on them."""
 
+import errno
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_interface
+from typing import override
 
 import trio
+import trio.testing
 from tests.unit.networkd.dhcp.server import Server
 
 from talos.api.addresses import make_ip
@@ -22,13 +25,14 @@ from talos.resource.changes import put, wait_for
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
 from talos.system.logging import Log
-from talos.system.net.links import ARPHRD_ETHER, ARPHRD_LOOPBACK, LinkState
+from talos.system.net.links import ARPHRD_ETHER, ARPHRD_LOOPBACK, AddressState, LinkError, LinkState
 from talos.testing.links import MemoryLinks
 
 MAC = bytes.fromhex("020000000001")
 LO = LinkState(index=1, name="lo", type=ARPHRD_LOOPBACK, mtu=65536)
 ETH0 = LinkState(index=2, name="eth0", type=ARPHRD_ETHER, mtu=1500, hardware_address=MAC)
 LEASED, STATIC, LATER = "10.0.2.15", "10.0.2.9", "10.0.2.10"
+ADVERTISED, REFUSED = "fd00::5054:ff:fe12:1", "fd00::9"
 CONFIG = """\
 version: v1alpha1
 machine: {type: controlplane}
@@ -53,15 +57,33 @@ addresses: [{address: ADDRESS/24}]
 """
 
 
+class SlowLinks(MemoryLinks):
+    """A link that has an address by a router's advertisement, and takes others late or not at all."""
+
+    def __init__(self) -> None:
+        super().__init__([LO, ETH0])
+        self._addresses = [AddressState(link_index=ETH0.index, address=ip_interface(f"{ADVERTISED}/64"))]
+        self.adding, self.added = trio.Event(), trio.Event()
+
+    @override
+    async def add_address(self, address: AddressState) -> None:
+        if address.address.ip == ip_address(REFUSED):
+            raise LinkError(errno.EACCES, "Permission denied")
+        if address.address.ip == ip_address(STATIC):
+            self.adding.set()
+            await self.added.wait()
+        await super().add_address(address)
+
+
 @asynccontextmanager
-async def node() -> AsyncGenerator[MemoryState]:
+async def node(links: MemoryLinks | None = None) -> AsyncGenerator[MemoryState]:
     """networkd with a server of leases on its link, and beside it what takes the node's addresses."""
     state, server = MemoryState(), Server(LEASED)
     await put(state, *ids.IDENTITY, IdentitySpec(node_id="one"))
     await put(state, kinds.NODE_ADDRESS_FILTER, NO_KUBERNETES, NodeAddressFilterSpec())
     await put(state, *ids.OS_ROOT_SECRET, OSRootSpec())
     controllers = [
-        *make_controllers(MemoryLinks([LO, ETH0]), Log(), open_wire=server.open),
+        *make_controllers(links or MemoryLinks([LO, ETH0]), Log(), open_wire=server.open),
         EtcdConfigController(),
         EtcdSpecController(),
         CertSANsController(),
@@ -101,6 +123,21 @@ async def test_no_address_of_a_lease_that_the_config_ends_is_taken() -> None:
         later = [make_ip(ip_address(LATER))]
         with trio.fail_after(5):
             await wait_for(state, *ids.ETCD_SPEC, lambda one: list(one.spec.advertised_addresses) == later)
+
+
+async def test_an_address_that_the_config_gives_comes_before_an_advertised_one() -> None:
+    links = SlowLinks()
+    async with node(links) as state:
+        addresses = f"{{address: {REFUSED}/64}}, {{address: ADDRESS/24}}"
+        text = ALIASED.replace("{address: ADDRESS/24}", addresses).replace("ADDRESS", STATIC)
+        await configure(state, CONFIG + text)
+        with trio.fail_after(5):
+            await links.adding.wait()
+            await trio.testing.wait_all_tasks_blocked()
+            links.added.set()
+            spec = await wait_for(state, *ids.ETCD_SPEC, bool)
+    assert spec.metadata.version == 1
+    assert texts(spec.spec.advertised_addresses) == [STATIC]
 
 
 async def test_a_lease_that_the_config_leaves_is_taken() -> None:

@@ -5,9 +5,10 @@ from collections.abc import Set as AbstractSet
 from ipaddress import ip_address
 
 from talos.api.addresses import make_prefix
-from talos.api.definitions.network_pb2 import NodeAddressFilterSpec, NodeAddressSpec
+from talos.api.definitions.network_pb2 import AddressSpecSpec, NodeAddressFilterSpec, NodeAddressSpec
 from talos.config.contract import HOST_DNS_FOR_PODS
 from talos.networkd.addresses import parse_interface, parse_network
+from talos.networkd.controllers.config_layers import read_devices
 from talos.networkd.controllers.kernel_status import ADDRESS_STATUS
 from talos.networkd.controllers.link_alias import has_pending_aliases
 from talos.networkd.controllers.link_status import is_physical, is_usable
@@ -32,8 +33,8 @@ class NodeAddressController(Reconciler):
 
     ``default`` is the first address there was and never changes; ``current`` are those in
     use, ``routed`` the ones of them that other nodes can reach, ``accumulative`` all there
-    ever were since the boot. Once no lease is left that the machine config ends, each list is annotated
-    with the config's version.
+    ever were since the boot. Once no lease is left that the machine config ends, and links have an
+    address that it gives them, each list is annotated with the config's version.
     """
 
     name = "network.NodeAddressController"
@@ -90,7 +91,7 @@ class NodeAddressController(Reconciler):
     async def _is_settled(
         self, runtime: ControllerRuntime, version: str, present: AbstractSet[LinkAddress]
     ) -> bool:
-        """Whether these addresses are what the config leaves."""
+        """Whether these addresses are what the config leaves and gives."""
         if await self._ended.find(runtime, present) or not version:
             return False
         links = await runtime.list(kinds.LINK_STATUS)
@@ -99,7 +100,20 @@ class NodeAddressController(Reconciler):
             if await has_pending_aliases(runtime):
                 return False
             self._aliased = version, names
-        return True
+        usable = {link.id for link in links if is_usable(link.spec)}
+        return has_given_addresses((await read_devices(runtime)).specs.addresses, usable, present)
+
+
+def has_given_addresses(
+    specs: Iterable[AddressSpecSpec], links: AbstractSet[str], present: AbstractSet[LinkAddress]
+) -> bool:
+    """Whether each of these links has one of the addresses that specs give it, if they give it any.
+
+    A link may have others before: those of a router's advertisement. One is enough: the kernel refuses those
+    of IPv6 where that is off.
+    """
+    given = {(spec.link_name, parse_interface(spec.address)) for spec in specs}
+    return {link for link, _ in given} & links <= {link for link, _ in given & present}
 
 
 def is_node_address(address: Interface) -> bool:
