@@ -19,6 +19,7 @@ from talos.etcd.client import EtcdClient
 UPGRADE = "talos:v1:etcdUpgradeMutex"
 MANIFESTS = "talos:v1:manifestApplyMutex"
 STATIC_PODS = "talos:v1:staticPodMutex"
+JOIN = "talos:v1:etcdJoinMutex"
 LEASE_TTL = 1200
 """After which the lock of a node that is gone is free: an upgrade may take 900 s, its self-check 300 s."""
 FREE_LIMIT = 5.0

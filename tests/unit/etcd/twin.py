@@ -7,7 +7,6 @@ import trio
 from talos.api.etcd import kv_pb2
 from talos.api.etcd import rpc_pb2 as pb
 from talos.api.rpc import Code, RpcError
-from talos.etcd.lock import LEASE_TTL
 
 
 class Etcd:
@@ -17,6 +16,8 @@ class Etcd:
         self.keys: dict[bytes, kv_pb2.KeyValue] = {}
         self.ends: dict[int, float] = {}
         """Those of leases."""
+        self.periods: dict[int, int] = {}
+        """Theirs, in seconds."""
         self.writes = 0
 
     @property
@@ -24,7 +25,7 @@ class Etcd:
         return set(self.ends)
 
     async def grant_lease(self, seconds: int, lease: int) -> int:
-        assert seconds == LEASE_TTL
+        self.periods[lease] = seconds
         self.ends[lease] = trio.current_time() + seconds
         return lease
 
@@ -32,8 +33,8 @@ class Etcd:
         self._expire()
         if lease not in self.leases:
             return 0
-        self.ends[lease] = trio.current_time() + LEASE_TTL
-        return LEASE_TTL
+        self.ends[lease] = trio.current_time() + self.periods[lease]
+        return self.periods[lease]
 
     async def revoke_lease(self, lease: int) -> None:
         if lease not in self.leases:

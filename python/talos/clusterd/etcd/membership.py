@@ -13,7 +13,7 @@ from talos.api.rpc import Code, RpcError
 from talos.clusterd.etcd.arguments import make_initial_cluster, peer_urls
 from talos.etcd import client as etcd
 from talos.etcd.access import EtcdAccess
-from talos.etcd.lock import UPGRADE, LockedError, release_all, release_lease, take_lock
+from talos.etcd.lock import JOIN, UPGRADE, LockedError, hold_lock, release_all, release_lease, take_lock
 from talos.system.logging import Log
 
 # All in seconds, as upstream.
@@ -28,6 +28,8 @@ RETRY_INTERVAL_GROWTH = 0.1
 """Added after each attempt that no member answered: a node may wait for its bootstrap for long."""
 LEARNER_TIMEOUT = 5 * 60.0  # seconds
 """After which a learner that never started, and whose address no control plane node has, is given up."""
+JOIN_LOCK_TTL = 60
+"""Seconds after which the lock of a node that is gone is free; what it calls meanwhile takes 40 at most."""
 MEMBERS_WITHOUT_SPARE = 2
 """Members of which none may be down."""
 STATUS_TIMEOUT = 10.0  # seconds
@@ -89,8 +91,10 @@ class Membership:
         members = await client.members()
         own = await self._clear_way(client, members, spec.name, urls)
         if own is None:
-            await self._wait_for_learners(client)
-            added = await client.add_learner(urls)
+            await self._check_learners(client, members)  # one that waits has no need for the lock
+            async with hold_lock(client, JOIN, ",".join(urls), JOIN_LOCK_TTL):
+                await self._check_learners(client, await client.members())
+                added = await client.add_learner(urls)
             own, members = added.member.ID, list(added.members)
             self._added = own
             self._log.info("added to etcd as a learner", member=f"{own:016x}", through=client.endpoint)
@@ -128,17 +132,18 @@ class Membership:
             return await self._clear_way(client, members, name, urls)
         return None
 
-    async def _wait_for_learners(self, client: etcd.EtcdClient) -> None:
+    async def _check_learners(self, client: etcd.EtcdClient, members: Sequence[pb.Member]) -> None:
         """FAILED_PRECONDITION while another node is a learner: etcd takes one at a time.
 
         It refuses a second one only when that is in its log. A member that starts anew takes such an entry
-        for a peer, and calls it for as long as it runs.
+        for a peer, and calls it for as long as it runs. So of nodes that join at the same time one at a time
+        looks and is added, under a lock.
 
         A learner that never started is removed once it has been in the way for :data:`LEARNER_TIMEOUT`: its
         node has got another address, or is gone, and is not recognized as it has no name. It has no vote; a
         node that was only slow is added again at its start.
         """
-        learners = [member for member in await client.members() if member.isLearner]
+        learners = [member for member in members if member.isLearner]
         peers, now = set(await self._access.peers()), trio.current_time()
         unstarted = [member.ID for member in learners if not member.name]
         self._waiting = {number: self._waiting.get(number, now) for number in unstarted}

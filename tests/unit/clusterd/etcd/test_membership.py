@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 import trio
+from tests.unit.etcd.twin import Etcd as Keys
 
 from talos.api.common.common_pb2 import NetIP
 from talos.api.definitions.etcd_pb2 import SpecSpec
@@ -14,6 +15,7 @@ from talos.api.etcd import rpc_pb2 as pb
 from talos.api.rpc import Code, RpcError
 from talos.clusterd.etcd import membership
 from talos.clusterd.etcd.membership import (
+    JOIN_RETRY_INTERVAL,
     JOIN_TIMEOUT,
     LEARNER_TIMEOUT,
     STATUS_TIMEOUT,
@@ -37,10 +39,11 @@ def member(number: int, name: str, last: int, *, is_learner: bool = False) -> pb
     )
 
 
-class Etcd:
+class Etcd(Keys):
     """A cluster and the way to it. ``away`` are addresses that don't answer."""
 
     def __init__(self, *members: pb.Member) -> None:
+        super().__init__()
         self.list = list(members)
         self.away: set[str] = set()
         self.refusals: list[str] = []
@@ -71,6 +74,7 @@ class Etcd:
 
     async def members(self, *, linearizable: bool = True) -> list[pb.Member]:
         del linearizable
+        await trio.lowlevel.checkpoint()
         return list(self.list)
 
     async def status(self, seconds: float = 0) -> pb.StatusResponse:
@@ -83,10 +87,14 @@ class Etcd:
 
     async def add_learner(self, urls: list[str]) -> pb.MemberAddResponse:
         assert not any(one.isLearner for one in self.list), "etcd keeps each learner that it refuses"
-        added = pb.Member(ID=99, peerURLs=urls, isLearner=True)
+        added = pb.Member(ID=97 + len(self.list), peerURLs=urls, isLearner=True)
         self.list.append(added)
         self.done.append("add")
         return pb.MemberAddResponse(member=added, members=self.list)
+
+    def start_learner(self, name: str) -> None:
+        """Let it vote."""
+        self.list[-1].name, self.list[-1].isLearner = name, False
 
     async def remove_member(self, number: int) -> None:
         self.list = [one for one in self.list if number != one.ID]
@@ -147,6 +155,25 @@ async def test_a_learner_of_another_node_is_waited_for(
     with pytest.raises(RpcError, match=reason):
         await make(etcd).join(SPEC)
     assert etcd.done == []
+    assert not etcd.writes
+
+
+async def test_nodes_that_join_at_once_are_added_one_after_the_other(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    del autojump_clock
+    etcd = Etcd(FIRST)
+    async with trio.open_nursery() as nursery:
+        for last in (3, 4, 5):
+            address = NetIP(ip=ip_address(f"10.0.0.{last}").packed)
+            spec = SpecSpec(name=f"cp-{last}", advertised_addresses=[address])
+            nursery.start_soon(make(etcd).join, spec)
+        for count in range(1, 4):
+            await trio.sleep(2 * JOIN_RETRY_INTERVAL)
+            assert etcd.done == ["add"] * count
+            assert not etcd.keys, "the lock is free again"
+            etcd.start_learner(f"other-{count}")
+    assert len({url for one in etcd.list for url in one.peerURLs}) == 4
 
 
 async def test_a_node_that_moves_before_it_starts_replaces_its_learner() -> None:
