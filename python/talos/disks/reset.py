@@ -7,6 +7,7 @@ from pathlib import Path
 
 from talos.api.machine.machine_pb2 import ResetRequest
 from talos.disks.disk import Content, Disk, read_disks
+from talos.disks.raid.system import map_members
 from talos.resource.state import State
 from talos.system.block.layout import EFI, MARKS
 from talos.system.block.wipe import WipeMethod, destroy_keys, wipe_device, wipe_edges
@@ -91,9 +92,23 @@ def _find_user_disk(disks: Sequence[Disk], device: str) -> str:
                 raise UserError(reason, where=where, hint="leave it out")
             if disk.spec.readonly or disk.spec.cdrom:
                 raise UserError(f"{device} can't be written", where=where, hint="leave it out")
+            _check_no_member(disks, disk, device, where)
             return disk.path
     known = ", ".join(disk.path for disk in disks if not disk.is_system) or "none"
     raise UserError(f"there is no disk {device}", where=where, hint=f"other than the system disk: {known}")
+
+
+def _check_no_member(disks: Sequence[Disk], disk: Disk, device: str, where: str) -> None:
+    """UserError for a disk that is in an array, or has a partition that is: the kernel would hold it."""
+    arrays = map_members({each.id: each.spec for each in disks})
+    for name in (disk.id, *(part.name for part in disk.contents)):
+        if name in arrays:
+            array = f"/dev/{arrays[name]}"
+            raise UserError(
+                f"{device} is in use by the RAID array {array}",
+                where=where,
+                hint=f"erase {array} instead, or destroy it first: talosctl wipe md {array}",
+            )
 
 
 def erase_system(disk: Disk, parts: Sequence[Content] = ()) -> None:

@@ -206,3 +206,19 @@ async def test_half_of_the_system_disk_is_no_users_disk() -> None:
     assert (await plan_reset(state, ResetRequest())).describe() == ("the system disk /dev/md0: 40 MiB",)
     with pytest.raises(UserError, match="/dev/vdb is a member of /dev/md0, the system disk"):
         await plan_reset(state, ResetRequest(mode="USER_DISKS", user_disks_to_wipe=["/dev/vdb"]))
+
+
+@pytest.mark.parametrize(("member", "device"), [("vdb", "/dev/vdb"), ("vdb1", "/dev/disk/by-id/data")])
+async def test_a_disk_in_an_array_is_refused_with_the_way_to_erase_it(member: str, device: str) -> None:
+    state = await make_state()
+    array = block_pb2.DiskSpec(size=40 * MIB, dev_path="/dev/md0", secondary_disks=[member, "vdc"])
+    await state.create(make_resource(DISK, "md0", array))
+    if member != "vdb":
+        volume = block_pb2.DiscoveredVolumeSpec(parent="vdb", name="linux_raid_member")
+        await state.create(make_resource(DISCOVERED_VOLUME, member, volume))
+    text = f"{device} is in use by the RAID array /dev/md0 .*first: talosctl wipe md /dev/md0"
+    for mode in ("ALL", "USER_DISKS"):
+        with pytest.raises(UserError, match=text):
+            await plan_reset(state, ResetRequest(mode=mode, user_disks_to_wipe=[device]))
+    request = ResetRequest(mode="USER_DISKS", user_disks_to_wipe=["/dev/md0"])
+    assert (await plan_reset(state, request)).describe() == ("/dev/md0",)
