@@ -1,7 +1,6 @@
 """Disk images that Secure Boot starts: signed systemd-boot, a UKI as slot A, and the owner's keys."""
 
 import os
-import struct
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from cryptography import x509
 
 from talos.secureboot.esp import copy_tree, find_root, make_tree, measure_tree
 from talos.secureboot.signing import open_copy
+from talos.system.block.gpt import list_rows
 from talos.system.block.layout import (
     EFI,
     INSTALLED,
@@ -28,10 +28,6 @@ _SECTOR, _BLOCK = 512, 1024
 _SPARE = 4 << 20
 """Bytes of the partition that its own file system takes, generously."""
 _OLD, _NEW = place_areas(INSTALLED), place_areas(UKI_INSTALLED)
-_GPT = b"EFI PART"
-_ENTRY = struct.Struct("<16s16sQQQ72s")
-"""The first entry of a partition table (UEFI specification 2.10, section 5.3.3): type, id, first sector, last
-sector, attributes, name."""
 
 
 def sign_disk(
@@ -55,13 +51,10 @@ def sign_disk(
 def _check_disk(disk: Path) -> None:
     placed = place_area(EFI)
     with disk.open("rb") as file:
-        table = file.read(4 * _SECTOR)
-    head, entry = table[_SECTOR : 2 * _SECTOR], table[2 * _SECTOR :]
-    if head.startswith(_GPT) and len(entry) >= _ENTRY.size:
-        _, _, first, last, _, name = _ENTRY.unpack_from(entry)
-        found = (first * _SECTOR, (last + 1 - first) * _SECTOR, name.decode("utf-16-le").rstrip("\0"))
-        if found == (placed.start, EFI.size, EFI.label):
-            return
+        row = next(list_rows(file.read(placed.start), _SECTOR), None)
+    wanted = (placed.number, placed.start, EFI.size, EFI.label)
+    if row and (row.number, row.start * _SECTOR, row.size * _SECTOR, row.label) == wanted:
+        return
     raise UserError(
         "is no raw disk image whose first partition is EFI",
         where=str(disk),

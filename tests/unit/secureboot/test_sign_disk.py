@@ -1,10 +1,10 @@
 """``sign-disk``, with a program in place of sbsign, sfdisk, mkfs.vfat and mcopy."""
 
-import struct
 import sys
 from pathlib import Path
 
 import pytest
+from tests.unit.disks.raid.heads import make_head
 
 from talos.pki.authority import CertificateAuthority
 from talos.pki.keys import key_fingerprint
@@ -49,17 +49,15 @@ elif program == "mcopy":
 """
 
 
-def make_image(label: str = EFI.label) -> bytes:
+def make_image(*labels: str, sectors: int = EFI.size // 512) -> bytes:
     """A disk image with a partition table."""
-    first, sectors = MIB // 512, EFI.size // 512
-    entry = struct.pack("<16s16sQQQ72s", b"", b"", first, first + sectors - 1, 0, label.encode("utf-16-le"))
-    return b"".join((b"boot code".ljust(512, b"\0"), b"EFI PART".ljust(512, b"\0"), entry))
+    return make_head(*labels, first=MIB // 512, sectors=sectors)
 
 
 def write_image(path: Path) -> None:
     """One that has META, and a slot."""
     with path.open("wb") as disk:
-        disk.write(make_image())
+        disk.write(make_image(EFI.label))
         disk.seek(META_START)
         disk.write(b"meta")
         disk.truncate(META_START + 3 * MIB)
@@ -132,7 +130,16 @@ def test_firmware_that_has_the_keys_already(tmp_path: Path, keys: Path) -> None:
     ("name", "content", "error"),
     [
         ("disk.raw", b"", "disk.raw: is no raw disk image whose first partition is EFI"),
-        ("disk.raw", make_image("BOOT"), "disk.raw: is no raw disk image whose first partition is EFI"),
+        *(
+            ("disk.raw", image, "disk.raw: is no raw disk image whose first partition is EFI")
+            for image in (
+                make_image(),
+                make_image("BOOT", EFI.label),
+                make_image("", EFI.label),
+                make_image(EFI.label, sectors=EFI.size // 512 - 1),
+                make_image(EFI.label)[:1024],
+            )
+        ),
         ("keys/db.auth", None, "keys: has only PK.auth, KEK.auth of PK.auth, KEK.auth, db.auth"),
         ("keys/uki-signing-key.pem", None, "No such file"),
         ("uki/EFI/BOOT/BOOTX64.EFI", None, "uki: has not EFI/BOOT/BOOTX64.EFI and one file in EFI/Linux"),
