@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-import trio
 from google.protobuf.message import Message
 from tests.lint.grants import make_controllers
 
@@ -96,12 +95,11 @@ def run_with_state(
 
     async def main(daemon: Daemon) -> None:
         service = make_state_service(memory, guard=make_guard(load_grants()[name], daemon.log, memory.usage))
-        with trio.fail_after(60):
-            async with (
-                serve(daemon, [service], folder / "s", grace=0),
-                open_channel(daemon, folder / "s") as transport,
-            ):
-                await test(memory, RemoteState(transport))
+        async with (
+            serve(daemon, [service], folder / "s", grace=0),
+            open_channel(daemon, folder / "s") as transport,
+        ):
+            await test(memory, RemoteState(transport))
 
     asyncio.run(host(main, "test", Log(write=lines.append)))
     return lines

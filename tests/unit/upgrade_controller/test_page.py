@@ -43,7 +43,7 @@ def find_port() -> int:
 
 def get(address: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(address, timeout=10) as reply:
+        with urllib.request.urlopen(address) as reply:
             return reply.status, reply.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -55,30 +55,29 @@ def test_a_pod_without_nodes_shows_why_until_it_has_some(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_config: bool
 ) -> None:
     monkeypatch.setattr(page, "RETRY_INTERVAL", 0.01)
-    talosconfig, nodes, shown, lines = (
-        tmp_path / "config",
-        Absent("<b>no</b> endpoint"),
-        list[str](),
-        list[str](),
-    )
+    talosconfig, nodes = tmp_path / "config", Absent("<b>no</b> endpoint")
+    shown, lines = list[str](), list[str]()
     if has_config:
         talosconfig.touch()
-    log = Log(write=lines.append)
 
     async def run() -> None:
-        started = asyncio.Event()
+        started, logged = asyncio.Event(), asyncio.Event()
 
         def show(address: str) -> None:
             shown.append(address)
             started.set()
 
-        running = asyncio.create_task(
-            run_page_in_pod(cast("Nodes", nodes), talosconfig, "127.0.0.1", find_port(), show, log)
+        def write(line: str) -> None:
+            lines.append(line)
+            logged.set()
+
+        serving = run_page_in_pod(
+            cast("Nodes", nodes), talosconfig, "127.0.0.1", find_port(), show, Log(write=write)
         )
-        async with asyncio.timeout(20):
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(serving)
             await started.wait()
-            while not lines:  # noqa: ASYNC110 - a log
-                await asyncio.sleep(0.01)
+            await logged.wait()
             (address,) = shown
             status, text = await asyncio.to_thread(get, address)
             assert status == 503
@@ -92,8 +91,7 @@ def test_a_pod_without_nodes_shows_why_until_it_has_some(
             while status != 200:
                 status, text = await asyncio.to_thread(get, address)
             assert "<script" in text
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+            running.cancel()
 
     asyncio.run(run())
     assert len(shown) == 1, "the address stays"
