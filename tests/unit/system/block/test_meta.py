@@ -60,7 +60,7 @@ def test_either_copy_will_do(place: int, copy: int) -> None:
 
 @pytest.mark.parametrize("data", [b"", bytes(1 << 20), make_meta(VALUES)[: COPY - 1]])
 def test_nothing_is_nothing(data: bytes) -> None:
-    assert not is_meta(data)
+    assert is_meta(data) is False
     with pytest.raises(ValueError, match="no whole copy"):
         parse_meta(data)
 
@@ -87,6 +87,14 @@ def test_a_record_that_is_longer_than_its_copy_is_the_last() -> None:
     assert parse_meta(make_copy(first + struct.pack(">II", 2, 0xFFFFFFFF))) == {1: b"a"}
 
 
+def test_a_record_without_a_value_may_be_the_last_bytes_of_a_copy() -> None:
+    first = struct.pack(">II", 1, AREA - 2 * 8) + b"x" * (AREA - 2 * 8)
+    for size, values in ((0, {2: b""}), (1, {})):
+        records = first + struct.pack(">II", 2, size)
+        assert len(records) == AREA
+        assert parse_meta(make_copy(records)) == {1: b"x" * (AREA - 2 * 8)} | values
+
+
 def test_a_copy_needs_both_magics_besides_its_digest() -> None:
     record = struct.pack(">II", 1, 1) + b"a"
     assert is_meta(make_copy(record))
@@ -104,6 +112,9 @@ def test_the_same_of_very_old_systems() -> None:
     empty = bytes(1 << 20)
     assert parse_meta(empty + make_legacy(values)) == values
     assert parse_meta(empty + make_legacy(values, cut=1)) == {6: values[6]}
+    full = {6: b"x" * 255, 7: b"y" * 239, 8: b""}
+    assert parse_meta(empty + make_legacy(full)) == full
+    assert parse_meta(empty + make_legacy(full, cut=1)) == {6: full[6], 7: full[7]}
 
 
 @pytest.mark.parametrize("copy", [0, 1])
