@@ -2,13 +2,13 @@
 
 import os
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from tests.run.job import Job
 from tests.run.jobs import BUILDS
 from tests.run.process import REPOSITORY
-from tests.run.typed import find_typed
+from tests.run.typed import find_module, find_typed, make_pattern
 
 WORKSTATION = "build/workstation"
 PYTHON = f"{WORKSTATION}/bin/python3.13"
@@ -32,6 +32,8 @@ MIRRORS = {
 """Where the tests are of what lies in a folder. Below it, tests mirror modules."""
 SHARED = ("tests/conftest.py", "tests/data", "pyproject.toml")
 """What all unit tests use."""
+MAX_IMPORTING = 20
+"""Files of tests that import a changed module. Those of one that more import are left to `make test`."""
 SITE = ("nix", "build", ".#site", "--no-link", "--print-build-logs")
 """Fails when a page's links lead nowhere."""
 PROCESSES = 2
@@ -58,7 +60,26 @@ def find_unit_tests(changed: Iterable[str], repository: Path = REPOSITORY) -> li
         while not (repository / mirror).exists():
             mirror = mirror.parent
         found.add(str(mirror))
-    return sorted(path for path in found if not any(str(above) in found for above in Path(path).parents))
+    return _drop_contained(found)
+
+
+def find_importing(changed: Iterable[str], repository: Path = REPOSITORY) -> list[str]:
+    """The files of unit tests that import these modules: tests of other rooms expect their texts, too."""
+    texts = {
+        str(path.relative_to(repository)): path.read_text(encoding="utf-8")
+        for path in (repository / UNIT).rglob("test_*.py")
+    }
+    found = set[str]()
+    for name in filter(None, map(find_module, changed)):
+        pattern = make_pattern([name])
+        importing = {path for path, text in texts.items() if pattern.search(text)}
+        if len(importing) <= MAX_IMPORTING:
+            found |= importing
+    return sorted(found)
+
+
+def _drop_contained(paths: Collection[str]) -> list[str]:
+    return sorted(path for path in paths if not any(str(above) in paths for above in Path(path).parents))
 
 
 def _mirror(path: str) -> Path | None:
@@ -115,7 +136,7 @@ def make_check_jobs(base: str = "") -> list[Job]:
         )
 
     changed = find_changed(base)
-    shares = share_out(find_unit_tests(changed))
+    shares = share_out(_drop_contained({*find_unit_tests(changed), *find_importing(changed)}))
     typed = find_typed(changed)
     checker = (PYTHON, "-B", "-m", "basedpyright", "--pythonpath", PYTHON, *(typed or ()))
     return [

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.run.changed import MIRRORS, find_unit_tests, share_out
+from tests.run.changed import MAX_IMPORTING, MIRRORS, find_importing, find_unit_tests, share_out
 from tests.run.process import REPOSITORY
 
 
@@ -41,6 +41,31 @@ def test_folder_contains_its_folders() -> None:
         "tests/unit/disks/test_x.py",
     ]
     assert find_unit_tests(changed) == ["tests/unit/disks"]
+
+
+def test_tests_that_import_a_module_are_run_unless_most_do(tmp_path: Path) -> None:
+    folder = tmp_path / "tests/unit/disks"
+    folder.mkdir(parents=True)
+    imports = {
+        "test_one": "from talos.system.block.gpt import list_rows\n",
+        "test_two": "from talos.system.block import gpt, meta\n",
+        "test_other": "from talos.system.block.gpt_of_others import x\n",
+        "test_helper": "from tests.unit.disks.heads import make_head\n",
+        "test_beside": "from .heads import make_head\n",
+        "heads": "from talos.system.block.gpt import list_rows\n",
+    }
+    for name, text in imports.items():
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    changed = "python/talos/system/block/gpt.py"
+    expected = ["tests/unit/disks/test_one.py", "tests/unit/disks/test_two.py"]
+    assert find_importing([changed, "docs/install.md"], tmp_path) == expected
+    assert find_importing(["tests/unit/disks/heads.py"], tmp_path) == [
+        "tests/unit/disks/test_beside.py",
+        "tests/unit/disks/test_helper.py",
+    ]
+    for number in range(MAX_IMPORTING):
+        (folder / f"test_{number}.py").write_text(imports["test_one"], encoding="utf-8")
+    assert find_importing([changed], tmp_path) == []
 
 
 def test_every_mirror_is_there() -> None:
