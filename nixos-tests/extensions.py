@@ -83,10 +83,10 @@ def check_extension(node: Machine) -> None:
 
 def check_agent(node: Machine) -> None:
     """Assert that the agent answers what it may, and nothing else."""
-    assert node.ask_agent("guest-ping") == {}
-    info = str(node.ask_agent("guest-info"))
+    assert node.call_agent("guest-ping") == {}
+    info = str(node.call_agent("guest-info"))
     assert "'version': '10." in info, info
     for command in ("guest-exec", "guest-file-open", "guest-shutdown"):
         assert f"'enabled': False, 'name': '{command}'" in info, info
-    assert "10.0.2.15" in str(node.ask_agent("guest-network-get-interfaces"))
-    assert "Talos" in str(node.ask_agent("guest-get-osinfo"))
+    assert "10.0.2.15" in str(node.call_agent("guest-network-get-interfaces"))
+    assert "Talos" in str(node.call_agent("guest-get-osinfo"))

@@ -29,9 +29,9 @@ def test(world: World) -> None:
     world.section("from the network to an installed disk")
     node.start(node=replace(node.node, network=(f"bootfile={first}",)))
     install(node, cluster)
-    asked = [urlsplit(request) for request in web.requests]
-    assert [url.path for url in asked][:2] == ["/first.ipxe", "/netboot/boot.ipxe"], web.requests
-    configs = [parse_qs(url.query) for url in asked if url.path == "/config"]
+    urls = [urlsplit(request) for request in web.requests]
+    assert [url.path for url in urls][:2] == ["/first.ipxe", "/netboot/boot.ipxe"], web.requests
+    configs = [parse_qs(url.query) for url in urls if url.path == "/config"]
     assert configs, f"no request for a config: {web.requests}"
     assert configs[0]["mac"] == [mac(1)], configs
 

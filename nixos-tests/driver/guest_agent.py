@@ -14,7 +14,7 @@ ANSWER_TIMEOUT = 10.0
 _DELIMITER = b"\xff"
 
 
-def ask(path: Path, command: str) -> object:
+def execute(path: Path, command: str) -> object:
     """What the agent returns; NotYet when it does not answer.
 
     What an earlier attempt has left on the line is skipped, as the protocol provides for: the delimiter ends

@@ -17,7 +17,7 @@ from driver.client import Client, Document, at, knock
 from driver.console import Console
 from driver.disks import add_to_initramfs, copy_disk, flatten_disk, make_disk, parse_size, read_disk
 from driver.failure import Failed, NotYet, Stalled
-from driver.guest_agent import ask
+from driver.guest_agent import execute
 from driver.io_uring import has_io_uring
 from driver.node import Node, slow_seconds
 from driver.process import Result, end_process, start_process
@@ -421,10 +421,10 @@ class Machine:
         """Resources as documents."""
         return self.client.get(*argv, insecure=insecure)
 
-    def ask_agent(self, command: str) -> object:
+    def call_agent(self, command: str) -> object:
         """The answer of the guest agent, which comes as soon as it runs."""
         path = self.folder / "agent"
-        return self._wait(f"the guest agent answers to {command}", lambda: ask(path, command), 60)
+        return self._wait(f"the guest agent answers to {command}", lambda: execute(path, command), 60)
 
     def boot_id(self) -> str:
         """What changes with every boot."""

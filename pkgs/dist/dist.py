@@ -36,11 +36,11 @@ class DistError(Exception):
     """What keeps a release from being laid out: one line, with the remedy."""
 
 
-def check_version(asked: str, file: Path) -> str:
+def check_version(requested: str, file: Path) -> str:
     """The version of the file VERSION, which is in everything that was built; DistError if another was asked for."""
     version = file.read_text(encoding="utf-8").strip()
-    if asked and asked != version:
-        raise DistError(f"VERSION={asked}, but the file VERSION has {version}: change that file, commit it, build again")
+    if requested and requested != version:
+        raise DistError(f"VERSION={requested}, but the file VERSION has {version}: change that file, commit it, build again")
     return version
 
 

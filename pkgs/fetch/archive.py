@@ -127,6 +127,6 @@ def environment(*, fresh: bool = False) -> dict[str, str]:
 
 def all_suites() -> list[str]:
     """List the suites that packages come from: the usual one first, its security updates, roots' own."""
-    asked = read_roots()["debian"]
-    own = {root["suite"] for root in asked["roots"].values() if "suite" in root} - {asked["suite"]}
-    return [asked["suite"], f"{asked['suite']}-security", *sorted(own)]
+    spec = read_roots()["debian"]
+    own = {root["suite"] for root in spec["roots"].values() if "suite" in root} - {spec["suite"]}
+    return [spec["suite"], f"{spec['suite']}-security", *sorted(own)]

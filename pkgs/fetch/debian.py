@@ -49,12 +49,12 @@ def resolve() -> dict[str, Any]:
     env, archives = archive.environment(fresh=True), archive.find_archives()
     packages: dict[str, Any] = {}
     roots: dict[str, list[str]] = {}
-    for root, asked in read_roots()["debian"]["roots"].items():
-        suites: dict[str, str] = {name: asked["suite"] for name in asked["packages"] if "suite" in asked}
-        names = [f"{name}/{suites[name]}" if name in suites else name for name in asked["packages"]]
+    for root, spec in read_roots()["debian"]["roots"].items():
+        suites: dict[str, str] = {name: spec["suite"] for name in spec["packages"] if "suite" in spec}
+        names = [f"{name}/{suites[name]}" if name in suites else name for name in spec["packages"]]
         text = run(["apt-get", "install", "--print-uris", "--assume-yes", "-qq", *names], env=env)
         found = {
-            name: each for name, each in parse_uris(text, suites, archives).items() if is_kept(name, asked)
+            name: each for name, each in parse_uris(text, suites, archives).items() if is_kept(name, spec)
         }
         packages |= found
         roots[root] = sorted(found)
@@ -67,9 +67,9 @@ def resolve() -> dict[str, Any]:
     }
 
 
-def is_kept(name: str, asked: dict[str, Any]) -> bool:
+def is_kept(name: str, spec: dict[str, Any]) -> bool:
     """Whether a root takes a package: all but `without`, or with `alone` no dependency at all."""
-    return name in asked["packages"] or not (asked.get("alone") or name in asked.get("without", []))
+    return name in spec["packages"] or not (spec.get("alone") or name in spec.get("without", []))
 
 
 def input_of(entry: Mapping[str, Any]) -> Input:

@@ -146,13 +146,13 @@ def cache_file(cache: Path, module: GoModule, suffix: str) -> Path:
 
 def resolve() -> GoLock:
     """Write each set's go.mod and go.sum, and lock the modules that its programs are compiled from."""
-    asked = read_roots()["go"]
+    spec = read_roots()["go"]
     compiler = download_modules([toolchain_module()])
     modules, sets = dict(compiler), {"toolchain": sorted(compiler)}
     for module in compiler.values():
         add(module, WORK / "cache")
     client = unpack_toolchain(next(iter(compiler.values())))
-    for name, wanted in asked["sets"].items():
+    for name, wanted in spec["sets"].items():
         folder = WORK / "sets" / name
         tidy(client, name, wanted, folder)
         found = find_needed(client, wanted, folder)

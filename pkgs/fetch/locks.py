@@ -86,12 +86,10 @@ def legal(file: str) -> str:
 
 def read_roots() -> dict[str, Any]:
     """Read what was asked for; a set of Go programs has what it takes from the one that it is like."""
-    asked = tomllib.loads((PKGS / "roots.toml").read_text())
-    sets: dict[str, dict[str, Any]] = asked["go"]["sets"]
-    asked["go"]["sets"] = {
-        name: {**sets.get(each.get("like", ""), {}), **each} for name, each in sets.items()
-    }
-    return asked
+    spec = tomllib.loads((PKGS / "roots.toml").read_text())
+    sets: dict[str, dict[str, Any]] = spec["go"]["sets"]
+    spec["go"]["sets"] = {name: {**sets.get(each.get("like", ""), {}), **each} for name, each in sets.items()}
+    return spec
 
 
 def read_debian() -> dict[str, Any]:
@@ -142,9 +140,9 @@ def write_go(lock: GoLock) -> None:
 
 def expand(names: Iterable[str]) -> list[str]:
     """Replace groups by their roots and sets of Go programs; refuse a name that roots.toml does not have."""
-    asked = read_roots()
-    groups: dict[str, list[str]] = asked["groups"]
-    roots = asked["debian"]["roots"].keys() | asked["go"]["sets"].keys()
+    spec = read_roots()
+    groups: dict[str, list[str]] = spec["groups"]
+    roots = spec["debian"]["roots"].keys() | spec["go"]["sets"].keys()
     if unknown := set(names) - roots - groups.keys():
         known = ", ".join(sorted(roots | groups.keys()))
         raise FetchError(f"no such root: {', '.join(sorted(unknown))}; known: {known}")
@@ -153,22 +151,22 @@ def expand(names: Iterable[str]) -> list[str]:
 
 def on_demand_names() -> list[str]:
     """Name every root and set of Go programs that is only fetched when it is asked for."""
-    asked = read_roots()
-    each = {**asked["debian"]["roots"], **asked["go"]["sets"]}
+    spec = read_roots()
+    each = {**spec["debian"]["roots"], **spec["go"]["sets"]}
     return sorted(name for name, wanted in each.items() if wanted.get("on_demand"))
 
 
 def packages_of(lock: dict[str, Any], on_demand: Iterable[str]) -> list[str]:
     """Name the packages of every root that is always fetched, and of these that are not."""
     roots = read_roots()["debian"]["roots"]
-    chosen = {name for name, asked in roots.items() if not asked.get("on_demand")} | set(on_demand)
+    chosen = {name for name, spec in roots.items() if not spec.get("on_demand")} | set(on_demand)
     return sorted({package for root in chosen for package in lock["roots"].get(root, ())})
 
 
 def go_sets_of(on_demand: Iterable[str]) -> list[str]:
     """Name the sets of Go programs that are always fetched, and of these that are not."""
     sets = read_roots()["go"]["sets"]
-    return [name for name, asked in sets.items() if not asked.get("on_demand") or name in set(on_demand)]
+    return [name for name, spec in sets.items() if not spec.get("on_demand") or name in set(on_demand)]
 
 
 def inputs_of(on_demand: Iterable[str]) -> list[Input]:

@@ -37,13 +37,13 @@ def target() -> list[str]:
 
 def resolve() -> dict[str, list[Wheel]]:
     """Close each set over its dependencies; unless it is `alone`, it uses what the sets before it have."""
-    asked = read_roots()["wheels"]["sets"]
+    spec = read_roots()["wheels"]["sets"]
     sets: dict[str, list[Wheel]] = {}
     for name in WHEELS:
-        shared = () if asked[name].get("alone") else sets.values()
+        shared = () if spec[name].get("alone") else sets.values()
         before = {wheel.name: wheel for wheels in shared for wheel in wheels}
         pinned = [f"{wheel.name}=={wheel.version}" for wheel in before.values()]
-        sets[name] = [w for w in report([*pinned, *asked[name]["packages"]]) if w.name not in before]
+        sets[name] = [w for w in report([*pinned, *spec[name]["packages"]]) if w.name not in before]
         log(f"lock: wheels {name}: {len(sets[name])}")
     return sets
 

@@ -25,7 +25,7 @@ from talos.provision.store import ClusterFolder
 from talos.system.errors import UserError
 
 API_PORT = 50000
-UNASKED = ("etcd",)
+NOT_BOOTSTRAPPED = ("etcd",)
 """Services that wait for a call that is not made here: the bootstrap."""
 SUBNETS = ip_network("10.224.0.0/12")
 
@@ -75,7 +75,8 @@ class Measured:
         """Wait until every service of every node is up."""
         for address in self.cluster.addresses:
             eventually(
-                f"{address} is up", lambda node=address: check_services(self.cluster, node, without=UNASKED)
+                f"{address} is up",
+                lambda node=address: check_services(self.cluster, node, without=NOT_BOOTSTRAPPED),
             )
 
 

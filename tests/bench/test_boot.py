@@ -29,7 +29,7 @@ def wait_for_port(address: str, end: float) -> None:
         time.sleep(0.002)
 
 
-def ask_version(measured: Measured) -> str:
+def call_version(measured: Measured) -> str:
     """The node's tag, as soon as it answers."""
     end = time.monotonic() + BOOT_TIMEOUT
     wait_for_port(measured.cluster.addresses[0], end)
@@ -54,7 +54,7 @@ def test_boot(tmp_path: Path) -> None:
         directory.mkdir()
         with run_nodes(directory) as measured:
             began.append(1000 * (time.monotonic() - measured.launched))
-            ask_version(measured)
+            call_version(measured)
             answered.append(1000 * (time.monotonic() - measured.launched))
             used.append(1000 * measured.cpu_seconds())
             measured.settle()

@@ -96,7 +96,7 @@ def test_the_way_to_the_first_pod(tmp_path: Path, controlplanes: int, workers: i
     table.show()
 
 
-def ask(access: ClusterAccess, seconds: float, took: list[float]) -> None:
+def call(access: ClusterAccess, seconds: float, took: list[float]) -> None:
     """Write and read an object of its own in turn, at a steady rate, over one connection."""
     url = urlsplit(access.server)
     connection = http.client.HTTPSConnection(
@@ -158,7 +158,7 @@ def test_answers_of_the_api_under_load(tmp_path: Path) -> None:
         kubernetes.wait_until_ready()
         took: list[float] = []
         access = parse_kubeconfig(kubernetes.read_kubeconfig())
-        threads = [threading.Thread(target=ask, args=(access, LOAD_SECONDS, took)) for _ in range(CLIENTS)]
+        threads = [threading.Thread(target=call, args=(access, LOAD_SECONDS, took)) for _ in range(CLIENTS)]
         for thread in threads:
             thread.start()
         for thread in threads:

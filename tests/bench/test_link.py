@@ -137,7 +137,7 @@ def other_machine(cable: Cable) -> Generator[Peer]:
         peer.close()
 
 
-def ask_version(measured: Measured, address: str) -> float:
+def call_version(measured: Measured, address: str) -> float:
     """When the call is answered; called where the other machine is."""
     end = time.monotonic() + NODE_TIMEOUT
     while time.monotonic() < end:
@@ -172,7 +172,7 @@ def measure(measured: Measured, cable: Cable) -> Times:
         begin = time.monotonic()
         peer.run(subprocess.run, ["ip", "link", "set", cable.link, "netns", node], check=True)
         addressed = address.wait()
-        answered = peer.run(ask_version, measured, cable.address)
+        answered = peer.run(call_version, measured, cable.address)
         times = Times(
             up=1000 * (up.result() - begin),
             address=1000 * (addressed - begin),

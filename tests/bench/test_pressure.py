@@ -16,7 +16,7 @@ from pathlib import Path
 import grpc
 import pytest
 from tests.bench.attacks import ATTACKS, VERSION, Attack, Target
-from tests.bench.machine import UNASKED, Measured, run_nodes
+from tests.bench.machine import NOT_BOOTSTRAPPED, Measured, run_nodes
 from tests.bench.report import Budget, Table
 from tests.harness.cluster import check_services, eventually
 from tests.harness.credentials import API_PORT, authority_of, credentials_of, resident
@@ -102,7 +102,9 @@ def test_pressure(node: Measured) -> None:
                     if Path(f"/proc/{pid}").exists():
                         maximum[name] = max(maximum[name], resident(pid))
                 grown = max(grown, resident(first) - began)
-        eventually("all services are well", lambda: check_services(node.cluster, address, without=UNASKED))
+        eventually(
+            "all services are well", lambda: check_services(node.cluster, address, without=NOT_BOOTSTRAPPED)
+        )
         took.sort()
         after = pids_of(node)
         replaced = [name for name in DAEMONS if after[name] != before[name]]

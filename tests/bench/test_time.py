@@ -87,7 +87,7 @@ async def compare(daemon: Daemon, folder: Path) -> tuple[Estimates, Estimates]:
         client = await start_client(folder / "client", nursery)
         end = trio.current_time() + DURATION
         while trio.current_time() < end:
-            samples = await servers.ask()
+            samples = await servers.query()
             estimate = select(samples)
             if estimate is not None:
                 ours.offsets.append(estimate.offset)

@@ -42,7 +42,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield running
 
 
-def ask(cluster: Cluster, node: NodeInfo, *argv: str) -> list[dict[str, str]]:
+def call_node(cluster: Cluster, node: NodeInfo, *argv: str) -> list[dict[str, str]]:
     return cluster.rows("-e", str(node.address), "-n", str(node.address), *argv)
 
 
@@ -54,14 +54,14 @@ def refused(cluster: Cluster, node: NodeInfo, *argv: str, code: Exit = Exit.REFU
 
 def members(cluster: Cluster, node: NodeInfo) -> dict[str, str]:
     """Ids by host name; AssertionError while one is a learner."""
-    rows = ask(cluster, node, "etcd", "members")
+    rows = call_node(cluster, node, "etcd", "members")
     assert all(row["LEARNER"] == "false" for row in rows), rows
     return {row["HOSTNAME"]: row["ID"] for row in rows}
 
 
 def leader(cluster: Cluster, node: NodeInfo) -> NodeInfo:
     """The node whose member leads."""
-    (status,) = ask(cluster, node, "etcd", "status")
+    (status,) = call_node(cluster, node, "etcd", "status")
     names = {member: name for name, member in members(cluster, node).items()}
     assert status["LEADER"] in names, status
     return next(one for one in cluster.nodes if one.name == names[status["LEADER"]])
@@ -78,7 +78,7 @@ def test_three_nodes_form_one_cluster(cluster: Cluster) -> None:
     assert found.keys() == {node.name for node in control_plane}
     for node in control_plane:
         assert members(cluster, node) == found
-        (member,) = ask(cluster, node, "get", "etcdmembers")
+        (member,) = call_node(cluster, node, "get", "etcdmembers")
         assert member["MEMBER ID"] == found[node.name]
     with open_keys(cluster, first) as keys, open_keys(cluster, control_plane[2]) as others:
         keys.put("greeting", "hello")
@@ -200,8 +200,11 @@ def test_calls_in_the_wrong_place_are_refused(cluster: Cluster) -> None:
         cluster, first, "etcd", "remove-member", "123", code=Exit.FAILED
     )
     assert "is no version of etcd" in refused(cluster, first, "etcd", "downgrade", "validate", "abc")
-    assert ask(cluster, first, "etcd", "downgrade", "validate", "3.6")[0]["MESSAGE"] == "downgrade validated"
-    assert ask(cluster, first, "etcd", "alarm", "list") == []
+    assert (
+        call_node(cluster, first, "etcd", "downgrade", "validate", "3.6")[0]["MESSAGE"]
+        == "downgrade validated"
+    )
+    assert call_node(cluster, first, "etcd", "alarm", "list") == []
     cluster.talosctl("-n", str(first.address), "etcd", "defrag")
 
 
@@ -305,7 +308,7 @@ def test_two_nodes_that_are_bootstrapped_at_once_are_one_cluster(tmp_path: Path)
             for node, other in ((first, second), (second, first)):
                 states = cluster.services(str(node.address))
                 assert states.get("etcd", {}).get("STATE") == "Preparing", states
-                known = {row["ID"] for row in ask(cluster, node, "get", "members")}
+                known = {row["ID"] for row in call_node(cluster, node, "get", "members")}
                 assert other.name in known, known
 
         eventually("both wait and know each other", are_ready)

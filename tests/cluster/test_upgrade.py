@@ -61,7 +61,7 @@ def find_node(cluster: Cluster, name: str) -> NodeInfo:
     return next(node for node in cluster.nodes if node.name == name)
 
 
-def ask(cluster: Cluster, node: NodeInfo, *argv: str) -> str:
+def call_node(cluster: Cluster, node: NodeInfo, *argv: str) -> str:
     """What talosctl prints when it asks a node directly."""
     address = str(node.address)
     return cluster.talosctl("-e", address, "-n", address, *argv, seconds=UPGRADE_TIMEOUT).stdout
@@ -69,9 +69,9 @@ def ask(cluster: Cluster, node: NodeInfo, *argv: str) -> str:
 
 def read_version(cluster: Cluster, node: NodeInfo) -> str:
     """The version that a node runs, and the slot."""
-    server = ask(cluster, node, "version", "--short").split("Server:")[1]
+    server = call_node(cluster, node, "version", "--short").split("Server:")[1]
     tag = next(line.split()[1] for line in server.splitlines() if "Tag:" in line)
-    cmdline = ask(cluster, node, "get", "kernelcmdline", "-o", "yaml")
+    cmdline = call_node(cluster, node, "get", "kernelcmdline", "-o", "yaml")
     return f"{tag} in {cmdline.split('BOOT_IMAGE=/')[1][0]}"
 
 
@@ -108,7 +108,7 @@ def check_blessed(cluster: Cluster, node: NodeInfo, version: str) -> None:
 
 def diagnose(cluster: Cluster, node: NodeInfo) -> str:
     """A node's diagnostics."""
-    return ask(cluster, node, "get", "diagnostics", "-o", "yaml")
+    return call_node(cluster, node, "get", "diagnostics", "-o", "yaml")
 
 
 def read_slots(cluster: Cluster, node: NodeInfo) -> dict[str, bytes]:
@@ -220,9 +220,9 @@ def test_the_control_plane_is_upgraded_node_by_node(cluster: Cluster, releases: 
     end_upgrade(cluster, others[0])
     # A rollback is a rescue: without a quorum no member is asked, and it goes on.
     with suspended(*map(find_etcd, others)):
-        ask(cluster, nodes[0], "rollback")
+        call_node(cluster, nodes[0], "rollback")
     eventually("the first is back", lambda: check_blessed(cluster, nodes[0], f"{FIRST} in A"))
-    ask(cluster, nodes[1], "reboot")
+    call_node(cluster, nodes[1], "reboot")
     assert read_version(cluster, nodes[1]) == "v1.15.1 in B"
 
 
@@ -234,7 +234,7 @@ def upgrade_without_lock(cluster: Cluster, node: NodeInfo, other: NodeInfo, imag
     take_upgrade_lock(cluster, other)
     waits = f"waiting for up to 30 s: {other.name} is being upgraded and holds the lock"
     with ThreadPoolExecutor(1) as pool:
-        rebooting = pool.submit(ask, cluster, node, "reboot")
+        rebooting = pool.submit(call_node, cluster, node, "reboot")
         try:
             eventually("the reboot waits", lambda: _assert_in(waits, cluster.consoles()[node.name]))
         finally:
@@ -263,7 +263,7 @@ def test_a_system_that_does_not_start_or_dies_is_reverted(
     cluster: Cluster, releases: Releases, tmp_path: Path
 ) -> None:
     node = list_nodes(cluster, Role.WORKER)[0]
-    config = ask(cluster, node, "read", CONFIG)
+    config = call_node(cluster, node, "read", CONFIG)
     squashfs = tmp_path / "squashfs"
     squashfs.write_bytes(b"hsqs" * 102_400)
     result = upgrade(cluster, node, releases.make("v1.15.3", squashfs=squashfs))
@@ -278,7 +278,7 @@ def test_a_system_that_does_not_start_or_dies_is_reverted(
     assert "upgrade-reverted" in diagnose(cluster, node)
     assert "the upgrade to v1.15.4 was reverted" in cluster.consoles()[node.name]
     assert read_version(cluster, node) == f"{FIRST} in A"
-    assert ask(cluster, node, "read", CONFIG) == config
+    assert call_node(cluster, node, "read", CONFIG) == config
     folders = sorted(path.name for path in find_slots(cluster, node).path.iterdir() if path.is_dir())
     assert folders == ["A", "B"], "its slots take more room than two systems need"
 
@@ -289,7 +289,7 @@ def test_the_extensions_of_a_release_are_layers_below_its_system(
 ) -> None:
     node, squashfs = list_nodes(cluster, Role.WORKER)[0], tmp_path / "squashfs"
     # What a layer has of the system is not seen: the system lies on top.
-    own = ask(cluster, node, "read", "/etc/hostname")
+    own = call_node(cluster, node, "read", "/etc/hostname")
     extensions: dict[str, Tree] = {
         name: {"etc": {"hostname": b"taken"}, "usr": {"local": {"share": {name: {"text": name.encode()}}}}}
         for name in ("first", "second")
@@ -297,18 +297,18 @@ def test_the_extensions_of_a_release_are_layers_below_its_system(
     result = upgrade(cluster, node, releases.make("v1.15.6", extensions=extensions))
     assert result.returncode == 0, result.stderr
     assert read_version(cluster, node) == "v1.15.6 in B"
-    listed = ask(cluster, node, "get", "extensions", "-o", "yaml")
+    listed = call_node(cluster, node, "get", "extensions", "-o", "yaml")
     assert listed.index("image: 000.first.sqsh") < listed.index("image: 001.second.sqsh")
     for name in extensions:
-        assert ask(cluster, node, "read", f"/usr/local/share/{name}/text") == name
-    assert ask(cluster, node, "read", "/etc/hostname") == own
+        assert call_node(cluster, node, "read", f"/usr/local/share/{name}/text") == name
+    assert call_node(cluster, node, "read", "/etc/hostname") == own
 
     squashfs.write_bytes(b"hsqs" * 1024)
     result = upgrade(cluster, node, releases.make("v1.15.7", squashfs=squashfs))
     assert "lacks what this machine uses: extension.first, extension.second" in result.stderr, result.stderr
     altered = find_slots(cluster, node).path / "B/extensions/001.second.sqsh"
     altered.write_bytes(b"no squashfs")
-    ask(cluster, node, "reboot")
+    call_node(cluster, node, "reboot")
     assert read_version(cluster, node) == f"{FIRST} in A", "the other slot is started"
 
 

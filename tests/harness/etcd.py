@@ -88,7 +88,7 @@ def open_keys(cluster: Cluster, node: NodeInfo, *, timeout: float = TIMEOUT) -> 
 
 def check_upgrade(cluster: Cluster, node: NodeInfo) -> str:
     """Why a node may not be upgraded now, as PID 1 asks before; empty when it may, and has the lock then."""
-    return _ask_membership(cluster, node, "CheckUpgrade")
+    return _call_membership(cluster, node, "CheckUpgrade")
 
 
 def take_upgrade_lock(cluster: Cluster, node: NodeInfo) -> None:
@@ -102,15 +102,15 @@ def take_upgrade_lock(cluster: Cluster, node: NodeInfo) -> None:
 
 def end_upgrade(cluster: Cluster, node: NodeInfo) -> None:
     """Have a node give back what it took in :func:`check_upgrade`."""
-    assert _ask_membership(cluster, node, "EndUpgrade") == ""
+    assert _call_membership(cluster, node, "EndUpgrade") == ""
 
 
 def end_earlier_upgrades(cluster: Cluster, node: NodeInfo) -> None:
     """Have a node give back what it took otherwise."""
-    assert _ask_membership(cluster, node, "EndEarlierUpgrades") == ""
+    assert _call_membership(cluster, node, "EndEarlierUpgrades") == ""
 
 
-def _ask_membership(cluster: Cluster, node: NodeInfo, method: str) -> str:
+def _call_membership(cluster: Cluster, node: NodeInfo, method: str) -> str:
     socket = cluster.root(node) / CLUSTERD.socket.removeprefix("/")
     request = UpgradeLock(lease=int(node.address))  # other than those that nodes choose, which are long
     with grpc.insecure_channel(f"unix:{socket}") as channel:

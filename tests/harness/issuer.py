@@ -30,7 +30,7 @@ class Issuer:
     authority: CertificateAuthority
     url: str = ""
     pages: dict[str, bytes] = field(default_factory=dict[str, bytes])
-    asked: list[str] = field(default_factory=list[str])
+    requests: list[str] = field(default_factory=list[str])
     forms: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     grants: list[tuple[int, dict[str, Any]]] = field(default_factory=list[tuple[int, dict[str, Any]]])
     keys: dict[str, tuple[str, Any]] = field(
@@ -89,12 +89,12 @@ def serve_issuer(folder: Path, *, host: str = "127.0.0.1") -> Generator[Issuer]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            issuer.asked.append(self.path)
+            issuer.requests.append(self.path)
             body = issuer.pages.get(self.path)
             self.reply(404 if body is None else 200, body or b"")
 
         def do_POST(self) -> None:
-            issuer.asked.append(self.path)
+            issuer.requests.append(self.path)
             issuer.forms.append(
                 dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
             )

@@ -107,19 +107,19 @@ def register(kubernetes: Kubernetes, port: int, authority: bytes) -> None:
 
 
 def test_another_server_answers_behind_the_api_server(kubernetes: Kubernetes, port: int) -> None:
-    def ask(*argv: str) -> Any:
+    def call(*argv: str) -> Any:
         result = kubernetes.kubectl("get", "--raw", f"{PATH}/identity", *argv, check=False)
         assert result.returncode == 0, result.stderr
         return json.loads(result.stdout)
 
-    found = eventually("it is asked", ask, seconds=READY_TIMEOUT, pause=0.5)
+    found = eventually("it is asked", call, seconds=READY_TIMEOUT, pause=0.5)
     assert found["certificate"] == {"commonName": "front-proxy-client"}
     assert found["user"] == ["admin"]
     assert "system:masters" in found["groups"]
     # The API server decides who may ask, and sends on who does.
     refused = kubernetes.kubectl("get", "--raw", f"{PATH}/identity", "--as", "eve", check=False)
     assert "Forbidden" in refused.stderr, refused.stdout + refused.stderr
-    acted = ask("--as", "eve", "--as-group", "system:masters")
+    acted = call("--as", "eve", "--as-group", "system:masters")
     assert acted["user"] == ["eve"]
     assert "system:masters" in acted["groups"]
     kubernetes.wait_for(f"apiservice/{VERSION}.{GROUP}", "condition=Available")

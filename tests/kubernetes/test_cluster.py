@@ -75,20 +75,20 @@ def test_a_service_is_reached_by_name_on_all_pods_of_both_nodes(kubernetes: Kube
     pods = kubernetes.get("pods", "--selector", "app=web")
     assert len({pod["spec"]["nodeName"] for pod in pods}) == 2, "the pods are on one node"
     names = {pod["metadata"]["name"] for pod in pods}
-    asking = pods[0]["metadata"]["name"]
+    client = pods[0]["metadata"]["name"]
 
-    def ask(url: str) -> str:
+    def fetch(url: str) -> str:
         return kubernetes.kubectl(
-            "exec", asking, "--", "wget", "-q", "-T", "5", "-O", "-", url
+            "exec", client, "--", "wget", "-q", "-T", "5", "-O", "-", url
         ).stdout.strip()
 
     # Each one at its own address: also from one node to the other, over vxlan.
     for pod in pods:
-        assert ask(f"http://{pod['status']['podIP']}:8080/") == pod["metadata"]["name"]
+        assert fetch(f"http://{pod['status']['podIP']}:8080/") == pod["metadata"]["name"]
     answered: set[str] = set()
 
     def check() -> None:
-        answered.add(ask("http://web.default.svc.cluster.local/"))
+        answered.add(fetch("http://web.default.svc.cluster.local/"))
         assert answered == names
 
     eventually("every pod has answered for the service", check)
@@ -97,24 +97,24 @@ def test_a_service_is_reached_by_name_on_all_pods_of_both_nodes(kubernetes: Kube
 
 def test_a_network_policy_is_accepted_and_flannel_enforces_none(kubernetes: Kubernetes) -> None:
     """A pod that no policy lets in answers, as in docs/kubernetes.md."""
-    serving, asking = ("open", "asking")
-    for name, node in zip((serving, asking), kubernetes.cluster.nodes, strict=True):
+    serving, client = ("open", "client")
+    for name, node in zip((serving, client), kubernetes.cluster.nodes, strict=True):
         kubernetes.apply(make_pod(name, SERVE_NAME, node=node.name))
     spec = {"podSelector": {"matchLabels": {"app": serving}}, "policyTypes": ["Ingress"]}
     policy = {**make_head("NetworkPolicy", "closed", version="networking.k8s.io/v1"), "spec": spec}
     kubernetes.apply(policy)
-    for name in (serving, asking):
+    for name in (serving, client):
         kubernetes.wait_for(f"pod/{name}", "condition=Ready")
     (pod,) = kubernetes.get("pod", serving)
     url = f"http://{pod['status']['podIP']}:8080/"
 
     def check() -> None:
-        argv = ("exec", asking, "--", "wget", "-q", "-T", "5", "-O", "-", url)
+        argv = ("exec", client, "--", "wget", "-q", "-T", "5", "-O", "-", url)
         found = kubernetes.kubectl(*argv, check=False)
         assert found.stdout.strip() == serving, found.stderr
 
     eventually("the pod answers", check)
-    kubernetes.delete("networkpolicy/closed", f"pod/{serving}", f"pod/{asking}")
+    kubernetes.delete("networkpolicy/closed", f"pod/{serving}", f"pod/{client}")
 
 
 def test_the_page_of_the_first_cluster_is_served_at_every_node(kubernetes: Kubernetes) -> None:

@@ -173,11 +173,11 @@ def test_the_records_of_requests_are_put_aside(kubernetes: Kubernetes) -> None:
     eventually("the API server has the new size", is_replaced, seconds=CHANGE_TIMEOUT, pause=1)
     client = KubernetesClient(parse_kubeconfig(kubernetes.read_kubeconfig()))
     folder = kubernetes.cluster.root() / AUDIT
-    ask = partial(client.call_now, "GET", "/api/v1/namespaces/kube-system")
+    call = partial(client.call_now, "GET", "/api/v1/namespaces/kube-system")
 
     def is_rotated() -> None:
         with ThreadPoolExecutor(10) as pool:
-            for answer in [pool.submit(ask) for _ in range(REQUESTS)]:
+            for answer in [pool.submit(call) for _ in range(REQUESTS)]:
                 answer.result()
         assert len(list(folder.iterdir())) > 1
 

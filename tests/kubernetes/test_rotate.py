@@ -46,10 +46,10 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
 
 def is_reached(kubernetes: Kubernetes, kubeconfig: Path) -> bool:
     """Whether some API server answers to a kubeconfig's owner."""
-    asker = Kubernetes(kubernetes.cluster, kubeconfig)
+    client = Kubernetes(kubernetes.cluster, kubeconfig)
     servers = [f"https://{address}:6443" for address in kubernetes.cluster.addresses[:3]]
     results = [
-        asker.kubectl("--server", server, "get", "--raw", "/readyz", "--request-timeout=5s", check=False)
+        client.kubectl("--server", server, "get", "--raw", "/readyz", "--request-timeout=5s", check=False)
         for server in servers
     ]
     return any(result.stdout == "ok" for result in results)
@@ -68,7 +68,7 @@ def test_the_api_is_reached_all_the_time_and_the_old_authority_is_refused(three:
     failures: list[int] = []
     stopped = threading.Event()
 
-    def ask() -> None:
+    def call() -> None:
         tries = 0
         while not stopped.is_set():
             # As a user does whose certificate is refused: the nodes issue a new one at any time.
@@ -78,7 +78,7 @@ def test_the_api_is_reached_all_the_time_and_the_old_authority_is_refused(three:
             tries += 1
             stopped.wait(1)
 
-    thread = threading.Thread(target=ask)
+    thread = threading.Thread(target=call)
     thread.start()
     try:
         lines = rotate(three, "--dry-run=false")

@@ -156,7 +156,7 @@ def watched(kubernetes: Kubernetes) -> Generator[list[str]]:
     stopped = threading.Event()
     servers = [f"https://{address}:6443" for address in kubernetes.cluster.addresses[:3]]
 
-    def ask() -> None:
+    def call() -> None:
         while not stopped.is_set():
             results = [
                 kubernetes.kubectl("--server", server, "get", "--raw", "/readyz", check=False).stdout
@@ -166,7 +166,7 @@ def watched(kubernetes: Kubernetes) -> Generator[list[str]]:
                 failures.append(str(results))
             stopped.wait(1)
 
-    thread = threading.Thread(target=ask)
+    thread = threading.Thread(target=call)
     thread.start()
     try:
         yield failures

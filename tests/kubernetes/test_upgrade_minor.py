@@ -67,12 +67,12 @@ def server_version(kubernetes: Kubernetes) -> str:
 
 
 @contextmanager
-def asked(urls: list[str]) -> Generator[list[tuple[str, float]]]:
+def polled(urls: list[str]) -> Generator[list[tuple[str, float]]]:
     """Ask web servers all the time; each one's longest silence in seconds."""
     silences: list[tuple[str, float]] = []
     stopped = threading.Event()
 
-    def ask(url: str) -> None:
+    def poll(url: str) -> None:
         answered, longest = time.monotonic(), 0.0
         while not stopped.is_set():
             with suppress(OSError), urlopen(url, timeout=2) as reply:
@@ -83,7 +83,7 @@ def asked(urls: list[str]) -> Generator[list[tuple[str, float]]]:
         longest = max(longest, time.monotonic() - answered)
         silences.append((url, longest))
 
-    threads = [threading.Thread(target=ask, args=(url,)) for url in urls]
+    threads = [threading.Thread(target=poll, args=(url,)) for url in urls]
     for thread in threads:
         thread.start()
     try:
@@ -140,8 +140,8 @@ def test_what_the_next_version_has_no_more_is_found(previous: Kubernetes) -> Non
     path = "/apis/storage.k8s.io/v1beta1/volumeattributesclasses"
     previous.kubectl("--server", f"https://{nodes[-1]}:6443", "get", "--raw", path)
     lines, errors = upgrade(previous, "--to", VERSION, check=False)
-    asked_for = "volumeattributesclasses.v1beta1.storage.k8s.io, removed in 1.37"
-    assert f" > warning: clients have asked for {asked_for}" in lines, "\n".join(lines)
+    removed = "volumeattributesclasses.v1beta1.storage.k8s.io, removed in 1.37"
+    assert f" > warning: clients have asked for {removed}" in lines, "\n".join(lines)
     rows = [line.split() for line in lines]
     position = rows.index(["NODE", "COMPONENT", "REMOVED", "FEATURE", "GATE"])
     found = rows[position + 1 : position + 1 + CONTROL_PLANES]
@@ -170,7 +170,7 @@ def test_a_cluster_is_upgraded_to_the_next_minor_version_while_it_serves(previou
 
     eventually("the page is there", serves)
     began = time.monotonic()
-    with asked(urls) as silences:
+    with polled(urls) as silences:
         lines, _ = upgrade(previous, "--to", VERSION, "--upgrade-kubelet=false")
         # Kubelets that are a version behind are what is left, and what the next call finds.
         assert VERSION in server_version(previous)

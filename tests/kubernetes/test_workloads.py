@@ -190,15 +190,15 @@ def test_a_rolling_update_loses_no_request(kubernetes: Kubernetes) -> None:
     eventually("the first version answers", partial(read_page, url), pause=0.2)
     answers, failures, stop = list[str](), list[str](), Event()
 
-    def ask() -> None:
+    def poll() -> None:
         while not stop.wait(0.02):
             try:
                 answers.append(read_page(url))
             except AssertionError as error:
                 failures.append(str(error))
 
-    asking = Thread(target=ask)
-    asking.start()
+    polling = Thread(target=poll)
+    polling.start()
     try:
         kubernetes.apply(make("two"))
         kubernetes.roll_out("rolled")
@@ -209,7 +209,7 @@ def test_a_rolling_update_loses_no_request(kubernetes: Kubernetes) -> None:
         eventually("only the second version answers", is_new, pause=0.2)
     finally:
         stop.set()
-        asking.join()
+        polling.join()
     assert not failures, f"{len(failures)} of {len(answers)} requests: {failures[:3]}"
     kubernetes.kubectl("rollout", "undo", "deployment/rolled")
     kubernetes.roll_out("rolled")

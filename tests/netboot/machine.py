@@ -52,7 +52,7 @@ def kernel(assets: Path, accelerator: Accelerator, initramfs: Path | None = None
     ]
 
 
-def ask(
+def call_machine(
     segment: Segment, address: IPv4Address | IPv6Address, *argv: str, talosconfig: Path | None = None
 ) -> str:
     """Call a machine that has no config, or one whose client's file is given."""

@@ -19,7 +19,7 @@ from pyroute2 import IPRoute
 from tests.harness.cluster import REPOSITORY, eventually
 from tests.harness.releases import Releases
 from tests.netboot.conftest import BUILD
-from tests.netboot.machine import BOOT_TIMEOUT, MAINTENANCE, OURS, ask, dhcp, kernel, machine
+from tests.netboot.machine import BOOT_TIMEOUT, MAINTENANCE, OURS, call_machine, dhcp, kernel, machine
 from tests.netboot.segment import TAPS, Segment, make_segment
 from tests.netboot.watched import watch
 from tests.unit.upgrade.release.releases import make_release
@@ -141,11 +141,11 @@ def make_link(segment: Segment, address: IPv4Address, seconds: float, folder: Pa
     with segment.inside(), IPRoute() as netlink:
         (index,) = netlink.link_lookup(ifname=TAPS[0])
         netlink.addr("add", index=index, address=MANAGER, prefixlen=64, flags=IFA_F_NODAD)
-    words = ask(segment, address, "get", "links").split()
+    words = call_machine(segment, address, "get", "links").split()
     config = folder / "link.yaml"
     name = next(word for word in words if word.startswith("enp"))
     config.write_text(LINK.format(name=name, address=ADDRESS))
-    ask(segment, address, "apply-config", "--file", str(config))
+    call_machine(segment, address, "apply-config", "--file", str(config))
 
     def answers() -> None:
         try:
@@ -172,7 +172,7 @@ def test_a_machine_without_a_config_is_installed_by_its_manager(
     with make_segment(OURS) as segment, watch("dnsmasq", dhcp(programs), segment, tmp_path):
         with watch("waiting", first, segment, tmp_path) as waiting:
             address = IPv4Address(waiting.wait_for(MAINTENANCE, BOOT_TIMEOUT * accelerator.factor))
-            eventually("the API answers", lambda: ask(segment, address, "version"), seconds=seconds)
+            eventually("the API answers", lambda: call_machine(segment, address, "version"), seconds=seconds)
             make_link(segment, address, seconds, tmp_path)
             with segment.inside():
                 check_refused(releases, address, tmp_path)
@@ -230,17 +230,19 @@ def check_refused(releases: Releases, address: IPv4Address, folder: Path) -> Non
 def check_installed(segment: Segment, address: IPv4Address, accelerator: Accelerator, folder: Path) -> None:
     """It waits for a config; with one it has its volumes, and what runs is what was installed."""
     seconds = BOOT_TIMEOUT * accelerator.factor
-    eventually("the API answers", lambda: ask(segment, address, "version"), seconds=seconds)
+    eventually("the API answers", lambda: call_machine(segment, address, "version"), seconds=seconds)
     cluster = Cluster(REPOSITORY / "build/bin/talosctl", folder / "cluster")
-    ask(segment, address, "apply-config", "--file", str(cluster.config(disk="/dev/vda")))
+    call_machine(segment, address, "apply-config", "--file", str(cluster.config(disk="/dev/vda")))
 
     def has_volumes() -> None:
-        text = ask(segment, address, "get", "volumestatus", "-o", "json", talosconfig=cluster.talosconfig)
+        text = call_machine(
+            segment, address, "get", "volumestatus", "-o", "json", talosconfig=cluster.talosconfig
+        )
         phases = {at(found, "metadata.id"): at(found, "spec.phase") for found in parse_documents(text)}
         for name in ("META", "STATE", "EPHEMERAL"):
             assert phases.get(name) == "ready", phases
 
     eventually("the volumes are ready", has_volumes, seconds=seconds)
     call = (segment, address)
-    assert VERSION in ask(*call, "version", talosconfig=cluster.talosconfig)
-    assert "/A/vmlinuz" in ask(*call, "read", "/proc/cmdline", talosconfig=cluster.talosconfig)
+    assert VERSION in call_machine(*call, "version", talosconfig=cluster.talosconfig)
+    assert "/A/vmlinuz" in call_machine(*call, "read", "/proc/cmdline", talosconfig=cluster.talosconfig)

@@ -10,7 +10,7 @@ from driver.accelerator import Accelerator
 from driver.programs import Programs
 from tests.harness.cluster import eventually
 from tests.harness.peers import find_peer
-from tests.netboot.machine import BOOT_TIMEOUT, MAINTENANCE, OURS, ask, dhcp, kernel, machine
+from tests.netboot.machine import BOOT_TIMEOUT, MAINTENANCE, OURS, call_machine, dhcp, kernel, machine
 from tests.netboot.segment import Segment, make_segment
 from tests.netboot.watched import watch
 
@@ -38,7 +38,7 @@ def chrony(folder: Path) -> list[str]:
 
 
 def get(segment: Segment, address: IPv4Address, kind: str) -> Any:
-    return json.loads(ask(segment, address, "get", kind, "-o", "json"))["spec"]
+    return json.loads(call_machine(segment, address, "get", kind, "-o", "json"))["spec"]
 
 
 def test_a_clock_of_1970_is_set_by_the_server_of_the_lease(
@@ -59,12 +59,12 @@ def test_a_clock_of_1970_is_set_by_the_server_of_the_lease(
 def check_clock(segment: Segment, address: IPv4Address, seconds: float) -> None:
     def synced() -> None:
         status = get(segment, address, "timestatus")
-        assert status["synced"], (status, ask(segment, address, "logs", "timed"))
+        assert status["synced"], (status, call_machine(segment, address, "logs", "timed"))
 
     eventually("the clock is synchronized", synced, seconds=seconds)
     # From 1970 to now is a step that begins a new epoch.
     status = get(segment, address, "timestatus")
-    assert status["epoch"] == 1, (status, ask(segment, address, "logs", "timed"))
+    assert status["epoch"] == 1, (status, call_machine(segment, address, "logs", "timed"))
     assert get(segment, address, "timeservers")["timeServers"] == [SERVER]
 
     def is_set() -> None:

@@ -42,7 +42,7 @@ def in_network(cluster: Cluster) -> Generator[ThreadPoolExecutor]:
         os.close(target)
 
 
-def ask(server: str, name: str, kind: int = 1) -> tuple[int, bytes]:
+def resolve(server: str, name: str, kind: int = 1) -> tuple[int, bytes]:
     """The code of an answer, and the last record's data. AssertionError when there is none."""
     query = struct.pack("!6H", 7, 0x0100, 1, 0, 0, 0) + encode_name(name) + struct.pack("!HH", kind, 1)
     family = socket.AF_INET6 if ":" in server else socket.AF_INET
@@ -102,11 +102,11 @@ def test_the_resolver_serves_the_host_and_its_pods(cluster: Cluster, names: Path
     eventually("the resolver is that of programs", check_files)
     with in_network(cluster) as network:
         for server in ("127.0.0.53", "169.254.116.108"):
-            assert network.submit(ask, server, "A.example").result() == (0, bytes([192, 0, 2, 1])), server
-        asked = names.read_text().lower().count("query[a] a.example")
-        assert asked == 1, "the others were answered from the cache"
-        assert network.submit(ask, "127.0.0.53", "static").result() == (0, bytes([192, 0, 2, 7]))
-        assert network.submit(ask, "127.0.0.53", "none.test").result()[0] in {3, 5}
+            assert network.submit(resolve, server, "A.example").result() == (0, bytes([192, 0, 2, 1])), server
+        queries = names.read_text().lower().count("query[a] a.example")
+        assert queries == 1, "the others were answered from the cache"
+        assert network.submit(resolve, "127.0.0.53", "static").result() == (0, bytes([192, 0, 2, 7]))
+        assert network.submit(resolve, "127.0.0.53", "none.test").result()[0] in {3, 5}
     log = cluster.talosctl("logs", "dns-resolve-cache").stdout
     assert cluster.talosctl("logs", "dnsd").stdout.startswith(log), "both are names of one log, which grows"
     assert "listening on 127.0.0.53:53" in log
@@ -117,7 +117,7 @@ def test_a_member_is_found_by_its_name(cluster: Cluster, names: Path) -> None:
         members = cluster.rows("get", "members")
         assert members
         with in_network(cluster) as network:
-            code, address = network.submit(ask, "127.0.0.53", members[0]["HOSTNAME"]).result()
+            code, address = network.submit(resolve, "127.0.0.53", members[0]["HOSTNAME"]).result()
         # The server's address is one of the node's, too, for as long as this test runs.
         assert (code, socket.inet_ntoa(address)) in [(0, cluster.addresses[0]), (0, SERVER)]
 

@@ -74,8 +74,8 @@ def pod(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     ) as channel:
 
         def call(method: str, request: bytes) -> bytes:
-            ask = cast("Callable[..., bytes]", channel.unary_unary(f"/runtime.v1.RuntimeService/{method}"))
-            return ask(request, timeout=60)
+            send = cast("Callable[..., bytes]", channel.unary_unary(f"/runtime.v1.RuntimeService/{method}"))
+            return send(request, timeout=60)
 
         metadata = encode({1: "web", 2: "uid-1", 3: "team"})
         security = encode({1: encode({1: NODE_NETWORK})})

@@ -54,8 +54,8 @@ class Browser:
         self._port = port
         self._path = ""
         options = {"binary": program, "args": list(_ARGUMENTS)}
-        asked = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
-        made = self._call("POST", "/session", {"capabilities": {"alwaysMatch": asked}})
+        capabilities = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        made = self._call("POST", "/session", {"capabilities": {"alwaysMatch": capabilities}})
         self._path = f"/session/{made['sessionId']}"
         self._call("POST", "/timeouts", {"script": CONDITION_TIMEOUT})
 

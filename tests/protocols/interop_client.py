@@ -129,14 +129,14 @@ async def custom_metadata(channel: Channel) -> None:
 
 async def status_code_and_message(channel: Channel) -> None:
     for method, name in (("UnaryCall", "SimpleRequest"), ("FullDuplexCall", "StreamingOutputCallRequest")):
-        await _ask_for_status(channel, method, name, "test status message")
+        await _request_status(channel, method, name, "test status message")
 
 
 async def special_status_message(channel: Channel) -> None:
-    await _ask_for_status(channel, "UnaryCall", "SimpleRequest", SPECIAL_TEXT)
+    await _request_status(channel, "UnaryCall", "SimpleRequest", SPECIAL_TEXT)
 
 
-async def _ask_for_status(channel: Channel, method: str, name: str, text: str) -> None:
+async def _request_status(channel: Channel, method: str, name: str, text: str) -> None:
     call = await _begin(channel, method)
     status = message("EchoStatus")(code=Code.UNKNOWN, message=text)
     await call.send(message(name)(response_status=status).SerializeToString(), last=True)

@@ -72,12 +72,12 @@ def wait_for(pid: int) -> int:
 def end_rest() -> None:
     """End what the command left running, with a word about it."""
     deadline = time.monotonic() + _END_TIMEOUT
-    asked = set[int]()
+    signalled = set[int]()
     while left := find_children():
-        for pid in left - asked:
+        for pid in left - signalled:
             sys.stdout.write(f"left running, ended now: {describe(pid)}\n")
             send(pid, signal.SIGTERM)
-        asked |= left
+        signalled |= left
         if time.monotonic() > deadline:
             for pid in left:
                 send(pid, signal.SIGKILL)

@@ -110,7 +110,7 @@ class Resolver:
     async def _forward(self, query: Query) -> Reply | None:
         pending = self._pending[query.key] = _Pending()
         try:
-            pending.reply = await self._ask(query)
+            pending.reply = await self._query_upstreams(query)
             if pending.reply is not None:
                 self._cache.add(query.key, pending.reply, trio.current_time())
         finally:
@@ -118,12 +118,12 @@ class Resolver:
             pending.done.set()
         return pending.reply
 
-    async def _ask(self, query: Query) -> Reply | None:
+    async def _query_upstreams(self, query: Query) -> Reply | None:
         """Ask one after the other, those last that did not answer before."""
         last: Reply | None = None
         for upstream in sorted(self._upstreams, key=lambda upstream: not upstream.is_healthy):
             try:
-                reply = await upstream.ask(query)
+                reply = await upstream.query(query)
             except UpstreamError as error:
                 self._log.once(f"{format_name(query.name)}: {error}", key=str(upstream.server))
                 self._mark(upstream, is_healthy=False)
@@ -151,7 +151,7 @@ class Resolver:
                 if upstream.is_healthy:
                     continue
                 try:
-                    await upstream.ask(_ROOT)
+                    await upstream.query(_ROOT)
                 except UpstreamError:
                     continue
                 self._mark(upstream, is_healthy=True)

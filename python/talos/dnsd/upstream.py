@@ -83,13 +83,13 @@ class Upstream:
         default_factory=list[trio.SSLStream[trio.SocketStream]]
     )
 
-    async def ask(self, query: Query) -> Reply:
+    async def query(self, query: Query) -> Reply:
         """The server's answer; UpstreamError when there is none."""
         try:
             if self.server.transport is not Transport.UDP:
-                return await self._ask_encrypted(query)
-            reply = await self._ask_udp(query)
-            return await self._ask_tcp(query) if reply.is_truncated else reply
+                return await self._query_encrypted(query)
+            reply = await self._query_udp(query)
+            return await self._query_tcp(query) if reply.is_truncated else reply
         except (OSError, trio.BrokenResourceError, trio.TooSlowError, ssl.SSLError, MalformedError) as error:
             raise UpstreamError(f"{self.server}: {_describe(error)}") from None
 
@@ -102,7 +102,7 @@ class Upstream:
     def _port(self) -> int:
         return self.port or self.server.port
 
-    async def _ask_udp(self, query: Query) -> Reply:
+    async def _query_udp(self, query: Query) -> Reply:
         family = trio.socket.AF_INET6 if self.server.address.version == 6 else trio.socket.AF_INET
         # A server that has not answered before is asked once: the client has others, and gives up itself.
         for _ in range(UDP_TRIES if self.is_healthy else 1):
@@ -127,13 +127,13 @@ class Upstream:
                 reason = str(error)
         raise MalformedError(f"too many answers that are none: {reason}")
 
-    async def _ask_tcp(self, query: Query) -> Reply:
+    async def _query_tcp(self, query: Query) -> Reply:
         with trio.fail_after(STREAM_TIMEOUT):
             stream = await trio.open_tcp_stream(str(self.server.address), self._port)
             async with stream:
                 return await self._exchange(stream, query)
 
-    async def _ask_encrypted(self, query: Query) -> Reply:
+    async def _query_encrypted(self, query: Query) -> Reply:
         with trio.fail_after(STREAM_TIMEOUT):
             exchange = self._exchange_http if self.server.transport is Transport.HTTPS else self._exchange
             while self._idle:

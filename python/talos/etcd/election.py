@@ -103,7 +103,7 @@ class Election:
             end = trio.current_time() + LEASE_TTL - EXPIRY_MARGIN
             await self._report(True)  # it may take most of this time
             while True:
-                asked, remaining = trio.current_time(), 0
+                sent, remaining = trio.current_time(), 0
                 with trio.move_on_at(end):
                     try:
                         remaining = await store.keep_lease(lease)
@@ -113,7 +113,7 @@ class Election:
                         continue
                 if remaining <= 0:
                     return
-                end = asked + LEASE_TTL - EXPIRY_MARGIN
+                end = sent + LEASE_TTL - EXPIRY_MARGIN
                 await trio.sleep(KEEP_ALIVE_INTERVAL)
         finally:
             with trio.CancelScope(shield=True):

@@ -211,14 +211,14 @@ class Fleet:
     async def _boot(self, status: NodeStatus, row: NodeProgress) -> None:
         if self.options.old is not None:
             self.progress.move(row, NodeStep.INSTALLING, "by the call of older nodes")
-        acknowledged = await self._ask_to_boot(status.node)
+        acknowledged = await self._request_boot(status.node)
         self.progress.move(row, NodeStep.REBOOTING)
         now = await self._wait_for_verdict(status, row, acknowledged=acknowledged)
         row.after = now.version
         await self._wait_until_healthy(now, row)
         self.progress.move(row, NodeStep.DONE)
 
-    async def _ask_to_boot(self, node: str, *, is_repeated: bool = False) -> bool:
+    async def _request_boot(self, node: str, *, is_repeated: bool = False) -> bool:
         """Have a node boot the release; False when it is not known to do so.
 
         The answer may be lost: the node is faster than it. A repetition changes nothing on a node that
@@ -258,14 +258,14 @@ class Fleet:
         ``acknowledged`` is whether it has answered that it does. Only the boot of ``before`` is asked again.
         """
         clock = asyncio.get_running_loop().time
-        asked = clock()
+        requested = clock()
         while True:
             now = await self._await_answer(before.node, row)
             state = now.upgrade
             if now.boot in {"", before.boot}:
-                if now.is_running and not acknowledged and clock() - asked >= UNMOVED:
+                if now.is_running and not acknowledged and clock() - requested >= UNMOVED:
                     self.progress.move(row, row.step, "asked again")
-                    acknowledged, asked = await self._ask_to_boot(before.node, is_repeated=True), clock()
+                    acknowledged, requested = await self._request_boot(before.node, is_repeated=True), clock()
                 continue
             if state is None:
                 continue

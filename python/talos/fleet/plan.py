@@ -67,10 +67,10 @@ async def make_plan(
     statuses: dict[str, NodeStatus] = {}
     problems: dict[str, Mapping[str, str]] = {}
 
-    async def ask(node: str) -> None:
+    async def fetch(node: str) -> None:
         async with free:
             try:
-                status, problems[node] = await repeat_lost(partial(_ask, calls, node), ANSWER_TIMEOUT)
+                status, problems[node] = await repeat_lost(partial(_fetch_node, calls, node), ANSWER_TIMEOUT)
                 statuses[node] = status
             except RpcError as error:
                 refusals[node] = error.message or error.code.name
@@ -78,7 +78,7 @@ async def make_plan(
                 if reason := find_refusal(status, version, force=force):
                     refusals[node] = reason
 
-    await asyncio.gather(*map(ask, nodes))
+    await asyncio.gather(*map(fetch, nodes))
     found = [statuses[node] for node in nodes if node in statuses]
     names = [status.hostname for status in found if status.hostname]
     for status in found:
@@ -97,7 +97,7 @@ async def make_plan(
     return plan
 
 
-async def _ask(calls: FleetCalls, node: str) -> tuple[NodeStatus, Mapping[str, str]]:
+async def _fetch_node(calls: FleetCalls, node: str) -> tuple[NodeStatus, Mapping[str, str]]:
     """A node, and what is the matter with it; RpcError."""
     status = await fetch_status(calls, node)
     return status, await find_problems(calls, node, is_control_plane=status.is_control_plane)

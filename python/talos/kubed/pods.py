@@ -333,12 +333,12 @@ def find_version(image: str) -> str:
 
 def make_probe(name: str, path: str, port: int) -> dict[str, Any]:
     """A probe over TLS; the first start may take minutes on a slow machine."""
-    asked: dict[str, Any] = (
+    handler: dict[str, Any] = (
         {"httpGet": {"host": "127.0.0.1", "path": path, "port": port, "scheme": "HTTPS"}}
         if path
         else {"tcpSocket": {"host": "127.0.0.1", "port": port}}
     )
-    probe = {**asked, "timeoutSeconds": 15}
+    probe = {**handler, "timeoutSeconds": 15}
     match name:
         case "startupProbe":
             return {**probe, "periodSeconds": 1, "failureThreshold": 300}

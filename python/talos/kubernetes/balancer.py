@@ -109,25 +109,25 @@ class _Exchange:
         async with trio.open_nursery() as nursery:
 
             async def upwards() -> None:
-                if not await self._ask(server):
+                if not await self._forward(server):
                     nursery.cancel_scope.cancel()
 
             nursery.start_soon(upwards)
             if not await self._answer(server):
                 nursery.cancel_scope.cancel()
 
-    async def _ask(self, server: trio.SocketStream) -> bool:
+    async def _forward(self, server: trio.SocketStream) -> bool:
         """Pass on what the client sends until it ends; false when a side has failed."""
         try:
             await server.send_all(self.unanswered)
-            while block := await self._hear():
+            while block := await self._receive():
                 await server.send_all(block)
             await server.send_eof()
         except _FAILED:
             return False
         return True
 
-    async def _hear(self) -> bytes:
+    async def _receive(self) -> bytes:
         try:
             block = await self.client.receive_some(_BLOCK)
         except _FAILED:

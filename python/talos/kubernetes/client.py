@@ -294,10 +294,10 @@ def _parse(answer: bytes) -> Reply | None:
 
 def _find_pause(response: http.client.HTTPResponse) -> float | None:
     """The seconds to wait before a refused request is repeated; none when it need not be."""
-    asked = response.headers.get("Retry-After", "")
-    if response.status != HTTPStatus.SERVICE_UNAVAILABLE or not asked.isdecimal():
+    delay = response.headers.get("Retry-After", "")
+    if response.status != HTTPStatus.SERVICE_UNAVAILABLE or not delay.isdecimal():
         return None
-    return min(float(asked), MAX_RETRY_DELAY)
+    return min(float(delay), MAX_RETRY_DELAY)
 
 
 def make_context(access: ClusterAccess) -> ssl.SSLContext:

@@ -42,20 +42,20 @@ async def drain(
     elsewhere. KubernetesError when the API can't be asked any more.
     """
     end = now() + seconds
-    asked: set[str] = set()
+    evicted: set[str] = set()
     reported: set[tuple[str, str]] = set()
     while True:
         refused: dict[str, str] = {}
         pods = await list_evictable(client, node)
         for pod in pods:
             name, uid = describe(pod), pod["metadata"]["uid"]
-            if uid in asked or "deletionTimestamp" in pod["metadata"]:
+            if uid in evicted or "deletionTimestamp" in pod["metadata"]:
                 continue
             reason = await _evict(client, pod)
             if reason:
                 refused[name] = reason
             else:
-                asked.add(uid)
+                evicted.add(uid)
                 report(f"evicting {name}")
         if not pods:
             return []

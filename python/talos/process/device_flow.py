@@ -66,7 +66,7 @@ class DeviceFlow:
         client = self.client
         fields = {"client_id": client.id, "scope": client.scope, "audience": client.audience}
         fields = {name: value for name, value in fields.items() if value} | dict(self.variables)
-        status, reply = await self._ask(client.device_url, fields)
+        status, reply = await self._request(client.device_url, fields)
         device_code = reply.get("device_code")
         if status != 200 or not isinstance(device_code, str):
             raise FetchError(_describe(client.device_url, status, reply))
@@ -90,7 +90,7 @@ class DeviceFlow:
         while True:
             await trio.sleep(min(interval, MAX_INTERVAL))
             try:
-                status, reply = await self._ask(client.token_url, fields)
+                status, reply = await self._request(client.token_url, fields)
             except FetchError:
                 interval *= 2
                 continue
@@ -104,7 +104,7 @@ class DeviceFlow:
                 case _:
                     raise FetchError(_describe(client.token_url, status, reply))
 
-    async def _ask(self, url: str, fields: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+    async def _request(self, url: str, fields: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
         status, body = await self.post(url, fields, self.environment)
         return status, parse_object(body)
 

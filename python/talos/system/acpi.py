@@ -43,8 +43,8 @@ class AcpiEvent:
 
 async def watch_acpi() -> AsyncGenerator[AcpiEvent]:
     """Events as they come; OSError: this kernel or machine has none."""
-    with Netlink(NETLINK_GENERIC) as asking:
-        group = asking.find_group(FAMILY, GROUP)
+    with Netlink(NETLINK_GENERIC) as netlink:
+        group = netlink.find_group(FAMILY, GROUP)
     kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
     with socket.socket(socket.AF_NETLINK, kind, NETLINK_GENERIC) as listening:
         listening.bind((0, 0))

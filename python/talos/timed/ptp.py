@@ -27,7 +27,7 @@ class PtpDevices:
         self._log = log
         self._read = read
 
-    async def ask(self) -> list[Sample]:
+    async def query(self) -> list[Sample]:
         """One sample of each device; reading takes microseconds."""
         samples: list[Sample] = []
         for device in self._devices:

@@ -115,16 +115,16 @@ class DiscoveryController(DeviceReconciler):
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Publish; acknowledge a request after a rescan."""
         request = await runtime.get_or_none(*ids.DISCOVERY_REFRESH_REQUEST)
-        asked = request.spec.request if request is not None else 0
-        if asked > self._answered:
+        requested = request.spec.request if request is not None else 0
+        if requested > self._answered:
             await self.hub.rescan()
         await publish_content(self.hub, runtime)
         await runtime.put(*ids.DEVICES_STATUS, DevicesStatusSpec(ready=True))
         self.hub.announced.set()
         await publish_devices(self.hub, runtime)
-        if asked > self._answered:
-            self._answered = asked
-            answer = DiscoveryRefreshStatusSpec(request=asked)
+        if requested > self._answered:
+            self._answered = requested
+            answer = DiscoveryRefreshStatusSpec(request=requested)
             await runtime.put(*ids.DISCOVERY_REFRESH_STATUS, answer)
 
 

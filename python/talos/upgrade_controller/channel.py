@@ -146,12 +146,12 @@ class _Registry:
                 "the registry wants a password over a connection that is not safe", where=self.where
             )
         if scheme.lower() == "bearer":
-            return f"Bearer {self._ask_token(challenge)}"
+            return f"Bearer {self._fetch_token(challenge)}"
         if not self._user:
             raise error
         return self._user
 
-    def _ask_token(self, challenge: str) -> str:
+    def _fetch_token(self, challenge: str) -> str:
         values: dict[str, str] = {found[1]: found[2] for found in _PARAMETER.finditer(challenge)}
         realm = values.pop("realm", "")
         if urllib.parse.urlsplit(realm).scheme != "https":

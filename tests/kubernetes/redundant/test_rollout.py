@@ -70,7 +70,7 @@ def observed(kubernetes: Kubernetes) -> Generator[Absences]:
     absences: Absences = {address: [] for address in kubernetes.cluster.addresses[:NODES]}
     stop = threading.Event()
 
-    def ask(found: list[tuple[float, float]], access: ClusterAccess) -> None:
+    def call(found: list[tuple[float, float]], access: ClusterAccess) -> None:
         client, since = KubernetesClient(access), 0.0
         while not stop.wait(PROBE_INTERVAL):
             began = time.monotonic()
@@ -86,7 +86,7 @@ def observed(kubernetes: Kubernetes) -> Generator[Absences]:
             found.append((since, time.monotonic()))
 
     threads = [
-        threading.Thread(target=ask, args=(found, replace(access, server=f"https://{address}:6443")))
+        threading.Thread(target=call, args=(found, replace(access, server=f"https://{address}:6443")))
         for address, found in absences.items()
     ]
     for thread in threads:

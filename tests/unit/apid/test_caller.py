@@ -39,9 +39,9 @@ def test_in_maintenance_the_manager_at_the_other_end_of_siderolink_is_the_admini
 
     monkeypatch.setattr(caller, "is_on_link", is_on_link)
     peer = Peer(address=address, reached=reached)
-    asked = (("talos-role", "os:admin"),)
-    assert roles_of(peer, asked, anonymous=True) == (role,)
-    assert roles_of(peer, asked, anonymous=False) == (), "an address is no certificate"
+    requested = (("talos-role", "os:admin"),)
+    assert roles_of(peer, requested, anonymous=True) == (role,)
+    assert roles_of(peer, requested, anonymous=False) == (), "an address is no certificate"
 
 
 def test_a_password_for_what_lies_between_goes_no_further() -> None:

@@ -95,11 +95,11 @@ class TestEnds:
             two_nodes(tmp_path, pki, backend, backend) as (a, _),
             client(a, pki, pki.client("os:admin")) as channel,
         ):
-            ask = channel.stream_stream(method)
-            await ask(iter([b""]), metadata=(("node", target),)).code()  # connections take their time
+            open_stream = channel.stream_stream(method)
+            await open_stream(iter([b""]), metadata=(("node", target),)).code()  # connections take their time
             while not remaining:  # on a busy machine the deadline may be over before the call arrives
                 begin = time.monotonic()
-                rpc = ask(iter([b""]), metadata=(("node", target),), timeout=1.0)
+                rpc = open_stream(iter([b""]), metadata=(("node", target),), timeout=1.0)
                 assert await rpc.code() is grpc.StatusCode.DEADLINE_EXCEEDED
                 assert 0.9 < time.monotonic() - begin < 5
             assert 0 < remaining[0] <= 1.1, "the client rounds up what it sends"

@@ -37,13 +37,13 @@ def make_reply(
     question: bytes | None = None,
 ) -> bytes:
     """A server's reply, with EDNS as most send it."""
-    asked = query[12 : query.index(b"\0", 12) + 5] if question is None else question
+    section = query[12 : query.index(b"\0", 12) + 5] if question is None else question
     head = struct.pack(
         "!H5H", int.from_bytes(query[:2]), 0x8180 | code | flags, 1, len(records), len(authorities), 1
     )
     return (
         head
-        + asked
+        + section
         + b"".join(records)
         + b"".join(authorities)
         + b"\0"
@@ -59,7 +59,7 @@ def make_authority(seconds: int, minimum: int) -> bytes:
 
 
 @asynccontextmanager
-async def serving(answer: Answer, asked: list[bytes] | None = None) -> AsyncGenerator[Upstream]:
+async def serving(answer: Answer, queries: list[bytes] | None = None) -> AsyncGenerator[Upstream]:
     """The server, as the resolver's upstream; ``asked`` collects its queries."""
     [tcp] = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = tcp.socket.getsockname()[1]
@@ -69,8 +69,8 @@ async def serving(answer: Answer, asked: list[bytes] | None = None) -> AsyncGene
         async def serve_udp() -> None:
             while True:
                 query, client = await udp.recvfrom(65535)
-                if asked is not None:
-                    asked.append(query)
+                if queries is not None:
+                    queries.append(query)
                 for datagram in answer(query):
                     await udp.sendto(datagram, client)
 

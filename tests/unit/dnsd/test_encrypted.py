@@ -91,25 +91,25 @@ async def test_an_answer_comes_over_a_connection_that_is_kept(
 ) -> None:
     async with serving(tmp_path, transport, exchange) as (upstream, connections):
         for _ in range(3):
-            assert (await upstream.ask(QUERY)).data.endswith(ADDRESS)
+            assert (await upstream.query(QUERY)).data.endswith(ADDRESS)
         assert len(connections) == 1
 
 
 async def test_a_connection_that_the_server_has_closed_is_made_again(tmp_path: Path) -> None:
     async with serving(tmp_path, Transport.TLS, answer_tls, maximum=1) as (upstream, connections):
         for _ in range(3):
-            assert (await upstream.ask(QUERY)).data.endswith(ADDRESS)
+            assert (await upstream.query(QUERY)).data.endswith(ADDRESS)
         assert len(connections) == 3
 
 
 async def test_a_server_with_another_name_is_refused(tmp_path: Path) -> None:
     async with serving(tmp_path, Transport.TLS, answer_tls, name="evil.example") as (upstream, _):
         with pytest.raises(UpstreamError, match="mismatch"):
-            await upstream.ask(QUERY)
+            await upstream.query(QUERY)
 
 
 @pytest.mark.parametrize("exchange", [refuse_https, flood_https])
 async def test_a_reply_over_http_that_is_no_answer_is_an_error(tmp_path: Path, exchange: Exchange) -> None:
     async with serving(tmp_path, Transport.HTTPS, exchange) as (upstream, _):
         with pytest.raises(UpstreamError):
-            await upstream.ask(QUERY)
+            await upstream.query(QUERY)

@@ -32,7 +32,7 @@ GATEWAY = "10.78.0.3"
 KINDS = {"lo": "", "near": "veth"}
 
 
-def ask(address: str) -> bool:
+def query(address: str) -> bool:
     """Whether a question over UDP is answered."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         client.settimeout(PACKET_TIMEOUT)
@@ -44,7 +44,7 @@ def ask(address: str) -> bool:
             return False
 
 
-def ask_over_tcp(address: str) -> bool:
+def query_over_tcp(address: str) -> bool:
     """Whether a question over a connection is answered; False too when it is closed or not made."""
     question = make_question("a.example")
     try:
@@ -79,10 +79,10 @@ async def check(daemon: Daemon) -> None:
 
         async def find_served() -> tuple[bool, bool, bool, bool]:
             return (
-                await trio.to_thread.run_sync(lambda: peer.run(ask, NEAR)),
-                await trio.to_thread.run_sync(lambda: peer.run(ask_over_tcp, NEAR)),
-                await trio.to_thread.run_sync(ask, NEAR),
-                await trio.to_thread.run_sync(ask_over_tcp, NEAR),
+                await trio.to_thread.run_sync(lambda: peer.run(query, NEAR)),
+                await trio.to_thread.run_sync(lambda: peer.run(query_over_tcp, NEAR)),
+                await trio.to_thread.run_sync(query, NEAR),
+                await trio.to_thread.run_sync(query_over_tcp, NEAR),
             )
 
         assert await find_served() == (True, True, True, True), "a pod's link"

@@ -95,8 +95,8 @@ def one_address(query: bytes) -> Sequence[bytes]:
 
 
 async def test_an_answer_is_passed_on_kept_and_grows_old() -> None:
-    asked: list[bytes] = []
-    async with serving(one_address, asked) as upstream, resolving(upstream) as (resolver, client):
+    queries: list[bytes] = []
+    async with serving(one_address, queries) as upstream, resolving(upstream) as (resolver, client):
         began = trio.current_time()
         first = await client.udp(make_question("a.example", number=0x1234))
         assert (first[:2], code(first), counts(first)) == (b"\x124", 0, (1, 1, 0, 0))
@@ -111,19 +111,19 @@ async def test_an_answer_is_passed_on_kept_and_grows_old() -> None:
         assert 59 - (trio.current_time() - began) <= left <= 59
         [answer] = await client.tcp(make_question("a.example"))
         assert answer.endswith(ADDRESS)
-        assert len(asked) == 1
+        assert len(queries) == 1
         # What the client sent is not what goes out, and its number is not guessed from the client's.
-        assert asked[0][2:] != make_question("a.example")[2:]
+        assert queries[0][2:] != make_question("a.example")[2:]
         assert resolver.upstreams[0].is_healthy
 
 
-async def test_questions_at_the_same_time_are_asked_once() -> None:
-    asked: list[bytes] = []
-    async with serving(one_address, asked) as upstream, resolving(upstream) as (_, client):
+async def test_equal_queries_at_the_same_time_are_sent_once() -> None:
+    queries: list[bytes] = []
+    async with serving(one_address, queries) as upstream, resolving(upstream) as (_, client):
         async with trio.open_nursery() as nursery:
             for number in range(50):
                 nursery.start_soon(client.udp, make_question("a.example", number=number))
-        assert len(asked) == 1
+        assert len(queries) == 1
 
 
 @pytest.mark.parametrize(
@@ -132,15 +132,15 @@ async def test_questions_at_the_same_time_are_asked_once() -> None:
     ids=["kept", "least", "life"],
 )
 async def test_a_denial_holds_as_long_as_its_authority_says(seconds: int, minimum: int, again: int) -> None:
-    asked: list[bytes] = []
+    queries: list[bytes] = []
 
     def deny(query: bytes) -> Sequence[bytes]:
         return [make_reply(query, code=3, authorities=[make_authority(seconds, minimum)])]
 
-    async with serving(deny, asked) as upstream, resolving(upstream) as (_, client):
+    async with serving(deny, queries) as upstream, resolving(upstream) as (_, client):
         for _ in range(2):
             assert code(await client.udp(make_question("none.example"))) == 3
-        assert len(asked) == again
+        assert len(queries) == again
 
 
 def forged(query: bytes) -> Sequence[bytes]:
@@ -185,18 +185,18 @@ async def test_forged_answers_before_the_real_one_are_ignored() -> None:
 
 
 @pytest.mark.parametrize("answer", [endless, overlong, truncated, silent])
-async def test_a_server_that_gives_no_answer_is_put_last_and_the_next_asked(answer: Answer) -> None:
-    asked: list[bytes] = []
+async def test_a_server_that_gives_no_answer_is_put_last_and_the_next_queried(answer: Answer) -> None:
+    queries: list[bytes] = []
     async with (
-        serving(answer, asked) as bad,
+        serving(answer, queries) as bad,
         serving(one_address) as good,
         resolving(bad, good) as (resolver, client),
     ):
         assert (await client.udp(make_question("a.example"))).endswith(ADDRESS)
-        first = len(asked)
+        first = len(queries)
         assert [upstream.is_healthy for upstream in resolver.upstreams] == [False, True]
         assert (await client.udp(make_question("b.example"))).endswith(ADDRESS)
-        assert len(asked) == first
+        assert len(queries) == first
 
 
 async def test_an_answer_with_names_in_a_circle_ends() -> None:

@@ -169,11 +169,11 @@ async def test_the_leader_has_the_address_while_its_link_is_up(autojump_clock: M
         nursery.cancel_scope.cancel()
 
 
-async def test_a_cloud_is_asked_for_the_address_first(autojump_clock: MockClock) -> None:
-    state, etcd, asked, failing = MemoryState(), Etcd(), list[str](), [True]
+async def test_a_cloud_assigns_the_address_first(autojump_clock: MockClock) -> None:
+    state, etcd, requests, failing = MemoryState(), Etcd(), list[str](), [True]
 
     async def take(token: str, address: object) -> None:
-        asked.append(f"{token} {address}")
+        requests.append(f"{token} {address}")
         await trio.sleep(5)
         if failing[0]:
             raise CloudError("out of order")
@@ -198,12 +198,12 @@ async def test_a_cloud_is_asked_for_the_address_first(autojump_clock: MockClock)
             return [item.id for item in await state.list(kinds.ADDRESS_SPEC, namespace=ids.NETWORK_CONFIG)]
 
         assert await addresses() == []
-        assert asked[0] == "secret 10.0.0.100"
+        assert requests[0] == "secret 10.0.0.100"
         assert len([line for line in lines if "is not had from the cloud: out of order" in line]) == 1
         assert "secret" not in str(lines)
         failing[0] = False
         assert await addresses() == ["operator/vip/eth0/10.0.0.100"]
-        count = len(asked)
+        count = len(requests)
         await trio.sleep(60)
-        assert len(asked) == count, "it keeps its lease although the cloud was slow"
+        assert len(requests) == count, "it keeps its lease although the cloud was slow"
         nursery.cancel_scope.cancel()

@@ -90,7 +90,7 @@ class Late:
         return reply
 
 
-async def test_of_two_that_ask_at_once_the_older_key_wins(etcd: Etcd) -> None:
+async def test_of_two_requests_at_once_the_older_key_wins(etcd: Etcd) -> None:
     with pytest.raises(RpcError, match="cp-1 holds the lock"):
         await take_lock(cast("Any", Late(etcd)), NAME, "cp-2", 0xB1)
     assert etcd.holders() == ["cp-1"]

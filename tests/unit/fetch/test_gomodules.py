@@ -33,7 +33,7 @@ def test_a_set_needs_the_compiler_and_each_module_once() -> None:
     assert lock.modules_of([]) == []
 
 
-def test_the_lock_has_every_set_that_is_asked_for() -> None:
+def test_the_lock_has_every_set_of_the_roots() -> None:
     assert read_go().sets.keys() == {"toolchain", *read_roots()["go"]["sets"]}
 
 

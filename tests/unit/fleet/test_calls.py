@@ -25,11 +25,11 @@ def test_progress_counts_bytes_and_layers() -> None:
 
 
 async def lose(call: Callable[[], str]) -> str:
-    async def ask() -> str:
+    async def attempt() -> str:
         await asyncio.sleep(0)
         return call()
 
-    return await repeat_lost(ask, 20 * TICK)
+    return await repeat_lost(attempt, 20 * TICK)
 
 
 def test_a_lost_call_that_is_still_at_work_is_waited_for() -> None:

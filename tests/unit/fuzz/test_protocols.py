@@ -310,7 +310,7 @@ def test_the_answer_of_a_registry() -> None:
     client = Client(context=lambda host: pytest.fail(f"TLS for {host}"), environment={}, silence=30)
     with answering() as (port, answers):
 
-        def ask(data: bytes) -> None:
+        def receive(data: bytes) -> None:
             answers[0] = data
             url = f"http://127.0.0.1:{port}/v2/a/manifests/1"
             response = send_request(url, client=client, headers={}, abort=Abort())
@@ -326,4 +326,4 @@ def test_the_answer_of_a_registry() -> None:
             b'HTTP/1.1 401 No\r\nWWW-Authenticate: Bearer realm="https://a/t"\r\n\r\n',
             b"HTTP/1.1 503 Later\r\nRetry-After: 5\r\n\r\n",
         ]
-        check_parser(Parser(parse=ask, seeds=seeds, refusals=(RegistryError,), examples=500))
+        check_parser(Parser(parse=receive, seeds=seeds, refusals=(RegistryError,), examples=500))

@@ -73,9 +73,9 @@ def test_a_key_is_sealed_and_unsealed(tmp_path: Path, *, tls: bool) -> None:
     async def test(daemon: Daemon, requests: KeyRequests) -> None:
         async with serving(daemon, make_settings(tls=tls)) as port:
             endpoint = f"{'https' if tls else 'grpc'}://127.0.0.1:{port}"
-            sealed = await requests.ask(endpoint, UUID, SECRET, seal=True)
+            sealed = await requests.call(endpoint, UUID, SECRET, seal=True)
             assert len(sealed) == 60
-            assert await requests.ask(endpoint, UUID, sealed, seal=False) == SECRET
+            assert await requests.call(endpoint, UUID, sealed, seal=False) == SECRET
             assert requests.is_empty
 
     run_node(tmp_path, test)
@@ -93,9 +93,9 @@ def test_a_key_is_sealed_and_unsealed(tmp_path: Path, *, tls: bool) -> None:
 def test_what_fails_has_its_reason(tmp_path: Path, scheme: str, uuid: str, data: bytes, reason: str) -> None:
     async def test(daemon: Daemon, requests: KeyRequests) -> None:
         async with serving(daemon, make_settings(tls=False)) as port:
-            sealed = await requests.ask(f"127.0.0.1:{port}", UUID, SECRET, seal=True)
+            sealed = await requests.call(f"127.0.0.1:{port}", UUID, SECRET, seal=True)
             with pytest.raises(UserError, match=reason):
-                await requests.ask(f"{scheme}://127.0.0.1:{port}", uuid, data or sealed, seal=False)
+                await requests.call(f"{scheme}://127.0.0.1:{port}", uuid, data or sealed, seal=False)
 
     run_node(tmp_path, test)
 
@@ -106,6 +106,6 @@ def test_a_certificate_of_another_authority_is_refused(tmp_path: Path) -> None:
         await roots.write_bytes(CertificateAuthority.generate(KeyType.P256).crt)
         async with serving(daemon, make_settings(tls=True)) as port:
             with pytest.raises(UserError, match="certificate"):
-                await requests.ask(f"https://127.0.0.1:{port}", UUID, SECRET, seal=True)
+                await requests.call(f"https://127.0.0.1:{port}", UUID, SECRET, seal=True)
 
     run_node(tmp_path, test)

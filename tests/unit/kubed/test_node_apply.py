@@ -128,14 +128,14 @@ class Client:
     """An API that is down for two requests, then has a node and takes changes of it."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.calls = 0
         self.patches: list[Any] = []
 
     async def get_or_none(self, path: str) -> dict[str, Any]:
         assert path == "/api/v1/nodes/one"
         await trio.lowlevel.checkpoint()
-        self.asked += 1
-        if self.asked < 3:
+        self.calls += 1
+        if self.calls < 3:
             raise KubernetesError(0, "connection refused")
         return make_node()
 

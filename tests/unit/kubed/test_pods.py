@@ -243,7 +243,7 @@ def test_variables_are_as_given_and_go_keeps_below_the_limit() -> None:
     assert limit["value"] == "1"
 
 
-def test_probes_ask_only_an_api_server_that_answers_them() -> None:
+def test_probes_call_only_an_api_server_that_answers_them() -> None:
     refusing = load("version: v1alpha1\nmachine: {type: controlplane}\ncluster: {}\n")
     container = container_of(pods.make_api_server(make_api_server(refusing), {}, {}))
     assert "--anonymous-auth=false" in container["command"]

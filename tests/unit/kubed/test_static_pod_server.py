@@ -58,7 +58,7 @@ async def find_port(state: MemoryState) -> int:
     return urlsplit(url).port or 0
 
 
-async def ask(port: int) -> list[str]:
+async def fetch(port: int) -> list[str]:
     """Names of the pods that are served."""
     with trio.fail_after(10):
         async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
@@ -77,12 +77,12 @@ async def test_a_server_that_starts_again_has_the_same_port_and_all_pods_at_once
     await put(state, kinds.STATIC_POD, "mine", StaticPodSpec(pod=to_struct({"metadata": {"name": "mine"}})))
     async with serving(state, listener) as port:
         assert port == listener.getsockname()[1]
-        assert await ask(port) == ["first"]
+        assert await fetch(port) == ["first"]
     # It waits for the next one.
     async with await trio.open_tcp_stream("127.0.0.1", port), serving(state, listener) as again:
         assert again == port
         # An empty list would end the pods.
-        assert await ask(port) == ["first"]
+        assert await fetch(port) == ["first"]
 
 
 def make_offer(image: str) -> dict[str, Any]:
@@ -161,8 +161,8 @@ async def test_the_server_leaves_out_what_has_to_wait(
         await put(state, kinds.STATIC_POD_STATUS, name, status, annotations={POD_UID: "u1"})
         await put(state, kinds.STATIC_POD, API_SERVER, StaticPodSpec(pod=to_struct(make_offer("two"))))
         await trio.testing.wait_all_tasks_blocked(0.05)
-        assert await ask(port) == []
+        assert await fetch(port) == []
         groups["u1"] = PodGroup.GONE
         with trio.fail_after(20):
-            while await ask(port) != ["server"]:  # noqa: ASYNC110 - only asking shows it
+            while await fetch(port) != ["server"]:  # noqa: ASYNC110 - only asking shows it
                 await trio.sleep(0.05)

@@ -76,7 +76,7 @@ class Node(ThreadingHTTPServer):
     def join(self) -> None:
         self.identity.set(b"pem", self.own.crt)
 
-    async def ask(self) -> None:
+    async def put_pod(self) -> None:
         """A change for which the controller asks the kubelet."""
         await put(self.state, kinds.STATIC_POD, "server", StaticPodSpec(pod=to_struct(self.pods[0])))
 
@@ -128,7 +128,7 @@ async def test_a_connection_that_was_closed_is_made_anew(node: Node) -> None:
     async with node.controller():
         await node.wait_for_uid("1")
         node.pods = [make_pod("server", "2")]
-        await node.ask()
+        await node.put_pod()
         await node.wait_for_uid("2")
     assert not node.lines
 
@@ -138,7 +138,7 @@ async def test_pods_stay_known_while_the_kubelet_refuses(node: Node) -> None:
     async with node.controller():
         await node.wait_for_uid("1")
         node.is_refusing = True
-        await node.ask()
+        await node.put_pod()
         await node.has_logged.wait()
         assert "the kubelet's pods can't be read: 403: Forbidden" in node.lines[0]
         await node.wait_for_uid("1")

@@ -17,7 +17,7 @@ async def echo(stream: trio.SocketStream, name: bytes) -> None:
             await stream.send_all(name + block)
 
 
-async def ask(port: int) -> bytes:
+async def call(port: int) -> bytes:
     async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
         await stream.send_all(b"x")
         await stream.send_eof()
@@ -51,12 +51,12 @@ def test_servers_take_turns_and_dead_ones_are_passed_by() -> None:
             nursery.start_soon(trio.serve_listeners, balancer.serve, own)
             port = own[0].socket.getsockname()[1]
             with trio.fail_after(20):
-                answers = [await ask(port) for _ in range(4)]
+                answers = [await call(port) for _ in range(4)]
             assert sorted(answers) == [b"ax", b"ax", b"bx", b"bx"]
             assert [health[endpoint] for endpoint in endpoints] == [False, True, True]
             balancer.set_endpoints([])
             with trio.fail_after(20), suppress(trio.BrokenResourceError):
-                assert await ask(port) == b""
+                assert await call(port) == b""
             nursery.cancel_scope.cancel()
 
     trio.run(main)

@@ -74,7 +74,7 @@ async def call(folder: Path, method: str, answers: Sequence[bytes]) -> tuple[str
         ("GET", [ENDS] * 9, "0 ", MAX_REPEATS + 1),
     ],
 )
-async def test_what_a_server_that_stops_leaves_undone_is_asked_for_again(
+async def test_what_a_server_that_stops_leaves_undone_is_requested_again(
     tmp_path: Path, method: str, answers: Sequence[bytes], outcome: str, taken: int
 ) -> None:
     found, count = await call(tmp_path, method, answers)
@@ -120,20 +120,20 @@ def page(names: Sequence[str], begin: int, limit: int, size: int) -> bytes:
 
 @pytest.mark.parametrize("size", [0, MAX_PAGE // 50, MAX_PAGE // 2])
 async def test_a_list_comes_in_parts_that_are_small_enough(tmp_path: Path, size: int) -> None:
-    names, asked = [f"n{number}" for number in range(PAGE_LIMIT + 3 if size < 100_000 else 5)], list[int]()
+    names, limits = [f"n{number}" for number in range(PAGE_LIMIT + 3 if size < 100_000 else 5)], list[int]()
 
     def answer(head: bytes) -> bytes:
         query = parse_qs(urlsplit(head.split()[1].decode()).query)
         assert query["a"] == ["b"]
-        asked.append(int(query["limit"][0]))
+        limits.append(int(query["limit"][0]))
         begin = int(query.get("continue", ["from 0"])[0].split()[1])
-        return page(names, begin, asked[-1], size)
+        return page(names, begin, limits[-1], size)
 
     async with serving(tmp_path, answer) as client:
         found = await client.list_all("/api/v1/pods?a=b")
     assert [one["metadata"]["name"] for one in found] == names
-    assert asked[0] == PAGE_LIMIT
-    assert asked == sorted(asked, reverse=True)
+    assert limits[0] == PAGE_LIMIT
+    assert limits == sorted(limits, reverse=True)
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"items": {}}', b'{"items": null}'])

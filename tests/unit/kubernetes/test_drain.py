@@ -28,7 +28,7 @@ class Api(KubernetesClient):
         self.refused: dict[str, float] = {}
         """Until when evictions are refused."""
         self.seconds = seconds
-        self.asked: list[str] = []
+        self.evictions: list[str] = []
         self._ends: dict[str, float] = {}
 
     @override
@@ -54,7 +54,7 @@ class Api(KubernetesClient):
         path, _, query = path.partition("?")
         assert path == f"/api/v1/namespaces/default/pods/{name}/eviction"
         assert body["deleteOptions"]["preconditions"] == {"uid": f"uid-{name}"}
-        self.asked.append(name)
+        self.evictions.append(name)
         if now < self.refused.get(name, 0.0):
             raise KubernetesError(HTTPStatus.TOO_MANY_REQUESTS, REFUSED)
         if name not in self.pods:
@@ -95,13 +95,13 @@ async def test_pods_are_evicted_once_and_waited_for(autojump_clock: trio.testing
     api, began = Api(make_pod("a"), make_pod("b"), make_pod("proxy", kind="DaemonSet")), trio.current_time()
     left, lines = await run(api)
     assert left == []
-    assert api.asked == ["a", "b"]
+    assert api.evictions == ["a", "b"]
     assert list(api.pods) == ["proxy"]
     assert lines == ["evicting default/a", "evicting default/b"]
     assert 2.5 <= trio.current_time() - began < 5
 
 
-async def test_a_refused_pod_is_asked_again_and_reported_once(
+async def test_a_refused_eviction_is_repeated_and_reported_once(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     del autojump_clock
@@ -110,7 +110,7 @@ async def test_a_refused_pod_is_asked_again_and_reported_once(
     left, lines = await run(api)
     assert left == []
     assert lines == [f"default/a stays for now: {REFUSED}", "evicting default/a"]
-    assert len(api.asked) == 8
+    assert len(api.evictions) == 8
 
 
 async def test_what_stays_is_named_with_its_reason_in_time(autojump_clock: trio.testing.MockClock) -> None:
@@ -126,11 +126,11 @@ async def test_a_pod_that_is_gone_or_ending_is_not_evicted(autojump_clock: trio.
     del autojump_clock
     api = Api(make_pod("ending", deletionTimestamp="2026-01-01T00:00:00Z"))
     left, _ = await run(api, 10)
-    assert api.asked == []
+    assert api.evictions == []
     assert left == ["default/ending: not ended yet"]
 
 
-async def test_what_would_move_is_asked_and_nothing_is_evicted(
+async def test_a_dry_run_lists_what_would_move_and_evicts_nothing(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     del autojump_clock

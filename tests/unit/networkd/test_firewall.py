@@ -295,7 +295,7 @@ async def refuse_half(daemon: Daemon) -> None:
 
 
 def count_rules(netlink: Netlink) -> int:
-    return len(netlink.ask(10 << 8 | 7, bytes((1, 0, 0, 0)), flags=0x300))
+    return len(netlink.request(10 << 8 | 7, bytes((1, 0, 0, 0)), flags=0x300))
 
 
 @pytest.mark.root

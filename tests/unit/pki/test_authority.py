@@ -88,7 +88,7 @@ def test_client_certificate_carries_roles() -> None:
     assert pair.key.startswith(b"-----BEGIN ED25519 PRIVATE KEY-----")
 
 
-def test_request_is_signed_without_the_roles_it_asks_for() -> None:
+def test_request_is_signed_without_the_roles_in_it() -> None:
     key = make_key(KeyType.P256)
     request = make_csr(key, common_name="w", organizations=["os:admin"], dns_names=["w"], ips=["10.0.0.3"])
     leaf = parse_certificate(CA.sign(request, usages=Usage.SERVER, organizations=[]))

@@ -186,7 +186,7 @@ def test_refusals_are_logged_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["clusterd", "dnsd", "logd", "networkd", "timed", "udevd"])
-def test_a_mirror_asks_for_no_more_than_is_declared(name: str, tmp_path: Path) -> None:
+def test_a_mirror_requests_no_more_than_is_declared(name: str, tmp_path: Path) -> None:
     inputs, _ = declared(name)
 
     async def read(memory: MemoryState, remote: RemoteState) -> None:

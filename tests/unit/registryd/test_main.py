@@ -31,7 +31,7 @@ def test_it_serves_until_it_is_stopped(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "registryd").mkdir()
     monkeypatch.setattr(main, "notify_ready", ready.set)
 
-    def ask(path: str) -> int:
+    def fetch(path: str) -> int:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
         try:
             connection.request("GET", path)
@@ -49,10 +49,10 @@ def test_it_serves_until_it_is_stopped(tmp_path: Path, monkeypatch: pytest.Monke
                     ("/v2/app/manifests/1", 200),
                     ("/v2/app/manifests/2", 404),
                 ):
-                    assert await trio.to_thread.run_sync(ask, path) == status
+                    assert await trio.to_thread.run_sync(fetch, path) == status
             daemon.stopping.set()
 
     asyncio.run(host(use, "registryd", Log(write=lines.append)))
     assert any("a request is refused" in line and "MANIFEST_UNKNOWN" in line for line in lines)
     with pytest.raises(ConnectionRefusedError):
-        ask("/healthz")
+        fetch("/healthz")

@@ -182,13 +182,13 @@ def test_waiting_for_the_server(tmp_path: Path) -> None:
 
         async with open_channel(daemon, tmp_path / "s", wait_for_ready=True) as transport:
 
-            async def ask() -> None:
+            async def call() -> None:
                 request = BytesValue(value=b"x")
                 replies.append((await transport.unary("/test.Echo/Unary", request, BytesValue)).value)
                 answered.set()
 
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(ask)
+                nursery.start_soon(call)
                 await trio.sleep(0.1)
                 assert not replies
                 async with serve(daemon, [Service(DESCRIPTOR, {"Unary": echo})], tmp_path / "s"):

@@ -28,10 +28,10 @@ def test_what_is_no_event_is_left_out(body: bytes) -> None:
 
 
 def test_a_family_has_its_groups() -> None:
-    with Netlink(NETLINK_GENERIC) as asking:
-        assert asking.find_group("nlctrl", "notify") > 0
+    with Netlink(NETLINK_GENERIC) as netlink:
+        assert netlink.find_group("nlctrl", "notify") > 0
         with pytest.raises(OSError, match="nlctrl has no group nothing"):
-            asking.find_group("nlctrl", "nothing")
+            netlink.find_group("nlctrl", "nothing")
 
 
 class Datagrams:

@@ -136,7 +136,7 @@ def test_edit_without_a_change_sends_nothing(
     assert not requests(with_config)
 
 
-def test_edit_shows_mistakes_and_asks_again(
+def test_edit_shows_mistakes_and_prompts_again(
     talosctl: Client, with_config: FakeNode, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     # The second time, the mistake is named at the top and is taken back.

@@ -199,7 +199,7 @@ def test_pages_of_a_node(talosctl: Client, node: FakeNode) -> None:
     asyncio.run(main())
 
 
-def test_a_node_that_fails_says_why_and_is_asked_again(
+def test_a_node_that_fails_is_shown_with_the_reason_and_called_again(
     talosctl: Client, node: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("talos.talosctl.dashboard.feed.RETRY", 0.1)

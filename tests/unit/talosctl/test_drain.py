@@ -46,7 +46,7 @@ class Api(KubernetesClient):
     ) -> None:
         # Neither a context nor a connection: all goes through `call`.
         self.changes: list[bool] = []
-        self.asked = asyncio.Event()
+        self.evicted = asyncio.Event()
         self._failures = {"GET": pods, "POST": eviction}
         self._is_empty = is_empty
 
@@ -72,7 +72,7 @@ class Api(KubernetesClient):
             raise failure
         if method == "POST":
             assert path == "/api/v1/namespaces/default/pods/web/eviction"
-            self.asked.set()
+            self.evicted.set()
             return {}
         if self._is_empty:
             return {"items": []}
@@ -128,7 +128,7 @@ def test_an_interrupted_drain_leaves_the_node_schedulable() -> None:
 
     async def interrupt() -> None:
         draining = asyncio.create_task(make_drainer(api, 60.0).drain(cast("Session", NamedNode()), NODE))
-        await api.asked.wait()
+        await api.evicted.wait()
         draining.cancel()
         with pytest.raises(asyncio.CancelledError):
             await draining

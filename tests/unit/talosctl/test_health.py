@@ -80,11 +80,11 @@ def test_every_condition_is_reported(talosctl: Client, cluster: Cluster, node: F
     assert lines[:2] == ["waiting for etcd to be healthy: ...", "waiting for etcd to be healthy: OK"]
     assert "waiting for all nodes to finish boot sequence: OK" in lines
     assert lines[-1] == "waiting for all k8s nodes to report schedulable: SKIP"
-    asked = [seen[1] for seen in node.seen if seen[0] == SERVICE + "Version"]
-    assert sorted(asked) == ["10.0.0.2", "10.0.0.3"]
+    called = [seen[1] for seen in node.seen if seen[0] == SERVICE + "Version"]
+    assert sorted(called) == ["10.0.0.2", "10.0.0.3"]
 
 
-def test_named_nodes_are_asked_alone(talosctl: Client, cluster: Cluster, node: FakeNode) -> None:
+def test_named_nodes_are_called_alone(talosctl: Client, cluster: Cluster, node: FakeNode) -> None:
     assert talosctl(*CHECK, "--control-plane-nodes", "10.0.0.2").code == 0
     assert {seen[1] for seen in node.seen} == {"10.0.0.2"}
 

@@ -151,7 +151,7 @@ def test_a_refresh_token_renews_it_without_a_person(
         ((200, {"access_token": "a", "token_type": "Bearer"}), ["one"]),
     ],
 )
-def test_without_a_token_by_it_a_person_is_asked(
+def test_without_a_token_by_it_a_person_is_prompted(
     issuer: Issuer, path: Path, capsys: pytest.CaptureFixture[str], answer: Any, kept: list[str]
 ) -> None:
     issuer.grants += [(200, DEVICE), make_reply(issuer, "one")]

@@ -217,7 +217,7 @@ def test_a_node_that_answers_in_part_or_not_at_all(talosctl: Client, full_node: 
     assert 'talos_up{node="10.0.0.2"} 0\n' in talosctl("metrics", "-n", NODE).out
 
 
-def test_a_server_asks_at_each_scrape(talosctl: Client, full_node: FakeNode) -> None:
+def test_a_server_calls_nodes_at_each_scrape(talosctl: Client, full_node: FakeNode) -> None:
     flags = Flags(CLIENT_FLAGS)
     for name, value in (("talosconfig", str(talosctl.path)), ("nodes", NODE)):
         flags.set(next(flag for flag in CLIENT_FLAGS if flag.name == name), value)

@@ -149,7 +149,7 @@ def test_encrypted_for_a_recipient(talosctl: Client, tmp_path: Path, monkeypatch
     assert not (tmp_path / "other").exists()
 
 
-def test_a_place_that_can_not_be_written_is_named_before_nodes_are_asked(talosctl: Client) -> None:
+def test_a_place_that_can_not_be_written_is_named_before_nodes_are_called(talosctl: Client) -> None:
     result = talosctl("support", "-O", "/nowhere/s.zip")
     assert (result.code, result.err) == (1, "error: /nowhere: is no folder that can be written to\n")
 

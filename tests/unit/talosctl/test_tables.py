@@ -81,7 +81,7 @@ def test_diskfree_of_a_volume_without_filesystem(
     assert f'10.0.0.2: volume "{volume}": {text}' in result.err
 
 
-def test_usage_asks_for_the_sums_only(talosctl: Client, node: FakeNode) -> None:
+def test_usage_requests_the_sums_only(talosctl: Client, node: FakeNode) -> None:
     infos = [machine.DiskUsageInfo(name="/var", relative_name="/var", size=4096)]
     node.on("/machine.MachineService/DiskUsage", machine.DiskUsageRequest, infos, stream=True)
     assert talosctl("usage", "/var", "-n", "10.0.0.2").out == "SIZE   NAME\n4096   /var\n"
@@ -113,7 +113,7 @@ def test_netstat_names_its_columns_as_netstat_does(talosctl: Client, node: FakeN
     ]  # fmt: skip
 
 
-def test_netstat_of_a_pod_asks_for_its_namespace(talosctl: Client, node: FakeNode) -> None:
+def test_netstat_of_a_pod_requests_its_namespace(talosctl: Client, node: FakeNode) -> None:
     sandbox = machine.ContainerInfo(
         id="default/web", pod_id="default/web", pid=7, network_namespace="cni-1", namespace="k8s.io"
     )

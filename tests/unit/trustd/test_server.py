@@ -132,7 +132,7 @@ def test_signs_a_server_certificate() -> None:
     ("metadata", "text"),
     [({}, "missing token"), ({"token": "wrong"}, "invalid token"), ({"token": ""}, "invalid token")],
 )
-def test_asks_for_the_token(metadata: dict[str, str], text: str) -> None:
+def test_a_call_needs_the_token(metadata: dict[str, str], text: str) -> None:
     async def test(trust: Trust) -> None:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await trust.call(csr(), **metadata)

@@ -122,10 +122,10 @@ async def test_discovery_on_request(world: World) -> None:
         assert (await state.get(kinds.DISCOVERED_VOLUME, "vda")).spec.name == ""
         world.contents["vda"] = XFS
 
-        def ask(spec: DiscoveryRefreshRequestSpec) -> None:
+        def request(spec: DiscoveryRefreshRequestSpec) -> None:
             spec.request = 7
 
-        await modify(state, *ids.DISCOVERY_REFRESH_REQUEST, ask)
+        await modify(state, *ids.DISCOVERY_REFRESH_REQUEST, request)
         await wait_for(state, *ids.DISCOVERY_REFRESH_STATUS, lambda status: status.spec.request == 7)
         assert (await state.get(kinds.DISCOVERED_VOLUME, "vda")).spec.name == "xfs"
 

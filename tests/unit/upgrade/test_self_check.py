@@ -151,24 +151,24 @@ async def test_a_service_that_hangs_after_it_was_ready_is_not_blessed(
     upgrader = await machine.boot()
     # As the last check found it, which is made every 20 s only.
     await _set_health(machine.state, apid=True, network=True)
-    asked: list[float] = []
+    probed: list[float] = []
     rebooted = trio.Event()
     began = trio.current_time()
 
-    async def ask(services: Sequence[str]) -> dict[str, str]:
+    async def probe(services: Sequence[str]) -> dict[str, str]:
         await trio.lowlevel.checkpoint()
-        asked.append(trio.current_time() - began)
-        return dict.fromkeys(services, "no answer within 5.0 s") if len(asked) <= silent else {}
+        probed.append(trio.current_time() - began)
+        return dict.fromkeys(services, "no answer within 5.0 s") if len(probed) <= silent else {}
 
-    controller = SelfCheckController(upgrader, rebooted.set, ask, Log(write=machine.lines.append))
+    controller = SelfCheckController(upgrader, rebooted.set, probe, Log(write=machine.lines.append))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run_controllers, machine.state, [controller])
         await _wait(lambda: upgrader.current.phase is not Phase.TRIAL)
         nursery.cancel_scope.cancel()
-    assert asked[0] >= MAX_STABLE
-    assert all(after - before >= MAX_STABLE for before, after in pairwise(asked))
-    if silent < len(asked):
-        assert (upgrader.current.phase, len(asked)) == (Phase.BLESSED, silent + 1)
+    assert probed[0] >= MAX_STABLE
+    assert all(after - before >= MAX_STABLE for before, after in pairwise(probed))
+    if silent < len(probed):
+        assert (upgrader.current.phase, len(probed)) == (Phase.BLESSED, silent + 1)
     else:
         text = f"after {CHECK_TIMEOUT:.0f} s: service apid does not answer: no answer within 5.0 s"
         assert upgrader.current.reason == f"self-check: {text}"

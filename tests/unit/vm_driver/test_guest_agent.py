@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from driver.failure import NotYet
-from driver.guest_agent import ask
+from driver.guest_agent import execute
 
 
 def serve(path: Path, *, answers: bool = True) -> threading.Thread:
@@ -36,7 +36,7 @@ def serve(path: Path, *, answers: bool = True) -> threading.Thread:
 
 def test_an_answer_is_that_of_the_question(tmp_path: Path) -> None:
     thread = serve(tmp_path / "agent")
-    assert ask(tmp_path / "agent", "guest-ping") == {}
+    assert execute(tmp_path / "agent", "guest-ping") == {}
     thread.join()
 
 
@@ -44,7 +44,7 @@ def test_an_answer_is_that_of_the_question(tmp_path: Path) -> None:
 def test_no_answer_may_come_yet(tmp_path: Path, answers: bool) -> None:
     thread = serve(tmp_path / "agent", answers=answers)
     with pytest.raises(NotYet, match="does not answer to guest-exec"):
-        ask(tmp_path / "agent", "guest-exec")
+        execute(tmp_path / "agent", "guest-exec")
     thread.join()
     with pytest.raises(NotYet, match="No such file"):
-        ask(tmp_path / "nothing", "guest-ping")
+        execute(tmp_path / "nothing", "guest-ping")

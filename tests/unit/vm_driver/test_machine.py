@@ -86,7 +86,7 @@ def test_a_second_stall_is_the_test_s(tmp_path: Path) -> None:
         machine.close()
 
 
-def test_not_after_it_was_asked_for_something(tmp_path: Path) -> None:
+def test_not_after_it_had_a_request(tmp_path: Path) -> None:
     machine = make_machine(tmp_path, stalls=1)
     machine.start()
     machine.client.run("apply-config", check=False)

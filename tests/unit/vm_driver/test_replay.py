@@ -36,7 +36,7 @@ class Client:
             data += self._socket.recv(count - len(data))
         return data
 
-    def ask(self, kind: int, offset: int = 0, data: bytes = b"") -> int:
+    def request(self, kind: int, offset: int = 0, data: bytes = b"") -> int:
         """Send a request; the error that it ends with."""
         self._socket.sendall(struct.pack(">IHHQQI", 0x25609513, 0, kind, 1, offset, len(data)) + data)
         return int(struct.unpack(">IIQ", self._receive(16))[1])
@@ -64,7 +64,7 @@ def make_record(disk: RecordedDisk, base: Path) -> None:
             (WRITE, 0, fill(2, 4)),
             (WRITE, 8 * SECTOR, fill(3)),
         ):
-            assert client.ask(kind, offset, data) == 0
+            assert client.request(kind, offset, data) == 0
     disk.stop()
 
 
@@ -97,8 +97,8 @@ def test_disks_lose_their_power_at_once(disk: RecordedDisk, tmp_path: Path) -> N
     with Client(disk) as first, Client(other) as second:
         for number in range(1, 5):  # each write to one is flushed before the other's
             for client in (first, second):
-                assert client.ask(WRITE, 0, fill(number)) == 0
-                assert client.ask(FLUSH) == 0
+                assert client.request(WRITE, 0, fill(number)) == 0
+                assert client.request(FLUSH) == 0
     other.close()
     pairs = choose_cuts_of_all([disk, other], 50, 7)
     assert pairs == choose_cuts_of_all([disk, other], 50, 7)
@@ -118,9 +118,9 @@ def test_writes_are_torn_at_every_sector(disk: RecordedDisk, tmp_path: Path) -> 
 def test_writes_fail_and_are_lost(disk: RecordedDisk) -> None:
     with Client(disk) as client:
         with disk.fail(lambda offset, _: EIO if offset else LOST):
-            assert client.ask(WRITE, SECTOR, fill(1)) == EIO
-            assert client.ask(WRITE, 0, fill(1)) == 0
+            assert client.request(WRITE, SECTOR, fill(1)) == EIO
+            assert client.request(WRITE, 0, fill(1)) == 0
         assert disk.failed == 2
         assert not any(disk.path.read_bytes())
-        assert client.ask(WRITE, 0, fill(1)) == 0
+        assert client.request(WRITE, 0, fill(1)) == 0
     assert disk.path.read_bytes() == fill(1).ljust(SIZE, b"\0")

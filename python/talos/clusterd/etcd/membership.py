@@ -178,14 +178,14 @@ class Membership:
         """Ask every member but one whether it lives."""
         members, healthy = await client.members(linearizable=False), set[int]()
 
-        async def ask(member: pb.Member) -> None:
+        async def probe(member: pb.Member) -> None:
             if await self._is_alive(member):
                 healthy.add(member.ID)
 
         async with trio.open_nursery() as nursery:
             for member in members:
                 if besides != member.ID:
-                    nursery.start_soon(ask, member)
+                    nursery.start_soon(probe, member)
         return MemberStatus(members=members, healthy=frozenset(healthy))
 
     async def check_removal(self, client: etcd.EtcdClient, member: int) -> None:
@@ -248,12 +248,12 @@ class Membership:
             raise RpcError(Code.FAILED_PRECONDITION, text)
         reasons: dict[int, str] = {}
 
-        async def ask(member: pb.Member) -> None:
+        async def probe(member: pb.Member) -> None:
             reasons[member.ID] = await self._find_weakness(member)
 
         async with trio.open_nursery() as nursery:
             for member in members:
-                nursery.start_soon(ask, member)
+                nursery.start_soon(probe, member)
         for member in members:
             if reason := reasons[member.ID]:
                 raise RpcError(Code.UNAVAILABLE, reason)
@@ -321,7 +321,7 @@ class Membership:
         """
         found: list[str] = []
 
-        async def ask(address: str) -> None:
+        async def probe(address: str) -> None:
             with suppress(RpcError):
                 async with self._access.member(address) as client:
                     await client.status(STATUS_TIMEOUT)
@@ -329,7 +329,7 @@ class Membership:
 
         async with trio.open_nursery() as nursery:
             for address in await self._access.peers():
-                nursery.start_soon(ask, address)
+                nursery.start_soon(probe, address)
         if found:
             raise RpcError(
                 Code.ALREADY_EXISTS,

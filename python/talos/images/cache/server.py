@@ -167,22 +167,22 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(code, what)
             return
         start, end = 0, content.size
-        asked = _RANGE.fullmatch(self.headers.get("Range", ""))
-        if asked is not None:
-            start = int(asked[1])
-            end = min(int(asked[2]) + 1, content.size) if asked[2] else content.size
-        if start >= end and asked is not None:
+        requested = _RANGE.fullmatch(self.headers.get("Range", ""))
+        if requested is not None:
+            start = int(requested[1])
+            end = min(int(requested[2]) + 1, content.size) if requested[2] else content.size
+        if start >= end and requested is not None:
             self.send_response(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE)
             self.send_header("Content-Range", f"bytes */{content.size}")
             self.send_header("Content-Length", "0")
             self.end_headers()
             return
         with content.path.open("rb") as file:
-            self.send_response(HTTPStatus.OK if asked is None else HTTPStatus.PARTIAL_CONTENT)
+            self.send_response(HTTPStatus.OK if requested is None else HTTPStatus.PARTIAL_CONTENT)
             self.send_header("Content-Type", content.media_type)
             self.send_header("Content-Length", str(end - start))
             self.send_header("Docker-Content-Digest", content.digest)
-            if asked is not None:
+            if requested is not None:
                 self.send_header("Content-Range", f"bytes {start}-{end - 1}/{content.size}")
             self.end_headers()
             if self.command == "HEAD" or start == end:

@@ -70,7 +70,7 @@ def _fetch_token(
         raise RegistryError("it names no server for tokens", status=401)
     if credentials is not None and urlsplit(registry).scheme == "https" and realm.scheme != "https":
         raise RegistryError("its server for tokens takes passwords without encryption", status=401)
-    asked = {name: fields[name] for name in ("service", "scope") if fields.get(name)}
+    parameters = {name: fields[name] for name in ("service", "scope") if fields.get(name)}
     url, body, method, headers = realm.geturl(), None, "GET", dict[str, str]()
     if credentials is not None and credentials.identity_token:
         form = {
@@ -78,10 +78,10 @@ def _fetch_token(
             "refresh_token": credentials.identity_token,
             "client_id": "talos",
         }
-        method, body = "POST", urlencode(asked | form).encode()
+        method, body = "POST", urlencode(parameters | form).encode()
         headers["Content-Type"] = "application/x-www-form-urlencoded"
     else:
-        url = realm._replace(query="&".join(filter(None, (realm.query, urlencode(asked))))).geturl()
+        url = realm._replace(query="&".join(filter(None, (realm.query, urlencode(parameters))))).geturl()
         if credentials is not None and credentials.username:
             headers["Authorization"] = _make_basic(credentials)
     response = request(url, client=client, headers=headers, abort=abort, method=method, body=body)

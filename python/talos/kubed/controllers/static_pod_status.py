@@ -129,13 +129,13 @@ class StaticPodStatusController(Controller):
         connection = self._connection
         assert connection is not None
         try:
-            return _ask(connection)
+            return _fetch_pods(connection)
         except (OSError, HTTPException):
             connection.close()
-            return _ask(connection)  # it was closed meanwhile: http.client makes a new one
+            return _fetch_pods(connection)  # it was closed meanwhile: http.client makes a new one
 
 
-def _ask(connection: HTTPSConnection) -> list[Pod]:
+def _fetch_pods(connection: HTTPSConnection) -> list[Pod]:
     connection.request("GET", "/pods")
     response = connection.getresponse()
     content = response.read(MAX_REPLY)

@@ -220,7 +220,7 @@ def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
         SelfCheckController(
             context.node.upgrades,
             partial(context.node.power.reboot, mode=RebootMode.FORCE),
-            context.node.services.ask,
+            context.node.services.probe,
             context.log,
             context.slots.open_watchdog if context.slots else open_watchdog,
             read_images if has_kernel else read_nothing,

@@ -17,7 +17,7 @@ MEMBERSHIP = "/talos.internal.Membership/"
 """What clusterd serves to PID 1."""
 
 
-async def ask_member[R: Message](
+async def call_member[R: Message](
     connect: Callable[[str], AbstractAsyncContextManager[DuplexTransport]],
     method: str,
     request: Message,

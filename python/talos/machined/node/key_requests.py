@@ -38,7 +38,7 @@ class KeyRequests:
         """Whether no request is open."""
         return not self._open
 
-    async def ask(self, endpoint: str, node_uuid: str, data: bytes, *, seal: bool) -> bytes:
+    async def call(self, endpoint: str, node_uuid: str, data: bytes, *, seal: bool) -> bytes:
         """What a service answers, at least one byte. UserError."""
         self._last += 1
         opened = _Open(

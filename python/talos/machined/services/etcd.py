@@ -21,7 +21,7 @@ from talos.machined.containerd.spec import ContainerSpec, Mount
 from talos.machined.containerd.store import find_image
 from talos.machined.containerd.verify.search import Verifier
 from talos.machined.node import etcd_data
-from talos.machined.node.etcd import MEMBERSHIP, PlannedBootstrap, ask_member
+from talos.machined.node.etcd import MEMBERSHIP, PlannedBootstrap, call_member
 from talos.machined.node.ports.services import Services
 from talos.machined.services.conditions import ResourceReady
 from talos.machined.services.cri import NETWORK_READY
@@ -141,7 +141,7 @@ async def _restore(context: ServiceContext, plan: PlanResponse) -> None:
 
 async def check_leave(connect: Connect) -> None:
     """RpcError when a cluster needs this node's member; a node without data has none."""
-    await ask_member(connect, "CheckLeave", Empty(), Empty)
+    await call_member(connect, "CheckLeave", Empty(), Empty)
 
 
 async def leave_etcd(connect: Connect, services: Services) -> None:

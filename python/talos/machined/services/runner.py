@@ -395,7 +395,7 @@ class Runner:
             return str(error) or type(error).__name__
         return ""
 
-    async def ask(self) -> str:
+    async def probe(self) -> str:
         """Check it out of turn: the failure, when it repeats; empty for what has no check, too."""
         check, connect = self.spec.health, self._context.connect
         if check is None or not await self._probe(check, connect):

@@ -127,16 +127,16 @@ class Supervisor(Services):
         self._find(id).life.record(message)
 
     @override
-    async def ask(self, ids: Iterable[str]) -> Mapping[str, str]:
+    async def probe(self, ids: Iterable[str]) -> Mapping[str, str]:
         failures: dict[str, str] = {}
 
-        async def ask(runner: Runner) -> None:
-            if failure := await runner.ask():
+        async def probe(runner: Runner) -> None:
+            if failure := await runner.probe():
                 failures[runner.spec.id] = failure
 
         async with trio.open_nursery() as nursery:
             for name in ids:
-                nursery.start_soon(ask, self._find(name))
+                nursery.start_soon(probe, self._find(name))
         return failures
 
     def _check_action(self, id: str, action: ApiAction) -> None:

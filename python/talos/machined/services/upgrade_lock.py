@@ -9,7 +9,7 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.internal.membership_pb2 import LockUpgradeResponse, UpgradeLock
 from talos.api.rpc import Code, RpcError
 from talos.etcd.lock import make_lease
-from talos.machined.node.etcd import ask_member
+from talos.machined.node.etcd import call_member
 from talos.machined.services.health import Connect
 from talos.system.logging import Log
 
@@ -54,7 +54,7 @@ class EtcdLock:
         shown = ""
         while True:
             try:
-                return await self._ask("CheckUpgrade")
+                return await self._call("CheckUpgrade")
             except OSError as error:
                 reason = f"clusterd does not answer: {error}"
             except RpcError as error:
@@ -111,7 +111,7 @@ class EtcdLock:
 
     async def free(self) -> None:
         """Give back what this boot has taken. RpcError, OSError while etcd does not take that."""
-        await self._ask("EndUpgrade")
+        await self._call("EndUpgrade")
 
     async def release(self) -> None:
         """The same where nothing depends on it: it expires otherwise."""
@@ -120,12 +120,12 @@ class EtcdLock:
 
     async def free_earlier(self) -> None:
         """Give back what this node has taken in earlier boots, and on trial. RpcError, OSError likewise."""
-        await self._ask("EndEarlierUpgrades")
+        await self._call("EndEarlierUpgrades")
 
-    async def _ask(self, method: str) -> None:
-        await ask_member(self._connect, method, self._request, Empty)
+    async def _call(self, method: str) -> None:
+        await call_member(self._connect, method, self._request, Empty)
 
     async def _lock(self, request: UpgradeLock) -> str:
         """Take it however the members are; the reason when another node has it."""
-        reply = await ask_member(self._connect, "LockUpgrade", request, LockUpgradeResponse)
+        reply = await call_member(self._connect, "LockUpgrade", request, LockUpgradeResponse)
         return reply.refusal if reply else ""

@@ -121,7 +121,7 @@ class Client:
         return True
 
     async def _reclaim(self) -> tuple[Lease, Peer] | None:
-        answer = await self._ask(REBOOT_TRIES, MessageType.REQUEST, requested=self.previous)
+        answer = await self._exchange(REBOOT_TRIES, MessageType.REQUEST, requested=self.previous)
         self.previous = None
         if answer is None or answer.lease is None:
             return None
@@ -130,7 +130,7 @@ class Client:
     async def _discover(self) -> tuple[Lease, Peer] | None:
         wait, next_warning = FIRST_TIMEOUT, self._began + FIRST_TIMEOUT
         while True:
-            offer = await self._ask(1, MessageType.DISCOVER, wait=wait)
+            offer = await self._exchange(1, MessageType.DISCOVER, wait=wait)
             if offer is not None and offer.lease is not None:
                 break
             wait = min(wait * 2, MAX_TIMEOUT)
@@ -138,7 +138,7 @@ class Client:
                 self.log.warning(f"DHCP on {self.link}: no server replies, retrying")
                 next_warning = trio.current_time() + WARNING_INTERVAL
         lease = offer.lease
-        answer = await self._ask(
+        answer = await self._exchange(
             REQUEST_TRIES,
             MessageType.REQUEST,
             requested=lease.address.ip,
@@ -160,7 +160,7 @@ class Client:
             answer: LeaseReply | None = None
             if not waiting.cancelled_caught:
                 self._transaction, self._began = self.pick(32), trio.current_time()
-                answer = await self._ask(REBOOT_TRIES, MessageType.REQUEST, requested=lease.address.ip)
+                answer = await self._exchange(REBOOT_TRIES, MessageType.REQUEST, requested=lease.address.ip)
             while answer is None and trio.current_time() >= due:
                 now = trio.current_time()
                 if now >= end:
@@ -170,7 +170,7 @@ class Client:
                 renewing = now < rebind
                 limit = rebind if renewing else end
                 pause = min(max((limit - now) / 2, min(MIN_RETRY_INTERVAL, lease.seconds / 8)), limit - now)
-                answer = await self._ask(
+                answer = await self._exchange(
                     1,
                     MessageType.REQUEST,
                     wait=max(pause, 0.1),
@@ -190,7 +190,7 @@ class Client:
             if changed:
                 await self.report(lease)
 
-    async def _ask(
+    async def _exchange(
         self,
         attempts: int,
         kind: MessageType,

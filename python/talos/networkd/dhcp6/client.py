@@ -104,7 +104,7 @@ class Client6:
         while best is None:
             # All offers of the first interval are compared; later the first one is taken.
             collecting = wait == FIRST_TIMEOUT
-            for reply in await self._ask(Kind.SOLICIT, wait, collect=collecting):
+            for reply in await self._exchange(Kind.SOLICIT, wait, collect=collecting):
                 if reply.kind is Kind.REPLY:
                     return reply.lease
                 if best is None or (reply.lease and reply.lease.preference > best.preference):
@@ -116,7 +116,7 @@ class Client6:
         self._begin()
         wait = FIRST_TIMEOUT
         for _ in range(REQUEST_TRIES):
-            for reply in await self._ask(Kind.REQUEST, wait, lease=best):
+            for reply in await self._exchange(Kind.REQUEST, wait, lease=best):
                 if reply.lease is not None:
                     return reply.lease
             wait = min(wait * 2, MAX_REQUEST_TIMEOUT)
@@ -148,7 +148,7 @@ class Client6:
                 limit = rebind if is_renewal else end
                 kind = Kind.RENEW if is_renewal else Kind.REBIND
                 seconds = max(min(wait, limit - now), 0.1)
-                for reply in await self._ask(kind, seconds, lease=lease):
+                for reply in await self._exchange(kind, seconds, lease=lease):
                     if reply.lease is None:
                         self.log.warning(f"DHCPv6 on {self.link}: the server took the addresses back")
                         return False
@@ -165,7 +165,7 @@ class Client6:
         self._begin()
         wait = FIRST_TIMEOUT
         while trio.current_time() < self._began + CONFIRM_TIMEOUT:
-            for reply in await self._ask(Kind.CONFIRM, wait, lease=lease):
+            for reply in await self._exchange(Kind.CONFIRM, wait, lease=lease):
                 return reply.status != NOT_ON_LINK
             wait *= 2
         return True
@@ -181,14 +181,14 @@ class Client6:
         self._begin()
         wait = FIRST_TIMEOUT
         for _ in range(DECLINE_TRIES):
-            if await self._ask(Kind.DECLINE, wait, lease=declined):
+            if await self._exchange(Kind.DECLINE, wait, lease=declined):
                 return
             wait *= 2
 
     def _begin(self) -> None:
         self._transaction, self._began = self.pick(24).to_bytes(3), trio.current_time()
 
-    async def _ask(
+    async def _exchange(
         self, kind: Kind, seconds: float, *, lease: Lease6 | None = None, collect: bool = False
     ) -> list[Reply6]:
         """Send once and wait for the first answer; for all offers in this time when they are collected."""

@@ -20,7 +20,7 @@ BRIDGE = "br0"
 _UPLINK = "uplink"
 # Between two questions who has an address. The kernel's own second would be the time for which a
 # node that has just got its address stays out of reach for who asked a moment too early.
-_ASK_MILLISECONDS = 50
+_RETRANSMIT_MILLISECONDS = 50
 
 
 def hardware_address(address: IPv4Address) -> str:
@@ -71,7 +71,7 @@ class ClusterNetwork:
         self._host.link("set", index=index, ifalias=f"talos cluster {request.name}")
         self._host.addr("add", index=index, address=str(request.gateway), prefixlen=request.subnet.prefixlen)
         self._host.link("set", index=index, state="up")
-        _write_in(host_namespace, f"ipv4/neigh/{self._link}/retrans_time_ms", str(_ASK_MILLISECONDS))
+        _write_in(host_namespace, f"ipv4/neigh/{self._link}/retrans_time_ms", str(_RETRANSMIT_MILLISECONDS))
 
     def plug(self, address: IPv4Address, pid: int) -> None:
         """Give the network namespace of a process its eth0: down, without address."""

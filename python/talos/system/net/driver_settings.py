@@ -63,7 +63,7 @@ def read_ring_options(name: str) -> RingOptions:
     """The options of a driver's rings; the defaults when it has none, or the kernel no such question."""
     try:
         with Netlink(NETLINK_GENERIC) as netlink:
-            answers = netlink.ask(netlink.find_family(_FAMILY), make_generic(_RINGS_GET, _header(name)))
+            answers = netlink.request(netlink.find_family(_FAMILY), make_generic(_RINGS_GET, _header(name)))
     except OSError:
         return RingOptions()
     found = {
@@ -92,7 +92,7 @@ def change_ring_options(name: str, options: Mapping[str, int | bool]) -> None:
             number = _TCP_DATA_SPLIT[bool(value)] if key == "tcp_data_split" else int(value)
             attributes.append(make_attribute(_SWITCHES[key], bytes((number,))))
     with Netlink(NETLINK_GENERIC) as netlink:
-        netlink.ask(netlink.find_family(_FAMILY), make_generic(_RINGS_SET, _header(name), *attributes))
+        netlink.request(netlink.find_family(_FAMILY), make_generic(_RINGS_SET, _header(name), *attributes))
 
 
 def _header(name: str) -> bytes:

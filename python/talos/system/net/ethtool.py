@@ -109,8 +109,8 @@ class Driver:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as control:
             settings = self._read_link_settings(control)
             speed, duplex, port, own, peer = settings or (0, DUPLEX_UNKNOWN, PORT_OTHER, (), ())
-            link = self._ask(control, struct.pack("=II", _GET_LINK, 0))
-            wake = self._ask(control, _WOL.pack(_GET_WOL, 0, 0))
+            link = self._send_or_none(control, struct.pack("=II", _GET_LINK, 0))
+            wake = self._send_or_none(control, _WOL.pack(_GET_WOL, 0, 0))
             return DriverState(
                 has_link=bool(link and struct.unpack("=II", link)[1]),
                 speed=0 if speed == _UNKNOWN_SPEED else speed,
@@ -128,7 +128,7 @@ class Driver:
     def identify(self) -> Identity:
         """The driver, and the link's settings; empty where there are none."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as control:
-            answer = self._ask(control, _DRIVER.pack(_GET_DRIVER, *[b""] * 5, *[0] * 5))
+            answer = self._send_or_none(control, _DRIVER.pack(_GET_DRIVER, *[b""] * 5, *[0] * 5))
             settings = self._read_link_settings(control)
         texts = [_text(field) for field in _DRIVER.unpack(answer)[1:5]] if answer else [""] * 4
         speed, duplex, port, *_ = settings or (0, DUPLEX_UNKNOWN, PORT_OTHER)
@@ -189,7 +189,7 @@ class Driver:
         if code & _REFUSED_FEATURE:
             raise OSError(errno.EOPNOTSUPP, "the driver can't switch it")
 
-    def _ask(self, control: socket.socket, request: bytes) -> bytes | None:
+    def _send_or_none(self, control: socket.socket, request: bytes) -> bytes | None:
         """The answer in the request's place; None when the driver has none."""
         try:
             return self._send(control, request)[0]
@@ -210,12 +210,12 @@ class Driver:
         empty = bytearray(size)
         struct.pack_into("=I", empty, 0, _GET_LINK_SETTINGS)
         # The first answer has, as a negative number, the count of 32-bit words in a mask.
-        first = self._ask(control, bytes(empty))
+        first = self._send_or_none(control, bytes(empty))
         words = -_LINK_SETTINGS.unpack(first)[_WORDS_FIELD] if first else 0
         if words <= 0:
             return None
         struct.pack_into("=b", empty, _WORDS_OFFSET, words)
-        answer = self._ask(control, bytes(empty) + bytes(3 * words * 4))
+        answer = self._send_or_none(control, bytes(empty) + bytes(3 * words * 4))
         if answer is None:
             return None
         fields = _LINK_SETTINGS.unpack_from(answer)
@@ -225,7 +225,7 @@ class Driver:
         return fields[1], fields[2], fields[3], _name_bits(own, names), _name_bits(peer, names)
 
     def _read_counts(self, control: socket.socket, command: int) -> Counts | None:
-        answer = self._ask(control, struct.pack("=9I", command, *[0] * 8))
+        answer = self._send_or_none(control, struct.pack("=9I", command, *[0] * 8))
         if answer is None:
             return None
         numbers = struct.unpack("=9I", answer)
@@ -234,7 +234,7 @@ class Driver:
     def _read_features(self, control: socket.socket) -> tuple[Feature, ...]:
         names = self._read_strings(control, _FEATURE_NAMES)
         blocks = -(-len(names) // _WORD_BITS)
-        answer = self._ask(control, struct.pack(f"=II{16 * blocks}x", _GET_FEATURES, blocks))
+        answer = self._send_or_none(control, struct.pack(f"=II{16 * blocks}x", _GET_FEATURES, blocks))
         if answer is None:
             return ()
         found: list[Feature] = []
@@ -249,9 +249,11 @@ class Driver:
         return tuple(found)
 
     def _read_strings(self, control: socket.socket, which: int) -> tuple[str, ...]:
-        sets = self._ask(control, struct.pack("=IIQI4x", _GET_STRING_SETS, 0, 1 << which, 0))
+        sets = self._send_or_none(control, struct.pack("=IIQI4x", _GET_STRING_SETS, 0, 1 << which, 0))
         count = struct.unpack_from("=IIQI", sets)[3] if sets else 0
-        answer = self._ask(control, struct.pack(f"=III{count * _STRING_BYTES}x", _GET_STRINGS, which, count))
+        answer = self._send_or_none(
+            control, struct.pack(f"=III{count * _STRING_BYTES}x", _GET_STRINGS, which, count)
+        )
         if answer is None:
             return ()
         texts = (

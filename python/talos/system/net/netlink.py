@@ -87,7 +87,7 @@ class Netlink:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def ask(self, number: int, body: bytes, flags: int = NLM_F_ACK) -> list[bytes]:
+    def request(self, number: int, body: bytes, flags: int = NLM_F_ACK) -> list[bytes]:
         """Send a message; the bodies of the kernel's answers."""
         self._sequence += 1
         self._socket.send(_format(number, NLM_F_REQUEST | flags, self._sequence, body))
@@ -141,7 +141,7 @@ class Netlink:
 
     def _describe_family(self, name: str) -> dict[int, bytes]:
         body = make_generic(_CTRL_CMD_GETFAMILY, make_attribute(_CTRL_ATTR_FAMILY_NAME, name))
-        [answer] = self.ask(_GENL_ID_CTRL, body)
+        [answer] = self.request(_GENL_ID_CTRL, body)
         return parse_attributes(strip_generic(answer))
 
 

@@ -143,7 +143,7 @@ def has_table(name: str) -> bool:
     number, _, body = _message(_GETTABLE, make_attribute(1, name))
     try:
         with Netlink(NETLINK_NETFILTER) as netlink:
-            return bool(netlink.ask(number, body))
+            return bool(netlink.request(number, body))
     except OSError as error:
         if error.errno in {errno.ENOENT, errno.EPROTONOSUPPORT, errno.EINVAL, errno.EOPNOTSUPP}:
             return False

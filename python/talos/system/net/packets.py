@@ -58,13 +58,13 @@ def find_link_of_stream(connected: trio.socket.SocketType) -> int:
     Over IPv4 a connection of this machine to itself has the link of the address that it was made to.
     """
     if connected.family == socket.AF_INET6:
-        level, ask, read = socket.IPPROTO_IPV6, _IPV6_RECVPKTINFO, _IPV6_2292PKTOPTIONS
+        level, option, read = socket.IPPROTO_IPV6, _IPV6_RECVPKTINFO, _IPV6_2292PKTOPTIONS
         info = struct.Struct("@16xI")
     else:
-        level, ask, read, info = socket.IPPROTO_IP, _IP_PKTINFO, _IP_PKTOPTIONS, struct.Struct("@I8x")
-    connected.setsockopt(level, ask, 1)
+        level, option, read, info = socket.IPPROTO_IP, _IP_PKTINFO, _IP_PKTOPTIONS, struct.Struct("@I8x")
+    connected.setsockopt(level, option, 1)
     control = connected.getsockopt(level, read, _MAX_CONTROL)
-    connected.setsockopt(level, ask, 0)
+    connected.setsockopt(level, option, 0)
     if len(control) < _CONTROL_HEADER.size + info.size:
         raise OSError(errno.ENODATA, "the kernel does not report the link of a connection")
     [index] = info.unpack_from(control, _CONTROL_HEADER.size)

@@ -94,7 +94,7 @@ def read_wireguard(name: str) -> WireguardState:
     """What the kernel has; OSError."""
     with Netlink(NETLINK_GENERIC) as netlink:
         request = make_generic(_GET_DEVICE, make_attribute(_IFNAME, name))
-        answers = netlink.ask(netlink.find_family(_FAMILY), request, flags=NLM_F_DUMP)
+        answers = netlink.request(netlink.find_family(_FAMILY), request, flags=NLM_F_DUMP)
     messages = [parse_attributes(strip_generic(answer)) for answer in answers]
     peers: dict[str, WireguardPeer] = {}
     traffic: dict[str, WireguardTraffic] = {}
@@ -134,10 +134,10 @@ def change_wireguard(name: str, change: WireguardChange) -> None:
     with Netlink(NETLINK_GENERIC) as netlink:
         family = netlink.find_family(_FAMILY)
         if len(settings) > 1:
-            netlink.ask(family, make_generic(_SET_DEVICE, *settings))
+            netlink.request(family, make_generic(_SET_DEVICE, *settings))
         # One message has no room for many peers.
         for peer in peers:
-            netlink.ask(family, make_generic(_SET_DEVICE, device, make_nested(_PEERS, peer)))
+            netlink.request(family, make_generic(_SET_DEVICE, device, make_nested(_PEERS, peer)))
 
 
 def _make_removal(key: str) -> bytes:

@@ -12,13 +12,13 @@ from talos.client.session import Session, open_session
 from talos.client.target import Target
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Invocation
-from talos.talosctl.client.fanout import Outcome, ask_nodes, report_failures
+from talos.talosctl.client.fanout import Outcome, call_nodes, report_failures
 from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
 from talos.talosctl.output.rows import format_rows
 
 type Row = Sequence[str]
-type Ask[T] = Callable[[Session, str], Awaitable[T]]
+type NodeCall[T] = Callable[[Session, str], Awaitable[T]]
 
 
 def run_async[T](main: Coroutine[Any, Any, T]) -> T:
@@ -64,14 +64,14 @@ def raise_error(message: Message) -> None:
 
 
 def run_table[T](
-    invocation: Invocation, header: Row, ask: Ask[T], rows: Callable[[str, T], Iterable[Row]]
+    invocation: Invocation, header: Row, call: NodeCall[T], rows: Callable[[str, T], Iterable[Row]]
 ) -> int:
     """Ask every node and print one table of all their rows."""
 
     async def main() -> int:
         target = await find_target(invocation.flags)
         async with open_session(target) as session:
-            outcomes = await ask_nodes(session, need_nodes(target), ask)
+            outcomes = await call_nodes(session, need_nodes(target), call)
             print_table(outcomes, header, rows, invocation.flags.text("output"))
             return report_failures(session, outcomes)
 
@@ -88,13 +88,13 @@ def print_table[T](
         console.write(format_rows(output, header, body))
 
 
-def run_each[T](invocation: Invocation, ask: Ask[T], show: Callable[[str, T], None]) -> int:
+def run_each[T](invocation: Invocation, call: NodeCall[T], show: Callable[[str, T], None]) -> int:
     """Ask every node and show each answer on its own."""
 
     async def main() -> int:
         target = await find_target(invocation.flags)
         async with open_session(target) as session:
-            outcomes = await ask_nodes(session, need_nodes(target), ask)
+            outcomes = await call_nodes(session, need_nodes(target), call)
             for outcome in outcomes:
                 if outcome.value is not None:
                     show(outcome.node, outcome.value)
@@ -135,7 +135,7 @@ def run_streams(invocation: Invocation, read: Read) -> int:
     async def main() -> int:
         target = await find_target(invocation.flags)
         async with open_session(target) as session:
-            outcomes = await ask_nodes(session, need_nodes(target), copy)
+            outcomes = await call_nodes(session, need_nodes(target), copy)
             return report_failures(session, outcomes)
 
     return run_async(main())

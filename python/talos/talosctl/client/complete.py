@@ -23,13 +23,15 @@ COMPLETION_TIMEOUT = 3.0
 """Seconds that completion may take."""
 
 
-def _ask(invocation: Invocation, ask: Callable[[Session, str], Awaitable[Sequence[str]]]) -> Sequence[str]:
+def _fetch(
+    invocation: Invocation, fetch: Callable[[Session, str], Awaitable[Sequence[str]]]
+) -> Sequence[str]:
     async def main() -> Sequence[str]:
         target = select_target(invocation.flags)
         if not target.nodes:
             return ()
         async with asyncio.timeout(COMPLETION_TIMEOUT), open_session(target) as session:
-            return await ask(session, target.nodes[0])
+            return await fetch(session, target.nodes[0])
 
     try:
         return asyncio.run(main())
@@ -40,29 +42,29 @@ def _ask(invocation: Invocation, ask: Callable[[Session, str], Awaitable[Sequenc
 def complete_services(invocation: Invocation, prefix: str) -> Sequence[str]:  # noqa: ARG001 - a completer's shape
     """Ids of services."""
 
-    async def ask(session: Session, node: str) -> Sequence[str]:
+    async def fetch(session: Session, node: str) -> Sequence[str]:
         reply = await session.unary(node, "/machine.MachineService/ServiceList", Empty(), ServiceListResponse)
         return [service.id for part in reply.messages for service in part.services]
 
-    return _ask(invocation, ask)
+    return _fetch(invocation, fetch)
 
 
 def complete_logs(invocation: Invocation, prefix: str) -> Sequence[str]:  # noqa: ARG001 - a completer's shape
     """Names of logs."""
 
-    async def ask(session: Session, node: str) -> Sequence[str]:
+    async def fetch(session: Session, node: str) -> Sequence[str]:
         path = "/machine.MachineService/LogsContainers"
         reply = await session.unary(node, path, Empty(), LogsContainersResponse)
         return [name for part in reply.messages for name in part.ids]
 
-    return () if invocation.args else _ask(invocation, ask)
+    return () if invocation.args else _fetch(invocation, fetch)
 
 
 def complete_path(invocation: Invocation, prefix: str) -> Sequence[str]:
     """Paths on the node."""
     folder = prefix.rpartition("/")[0] + "/" if prefix.startswith("/") else "/"
 
-    async def ask(session: Session, node: str) -> Sequence[str]:
+    async def fetch(session: Session, node: str) -> Sequence[str]:
         request = ListRequest(root=folder)
         async with session.stream(node, "/machine.MachineService/List", request, FileInfo) as files:
             return [
@@ -71,22 +73,22 @@ def complete_path(invocation: Invocation, prefix: str) -> Sequence[str]:
                 if info.relative_name not in {"", "."} and not info.error
             ]
 
-    return _ask(invocation, ask)
+    return _fetch(invocation, fetch)
 
 
 def complete_resources(invocation: Invocation, prefix: str) -> Sequence[str]:  # noqa: ARG001 - a completer's shape
     """Types of resources, then ids of the type."""
 
-    async def ask_types(session: Session, node: str) -> Sequence[str]:
+    async def fetch_types(session: Session, node: str) -> Sequence[str]:
         rows = await list_resources(session, node, META_NAMESPACE, DEFINITION_TYPE)
         specs = [ResourceDefinitionSpec.FromString(row.spec.proto_spec) for row in rows]
         return [spec.display_type.lower() for spec in specs] + [
             alias for spec in specs for alias in spec.aliases
         ]
 
-    async def ask_ids(session: Session, node: str) -> Sequence[str]:
+    async def fetch_ids(session: Session, node: str) -> Sequence[str]:
         spec = await find_definition(session, node, invocation.args[0])
         rows = await list_resources(session, node, spec.default_namespace, spec.resource_type)
         return [row.metadata.id for row in rows]
 
-    return _ask(invocation, ask_ids if invocation.args else ask_types)
+    return _fetch(invocation, fetch_ids if invocation.args else fetch_types)

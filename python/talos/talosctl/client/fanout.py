@@ -22,18 +22,18 @@ class Outcome[T]:
     error: RpcError | UserError | None = None
 
 
-async def ask_nodes[T](
+async def call_nodes[T](
     session: Session, nodes: Sequence[str], call: Callable[[Session, str], Awaitable[T]]
 ) -> list[Outcome[T]]:
     """Call every node at once. One that fails does not disturb the others; the order is kept."""
 
-    async def ask(node: str) -> Outcome[T]:
+    async def call_node(node: str) -> Outcome[T]:
         try:
             return Outcome(node=node, value=await call(session, node))
         except (RpcError, UserError) as error:
             return Outcome(node=node, error=error)
 
-    return await asyncio.gather(*(ask(node) for node in nodes))
+    return await asyncio.gather(*(call_node(node) for node in nodes))
 
 
 def report_failures[T](session: Session, outcomes: Sequence[Outcome[T]]) -> int:

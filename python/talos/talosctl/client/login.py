@@ -51,7 +51,7 @@ def make_login_target(target: Target) -> Target:
     return replace(target, endpoints=endpoints, crt=b"", key=b"", basic_auth="")
 
 
-async def ask_settings(target: Target) -> DescribeReply:
+async def fetch_settings(target: Target) -> DescribeReply:
     """Where the nodes want a token from."""
     return await _call(target, "Describe", DescribeRequest(), DescribeReply)
 
@@ -82,7 +82,7 @@ def get_token(settings: DescribeReply, tokens: RefreshTokens, inform: Callable[[
     """
     try:
         device_url, token_url = _find_endpoints(settings)
-        return _renew(settings, tokens, token_url) or _ask_person(
+        return _renew(settings, tokens, token_url) or _authorize(
             settings, tokens, inform, device_url, token_url
         )
     except (FetchError, NotThereError) as error:
@@ -90,7 +90,7 @@ def get_token(settings: DescribeReply, tokens: RefreshTokens, inform: Callable[[
         raise UserError(str(error), where=f"issuer {settings.issuer}", hint=hint) from None
 
 
-def _ask_person(
+def _authorize(
     settings: DescribeReply,
     tokens: RefreshTokens,
     inform: Callable[[str], None],

@@ -9,7 +9,7 @@ from talos.client.session import Session, open_session
 from talos.talosctl.cli.command import Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.command import need_nodes, run_async
-from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.select import find_target
 from talos.talosctl.client.track import Act, act_and_track
 from talos.talosctl.output import console
@@ -68,7 +68,7 @@ def run_power(
         target = await find_target(flags)
         try:
             async with open_session(target) as session:
-                outcomes = await ask_nodes(session, need_nodes(target), do_unless_interrupted)
+                outcomes = await call_nodes(session, need_nodes(target), do_unless_interrupted)
                 return report_failures(session, outcomes)
         finally:
             if drainer is not None:

@@ -142,12 +142,12 @@ class _Rotation:
             self._report(f"  - {node}: OK (dry-run)")
             return
 
-        async def ask(session: Session) -> str:
+        async def fetch(session: Session) -> str:
             path = "/machine.MachineService/Version"
             reply = await session.unary(routed, path, Empty(), VersionResponse, timeout=10)
             return next(part.version.tag for part in parts(reply, Version))
 
-        tag = await _retry(target, ask, f"node {node}: its version can't be read")
+        tag = await _retry(target, fetch, f"node {node}: its version can't be read")
         self._report(f"  - {node}: OK (version {tag})")
 
     async def _patch(self, target: Target, change: MachineChange) -> None:
@@ -194,13 +194,13 @@ def swap_authority(machine: MachineConfig, old: bytes, new: PemPair, *, with_key
     return replace(refuse_authority(accept_authority(machine, old), new.crt), ca=issuing)
 
 
-async def _retry[T](target: Target, ask: Callable[[Session], Awaitable[T]], what: str) -> T:
+async def _retry[T](target: Target, fetch: Callable[[Session], Awaitable[T]], what: str) -> T:
     """Try over fresh connections until it succeeds; UserError with the last reason after ``STEP_TIMEOUT``."""
     end = time.monotonic() + STEP_TIMEOUT
     while True:
         try:
             async with open_session(target) as session:
-                return await ask(session)
+                return await fetch(session)
         except RpcError as error:
             is_passing = error.code in {Code.UNAVAILABLE, Code.CANCELLED, Code.DEADLINE_EXCEEDED}
             if not is_passing or time.monotonic() > end:

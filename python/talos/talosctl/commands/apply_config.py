@@ -9,7 +9,7 @@ from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.change import make_apply_request, send_config, show_result
 from talos.talosctl.client.command import need_nodes, run_async
-from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, CONFIG_CHANGE_FLAGS, INSECURE_FLAGS
 from talos.talosctl.client.patches import parse_patches
 from talos.talosctl.client.select import find_target
@@ -33,13 +33,13 @@ def run_apply(invocation: Invocation) -> int:
         text = apply_patches(text, patches, source=flags.text("file"))
     request = make_apply_request(text, flags)
 
-    async def ask(session: Session, node: str) -> list[ApplyConfiguration]:
+    async def call(session: Session, node: str) -> list[ApplyConfiguration]:
         return await send_config(session, node, request)
 
     async def main() -> int:
         target = await find_target(flags)
         async with open_session(target) as session:
-            outcomes = await ask_nodes(session, need_nodes(target), ask)
+            outcomes = await call_nodes(session, need_nodes(target), call)
             for outcome in outcomes:
                 show_result(outcome.node, outcome.value or [], is_many=len(outcomes) > 1)
             return report_failures(session, outcomes)

@@ -16,7 +16,7 @@ from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import need_one_node, parts, run_async
-from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.select import find_target
 
@@ -33,7 +33,7 @@ def run_bootstrap(invocation: Invocation) -> int:
         recover_etcd=snapshot is not None, recover_skip_hash_check=flags.is_set("recover-skip-hash-check")
     )
 
-    async def ask(session: Session, node: str) -> None:
+    async def call(session: Session, node: str) -> None:
         if snapshot:
             path = "/machine.MachineService/EtcdRecover"
             recovered = await session.upload(node, path, _chunks(snapshot), EtcdRecoverResponse)
@@ -44,7 +44,7 @@ def run_bootstrap(invocation: Invocation) -> int:
     async def main() -> int:
         target = await find_target(flags)
         async with open_session(target) as session:
-            outcomes = await ask_nodes(session, [need_one_node(target, "bootstrap")], ask)
+            outcomes = await call_nodes(session, [need_one_node(target, "bootstrap")], call)
             return report_failures(session, outcomes)
 
     return run_async(main())

@@ -23,7 +23,7 @@ from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.archive import receive_archive
 from talos.talosctl.client.cgroups import Group, read_groups
 from talos.talosctl.client.command import Row, need_one_node, parts, run_async
-from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
@@ -38,7 +38,7 @@ def run_cgroups(invocation: Invocation) -> int:
     flags = invocation.flags
     columns = _columns(flags.text("preset"), flags.text("schema-file"))
 
-    async def ask(session: Session, node: str) -> None:
+    async def call(session: Session, node: str) -> None:
         with tempfile.TemporaryFile() as archive:
             # The archive leaves out groups that were removed meanwhile.
             await receive_archive(session, node, ROOT, archive)
@@ -55,7 +55,7 @@ def run_cgroups(invocation: Invocation) -> int:
     async def main() -> int:
         target = await find_target(flags)
         async with open_session(target) as session:
-            outcomes = await ask_nodes(session, [need_one_node(target, "cgroups")], ask)
+            outcomes = await call_nodes(session, [need_one_node(target, "cgroups")], call)
             return report_failures(session, outcomes)
 
     return run_async(main())

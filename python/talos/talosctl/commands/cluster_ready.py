@@ -23,7 +23,7 @@ from talos.provision.cluster import ClusterInfo, Role
 from talos.provision.progress import Progress
 from talos.system.errors import UserError
 from talos.talosctl.client.command import parts
-from talos.talosctl.client.fanout import Outcome, ask_nodes
+from talos.talosctl.client.fanout import Outcome, call_nodes
 from talos.talosctl.output import console
 from talos.talosctl.output.table import format_table
 
@@ -73,13 +73,13 @@ def wait_for_services(
 async def bootstrap(target: Target, end: float) -> None:
     """Begin the cluster's etcd on one control plane node, unless it has begun; UserError."""
 
-    async def ask(session: Session, node: str) -> None:
+    async def call(session: Session, node: str) -> None:
         path = "/machine.MachineService/Bootstrap"
         await session.unary(node, path, BootstrapRequest(), BootstrapResponse, timeout=BOOTSTRAP_TIMEOUT)
 
     while True:
         async with open_session(target) as session:
-            error = (await ask_nodes(session, [""], ask))[0].error
+            error = (await call_nodes(session, [""], call))[0].error
         if error is None or (isinstance(error, RpcError) and error.code is Code.ALREADY_EXISTS):
             return
         is_early = isinstance(error, RpcError) and error.code is Code.FAILED_PRECONDITION
@@ -115,13 +115,13 @@ async def _wait(
 
 
 async def _fetch_services(target: Target) -> Outcome[list[ServiceInfo]]:
-    async def ask(session: Session, node: str) -> list[ServiceInfo]:
+    async def call(session: Session, node: str) -> list[ServiceInfo]:
         path = "/machine.MachineService/ServiceList"
         reply = await session.unary(node, path, Empty(), ServiceListResponse, timeout=5)
         return [service for part in parts(reply, ServiceList) for service in part.services]
 
     async with open_session(target) as session:
-        outcome = (await ask_nodes(session, [""], ask))[0]
+        outcome = (await call_nodes(session, [""], call))[0]
     return Outcome(node=target.endpoints[0].host, value=outcome.value, error=outcome.error)
 
 

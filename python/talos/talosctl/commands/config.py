@@ -110,13 +110,13 @@ def run_remove(invocation: Invocation) -> int:
         known = ", ".join(sorted(config.contexts)) or "none"
         raise UserError(f'no context matches "{pattern}"', where=str(path), hint=f"contexts: {known}")
     is_dry_run = flags.is_set("dry-run")
-    is_asking = not flags.is_set("noconfirm") and not is_dry_run
+    is_prompting = not flags.is_set("noconfirm") and not is_dry_run
     changed = config
     for name in names:
         if name == config.context:
             hint = "select another one first: talosctl config context"
             console.note(f'skipping removal of current context "{name}" ({hint})')
-        elif is_asking and not console.ask(f'remove context "{name}" and its keys?'):
+        elif is_prompting and not console.confirm(f'remove context "{name}" and its keys?'):
             console.note(f'keeping context "{name}"')
         else:
             console.note(f'removing context "{name}"')

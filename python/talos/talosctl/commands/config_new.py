@@ -34,7 +34,7 @@ def run_new(invocation: Invocation) -> int:
         roles=flags.texts("roles"), crt_ttl=Duration(seconds=int(flags.seconds("crt-ttl")))
     )
 
-    async def ask() -> bytes:
+    async def fetch() -> bytes:
         target = await find_target(flags)
         # Any endpoint can issue it; a node is only named when one is wanted.
         node = need_one_node(target, "config new") if target.nodes else ""
@@ -46,7 +46,7 @@ def run_new(invocation: Invocation) -> int:
             except RpcError as error:
                 raise UserError(describe(error, target), where=node) from error
 
-    issued = parse_talosconfig(asyncio.run(ask()), source="the node's reply")
+    issued = parse_talosconfig(asyncio.run(fetch()), source="the node's reply")
     current, _ = open_talosconfig(flags.text("talosconfig"))
     mine = current.get(flags.text("context") or current.context)
     contexts = {

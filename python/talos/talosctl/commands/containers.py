@@ -27,11 +27,13 @@ def run_containers(invocation: Invocation) -> int:
     namespace, driver = container_place(is_kubernetes=invocation.flags.is_set("kubernetes"))
     request = ContainersRequest(namespace=namespace, driver=driver)
 
-    async def ask(session: Session, node: str) -> list[ContainerInfo]:
+    async def call(session: Session, node: str) -> list[ContainerInfo]:
         reply = await session.unary(node, "/machine.MachineService/Containers", request, ContainersResponse)
         return [container for part in parts(reply, Container) for container in part.containers]
 
-    return run_table(invocation, ("NODE", "NAMESPACE", "ID", "IMAGE", "PID", "STATUS"), ask, _containers_rows)
+    return run_table(
+        invocation, ("NODE", "NAMESPACE", "ID", "IMAGE", "PID", "STATUS"), call, _containers_rows
+    )
 
 
 def _containers_rows(node: str, containers: list[ContainerInfo]) -> Iterable[Row]:
@@ -55,11 +57,11 @@ def run_stats(invocation: Invocation) -> int:
     namespace, driver = container_place(is_kubernetes=invocation.flags.is_set("kubernetes"))
     request = StatsRequest(namespace=namespace, driver=driver)
 
-    async def ask(session: Session, node: str) -> list[Stat]:
+    async def call(session: Session, node: str) -> list[Stat]:
         reply = await session.unary(node, "/machine.MachineService/Stats", request, StatsResponse)
         return [stat for part in parts(reply, Stats) for stat in part.stats]
 
-    return run_table(invocation, ("NODE", "NAMESPACE", "CONTAINER", "MEMORY(MB)", "CPU"), ask, _stats_rows)
+    return run_table(invocation, ("NODE", "NAMESPACE", "CONTAINER", "MEMORY(MB)", "CPU"), call, _stats_rows)
 
 
 def _stats_rows(node: str, stats: list[Stat]) -> Iterable[Row]:
@@ -81,11 +83,11 @@ def run_restart(invocation: Invocation) -> int:
     namespace, driver = container_place(is_kubernetes=invocation.flags.is_set("kubernetes"))
     request = RestartRequest(namespace=namespace, driver=driver, id=invocation.args[0])
 
-    async def ask(session: Session, node: str) -> list[Restart]:
+    async def call(session: Session, node: str) -> list[Restart]:
         reply = await session.unary(node, "/machine.MachineService/Restart", request, RestartResponse)
         return list(parts(reply, Restart))
 
-    return run_each(invocation, ask, ignore)
+    return run_each(invocation, call, ignore)
 
 
 RESTART = Command(

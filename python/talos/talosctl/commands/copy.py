@@ -9,7 +9,7 @@ from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.client.archive import receive_archive, unpack
 from talos.talosctl.client.command import need_one_node, run_async
 from talos.talosctl.client.complete import complete_path
-from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
@@ -43,7 +43,7 @@ def run_copy(invocation: Invocation) -> int:
     async def main() -> int:
         target = await find_target(invocation.flags)
         async with open_session(target) as session:
-            outcomes = await ask_nodes(session, [need_one_node(target, "copy")], copy)
+            outcomes = await call_nodes(session, [need_one_node(target, "copy")], copy)
             return report_failures(session, outcomes)
 
     return run_async(main())

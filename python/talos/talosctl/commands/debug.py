@@ -21,7 +21,7 @@ from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.attach import run_container
 from talos.talosctl.client.command import need_one_node, run_async
-from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.select import find_target
 from talos.talosctl.commands.image import containerd_of, pull, send_archive
@@ -54,7 +54,7 @@ def run_debug(invocation: Invocation) -> int:
     async def main() -> int:
         target = await find_target(flags)
         async with open_session(target) as session:
-            outcomes = await ask_nodes(session, [need_one_node(target, "debug")], run)
+            outcomes = await call_nodes(session, [need_one_node(target, "debug")], run)
             return report_failures(session, outcomes)
 
     return run_async(main())

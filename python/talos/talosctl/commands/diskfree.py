@@ -43,7 +43,7 @@ def run_diskfree(invocation: Invocation) -> int:
     wanted = invocation.args[0] if invocation.args else ""
     is_inodes, is_bytes = flags.is_set("inodes"), flags.is_set("bytes")
 
-    async def ask(session: Session, node: str) -> list[Mounted]:
+    async def call(session: Session, node: str) -> list[Mounted]:
         if wanted:
             await _check_volume(session, node, wanted)
         statuses = await list_resources(session, node, RUNTIME, MOUNT_STATUSES)
@@ -63,7 +63,7 @@ def run_diskfree(invocation: Invocation) -> int:
             yield (node, row.volume, row.source, *numbers, row.target)
 
     header = ("NODE", "VOLUME", "FILESYSTEM", *(INODES if is_inodes else BLOCKS), "MOUNT POINT")
-    return run_table(invocation, header, ask, rows)
+    return run_table(invocation, header, call, rows)
 
 
 async def _check_volume(session: Session, node: str, volume: str) -> None:

@@ -14,7 +14,7 @@ from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag
 from talos.talosctl.client.change import fetch_config, make_apply_request, send_config, show_result
 from talos.talosctl.client.command import need_nodes, run_async
-from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, CONFIG_CHANGE_FLAGS
 from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
@@ -35,7 +35,7 @@ def run_edit(invocation: Invocation) -> int:
     """Edit the config of one node after the other."""
     flags = invocation.flags
 
-    async def ask(session: Session, node: str) -> None:
+    async def call(session: Session, node: str) -> None:
         old = await fetch_config(session, node, invocation.args[0], flags)
         new = edit_until_valid(node, old)
         if new is None:
@@ -49,7 +49,7 @@ def run_edit(invocation: Invocation) -> int:
         code = 0
         async with open_session(target) as session:
             for node in need_nodes(target):
-                code |= report_failures(session, await ask_nodes(session, [node], ask))
+                code |= report_failures(session, await call_nodes(session, [node], call))
         return code
 
     return run_async(main())

@@ -39,7 +39,7 @@ STATUS_HEADER = (
 )
 
 
-async def _ask_members(session: Session, node: str) -> list[machine.EtcdMember]:
+async def _fetch_members(session: Session, node: str) -> list[machine.EtcdMember]:
     request = machine.EtcdMemberListRequest()
     reply = await session.unary(node, _SERVICE + "EtcdMemberList", request, machine.EtcdMemberListResponse)
     return [member for part in parts(reply, machine.EtcdMembers) for member in part.members]
@@ -57,7 +57,7 @@ def _member_rows(node: str, members: list[machine.EtcdMember]) -> Iterable[Row]:
         )
 
 
-async def _ask_status(session: Session, node: str) -> list[machine.EtcdMemberStatus]:
+async def _fetch_status(session: Session, node: str) -> list[machine.EtcdMemberStatus]:
     reply = await session.unary(node, _SERVICE + "EtcdStatus", Empty(), machine.EtcdStatusResponse)
     return [part.member_status for part in parts(reply, machine.EtcdStatus)]
 
@@ -81,7 +81,7 @@ def _status_rows(node: str, statuses: list[machine.EtcdMemberStatus]) -> Iterabl
         )
 
 
-async def _ask_alarms(session: Session, node: str) -> list[machine.EtcdMemberAlarm]:
+async def _fetch_alarms(session: Session, node: str) -> list[machine.EtcdMemberAlarm]:
     reply = await session.unary(node, _SERVICE + "EtcdAlarmList", Empty(), machine.EtcdAlarmListResponse)
     return [alarm for part in parts(reply, machine.EtcdAlarm) for alarm in part.member_alarms]
 
@@ -129,12 +129,12 @@ def run_remove_member(invocation: Invocation) -> int:
             f'"{text}" is no member ID', hint="an ID is 16 hexadecimal digits, see talosctl etcd members"
         ) from error
 
-    async def ask(session: Session, node: str) -> Sequence[machine.EtcdRemoveMemberByID]:
+    async def call_node(session: Session, node: str) -> Sequence[machine.EtcdRemoveMemberByID]:
         path = _SERVICE + "EtcdRemoveMemberByID"
         reply = await session.unary(node, path, request, machine.EtcdRemoveMemberByIDResponse)
         return list(parts(reply, machine.EtcdRemoveMemberByID))
 
-    return run_each(invocation, ask, ignore)
+    return run_each(invocation, call_node, ignore)
 
 
 type Downgraded = list[str]
@@ -166,13 +166,13 @@ def _run_downgrade(
     def run(invocation: Invocation) -> int:
         version = invocation.args[0] if invocation.args else ""
 
-        async def ask(session: Session, node: str) -> Downgraded:
+        async def call_node(session: Session, node: str) -> Downgraded:
             return await call(session, node, version)
 
         def rows(node: str, versions: Downgraded) -> Iterable[Row]:
             return ((node, message, version) for version in versions)
 
-        return run_table(invocation, ("NODE", "MESSAGE", "CLUSTER VERSION"), ask, rows)
+        return run_table(invocation, ("NODE", "MESSAGE", "CLUSTER VERSION"), call_node, rows)
 
     return run
 
@@ -190,7 +190,7 @@ COMMAND = Command(
                     name="list",
                     summary="List the alarms",
                     flags=(OUTPUT,),
-                    run=lambda invocation: run_table(invocation, ALARM_HEADER, _ask_alarms, _alarm_rows),
+                    run=lambda invocation: run_table(invocation, ALARM_HEADER, _fetch_alarms, _alarm_rows),
                 ),
                 Command(
                     name="disarm",
@@ -267,7 +267,7 @@ COMMAND = Command(
             name="members",
             summary="List the members",
             flags=(OUTPUT,),
-            run=lambda invocation: run_table(invocation, MEMBER_HEADER, _ask_members, _member_rows),
+            run=lambda invocation: run_table(invocation, MEMBER_HEADER, _fetch_members, _member_rows),
         ),
         Command(
             name="remove-member",
@@ -289,7 +289,7 @@ COMMAND = Command(
             name="status",
             summary="Show each member's state",
             flags=(OUTPUT,),
-            run=lambda invocation: run_table(invocation, STATUS_HEADER, _ask_status, _status_rows),
+            run=lambda invocation: run_table(invocation, STATUS_HEADER, _fetch_status, _status_rows),
         ),
     ),
 )

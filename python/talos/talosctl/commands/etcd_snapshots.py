@@ -13,7 +13,7 @@ from talos.client.snapshot import SnapshotHash
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Invocation
 from talos.talosctl.client.command import need_one_node, raise_error, run_async
-from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.select import find_target
 from talos.talosctl.output import age, console
 
@@ -53,7 +53,7 @@ def run_snapshot(invocation: Invocation) -> int:
     """Write a snapshot into a file; an unfinished one does not take its name."""
     path = Path(invocation.args[0])
 
-    async def ask(session: Session, node: str) -> None:
+    async def call(session: Session, node: str) -> None:
         request = machine.EtcdSnapshotRequest()
         async with session.stream(node, METHOD, request, Data) as chunks:
             with open_snapshot(path, where=node, hint="try again") as snapshot:
@@ -65,7 +65,7 @@ def run_snapshot(invocation: Invocation) -> int:
     async def main() -> int:
         target = await find_target(invocation.flags)
         async with open_session(target) as session:
-            outcomes = await ask_nodes(session, [need_one_node(target, "etcd snapshot")], ask)
+            outcomes = await call_nodes(session, [need_one_node(target, "etcd snapshot")], call)
             return report_failures(session, outcomes)
 
     return run_async(main())

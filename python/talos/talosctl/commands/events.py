@@ -11,7 +11,7 @@ from talos.client.session import Session, open_session
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import need_nodes, raise_error, run_async
-from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, OUTPUT
 from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
@@ -55,7 +55,7 @@ def run_events(invocation: Invocation) -> int:
     async def main() -> int:
         target = await find_target(flags)
         async with open_session(target) as session:
-            outcomes = await ask_nodes(session, need_nodes(target), follow)
+            outcomes = await call_nodes(session, need_nodes(target), follow)
             return report_failures(session, outcomes)
 
     return run_async(main())

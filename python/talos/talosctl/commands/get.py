@@ -11,7 +11,7 @@ from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import need_nodes, run_async
 from talos.talosctl.client.complete import complete_resources
-from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, INSECURE_FLAGS
 from talos.talosctl.client.select import find_target
 from talos.talosctl.commands.get_watch import run_watch
@@ -32,7 +32,7 @@ def run_get(invocation: Invocation) -> int:
         return run_watch(invocation, show)
     kind, *ids = invocation.args
 
-    async def ask(session: Session, node: str) -> Found:
+    async def call(session: Session, node: str) -> Found:
         definition = await find_definition(session, node, kind)
         namespace = flags.text("namespace") or definition.default_namespace
         return definition, await get_resources(session, node, namespace, definition.resource_type, tuple(ids))
@@ -40,7 +40,7 @@ def run_get(invocation: Invocation) -> int:
     async def main() -> int:
         target = await find_target(flags)
         async with open_session(target) as session:
-            outcomes = await ask_nodes(session, need_nodes(target), ask)
+            outcomes = await call_nodes(session, need_nodes(target), call)
             found = [(outcome.node, outcome.value) for outcome in outcomes if outcome.value]
             if show is None:
                 _print_table(found)

@@ -11,7 +11,7 @@ from talos.client.session import Session, open_session
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Invocation
 from talos.talosctl.client.command import need_nodes, run_async
-from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
 from talos.talosctl.output.resource import table_header, table_row
@@ -76,7 +76,7 @@ def run_watch(invocation: Invocation, show: Callable[[str, Resource], str] | Non
     async def main() -> int:
         target = await find_target(flags)
         async with open_session(target) as session:
-            outcomes = await ask_nodes(session, need_nodes(target), follow)
+            outcomes = await call_nodes(session, need_nodes(target), follow)
             return report_failures(session, outcomes)
 
     return run_async(main())

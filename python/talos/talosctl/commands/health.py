@@ -16,7 +16,7 @@ from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.command import need_one_node, raise_error, run_async
 from talos.talosctl.client.failure import find_exit
-from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.health import SessionCalls, find_nodes
 from talos.talosctl.client.select import find_target
@@ -41,7 +41,7 @@ def run_health(invocation: Invocation) -> int:
         ),
     )
 
-    async def ask(session: Session, node: str) -> None:
+    async def call(session: Session, node: str) -> None:
         path = "/cluster.ClusterService/HealthCheck"
         async with session.stream(node, path, request, HealthCheckProgress) as messages:
             async for message in messages:
@@ -51,7 +51,7 @@ def run_health(invocation: Invocation) -> int:
     async def main() -> int:
         target = await find_target(flags)
         async with open_session(target) as session:
-            outcomes = await ask_nodes(session, [need_one_node(target, "health")], ask)
+            outcomes = await call_nodes(session, [need_one_node(target, "health")], call)
             return report_failures(session, outcomes)
 
     return run_async(main())

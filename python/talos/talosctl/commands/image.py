@@ -47,7 +47,7 @@ def run_list(invocation: Invocation) -> int:
     """One row for each image."""
     request = ImageServiceListRequest(containerd=containerd_of(invocation.flags))
 
-    async def ask(session: Session, node: str) -> list[ImageServiceListResponse]:
+    async def call(session: Session, node: str) -> list[ImageServiceListResponse]:
         async with session.stream(node, _SERVICE + "List", request, ImageServiceListResponse) as images:
             return [image async for image in images]
 
@@ -61,7 +61,7 @@ def run_list(invocation: Invocation) -> int:
                 format_time(image.created_at),
             )
 
-    return run_table(invocation, ("NODE", "IMAGE", "DIGEST", "SIZE", "CREATED"), ask, rows)
+    return run_table(invocation, ("NODE", "IMAGE", "DIGEST", "SIZE", "CREATED"), call, rows)
 
 
 async def pull(session: Session, node: str, containerd: ContainerdInstance, image: str) -> str:
@@ -97,10 +97,10 @@ def run_pull(invocation: Invocation) -> int:
     """Pull an image on every node."""
     containerd = containerd_of(invocation.flags)
 
-    async def ask(session: Session, node: str) -> str:
+    async def call(session: Session, node: str) -> str:
         return await pull(session, node, containerd, invocation.args[0])
 
-    return run_each(invocation, ask, ignore)
+    return run_each(invocation, call, ignore)
 
 
 def run_remove(invocation: Invocation) -> int:
@@ -109,10 +109,10 @@ def run_remove(invocation: Invocation) -> int:
         containerd=containerd_of(invocation.flags), image_ref=invocation.args[0]
     )
 
-    async def ask(session: Session, node: str) -> Empty:
+    async def call(session: Session, node: str) -> Empty:
         return await session.unary(node, _SERVICE + "Remove", request, Empty)
 
-    return run_each(invocation, ask, ignore)
+    return run_each(invocation, call, ignore)
 
 
 COMMAND = Command(

@@ -28,7 +28,7 @@ def run_dependencies(invocation: Invocation) -> int:
     """Print the graph of controllers and resources for Graphviz."""
     with_resources = invocation.flags.is_set("with-resources")
 
-    async def ask(session: Session, node: str) -> tuple[list[ControllerDependencyEdge], Members]:
+    async def call(session: Session, node: str) -> tuple[list[ControllerDependencyEdge], Members]:
         method = "/inspect.InspectService/ControllerRuntimeDependencies"
         reply = await session.unary(node, method, Empty(), ControllerRuntimeDependenciesResponse)
         edges = [edge for part in parts(reply, ControllerRuntimeDependency) for edge in part.edges]
@@ -38,7 +38,7 @@ def run_dependencies(invocation: Invocation) -> int:
         edges, members = answer
         console.write("\n".join(draw_graph(edges, members)) + "\n")
 
-    return run_each(invocation, ask, show)
+    return run_each(invocation, call, show)
 
 
 async def _members(session: Session, node: str, edges: Iterable[ControllerDependencyEdge]) -> Members:

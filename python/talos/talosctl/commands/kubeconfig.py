@@ -7,7 +7,7 @@ from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import need_one_node, run_async
-from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.kubeconfig import fetch_kubeconfig, find_user_file, merge_into, save
 from talos.talosctl.client.select import find_target
@@ -20,7 +20,7 @@ def run_kubeconfig(invocation: Invocation) -> int:
     async def main() -> int:
         target = await find_target(invocation.flags)
         async with open_session(target) as session:
-            outcomes = await ask_nodes(session, [need_one_node(target, "kubeconfig")], fetch_kubeconfig)
+            outcomes = await call_nodes(session, [need_one_node(target, "kubeconfig")], fetch_kubeconfig)
             if outcomes[0].value is not None:
                 _save(outcomes[0].value, invocation)
             return report_failures(session, outcomes)

@@ -11,7 +11,7 @@ from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import Row, need_nodes, print_table, raise_error, run_async
 from talos.talosctl.client.complete import complete_path
-from talos.talosctl.client.fanout import Outcome, ask_nodes, report_failures
+from talos.talosctl.client.fanout import Outcome, call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, OUTPUT
 from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
@@ -42,7 +42,7 @@ def run_list(invocation: Invocation) -> int:
     is_long, is_human = flags.is_set("long"), flags.is_set("humanize")
     request = _make_request(invocation)
 
-    async def ask(session: Session, node: str) -> Files:
+    async def call(session: Session, node: str) -> Files:
         files: list[FileInfo] = []
         errors: list[str] = []
         async with session.stream(node, "/machine.MachineService/List", request, FileInfo) as frames:
@@ -57,7 +57,7 @@ def run_list(invocation: Invocation) -> int:
     async def main() -> int:
         target = await find_target(flags)
         async with open_session(target) as session:
-            outcomes = await ask_nodes(session, need_nodes(target), ask)
+            outcomes = await call_nodes(session, need_nodes(target), call)
         if is_long:
             print_table(outcomes, _long_header(is_human=is_human), long_rows, flags.text("output"))
         else:

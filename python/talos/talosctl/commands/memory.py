@@ -60,11 +60,11 @@ _COUNTS = frozenset({"hugepagestotal", "hugepagesfree", "hugepagesrsvd", "hugepa
 def run_memory(invocation: Invocation) -> int:
     """One row a node in MiB, or with --verbose all that the kernel counts."""
     if invocation.flags.is_set("verbose"):
-        return run_each(invocation, _ask, _show_all)
-    return run_table(invocation, HEADER, _ask, _rows)
+        return run_each(invocation, _fetch, _show_all)
+    return run_table(invocation, HEADER, _fetch, _rows)
 
 
-async def _ask(session: Session, node: str) -> list[MemInfo]:
+async def _fetch(session: Session, node: str) -> list[MemInfo]:
     reply = await session.unary(node, "/machine.MachineService/Memory", Empty(), MemoryResponse)
     return [part.meminfo for part in parts(reply, Memory)]
 

@@ -32,22 +32,22 @@ def run_write(invocation: Invocation) -> int:
     """Store a value under a key."""
     request = MetaWriteRequest(key=_parse_key(invocation.args[0]), value=invocation.args[1].encode())
 
-    async def ask(session: Session, node: str) -> list[MetaWrite]:
+    async def call(session: Session, node: str) -> list[MetaWrite]:
         reply = await session.unary(node, "/machine.MachineService/MetaWrite", request, MetaWriteResponse)
         return list(parts(reply, MetaWrite))
 
-    return run_each(invocation, ask, ignore)
+    return run_each(invocation, call, ignore)
 
 
 def run_delete(invocation: Invocation) -> int:
     """Forget a key."""
     request = MetaDeleteRequest(key=_parse_key(invocation.args[0]))
 
-    async def ask(session: Session, node: str) -> list[MetaDelete]:
+    async def call(session: Session, node: str) -> list[MetaDelete]:
         reply = await session.unary(node, "/machine.MachineService/MetaDelete", request, MetaDeleteResponse)
         return list(parts(reply, MetaDelete))
 
-    return run_each(invocation, ask, ignore)
+    return run_each(invocation, call, ignore)
 
 
 COMMAND = Command(

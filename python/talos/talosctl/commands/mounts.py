@@ -16,10 +16,10 @@ _GB = 1e9
 
 def run_mounts(invocation: Invocation) -> int:
     """One row for each mount."""
-    return run_table(invocation, HEADER, _ask, _rows)
+    return run_table(invocation, HEADER, _fetch, _rows)
 
 
-async def _ask(session: Session, node: str) -> list[MountStat]:
+async def _fetch(session: Session, node: str) -> list[MountStat]:
     reply = await session.unary(node, "/machine.MachineService/Mounts", Empty(), MountsResponse)
     return [stat for part in parts(reply, Mounts) for stat in part.stats]
 

@@ -18,7 +18,7 @@ from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.command import Row, need_nodes, parts, print_table, run_async
-from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, OUTPUT_WITHOUT_SHORT
 from talos.talosctl.client.select import find_target
 
@@ -45,8 +45,8 @@ def run_netstat(invocation: Invocation) -> int:
         raise UserError("can't be used with the name of a pod", where="--pods", hint="leave one of them out")
     request = make_request(flags)
 
-    async def ask(session: Session, node: str) -> NodeSockets:
-        pods = await _ask_pods(session, node) if pod or flags.is_set("pods") else {}
+    async def call(session: Session, node: str) -> NodeSockets:
+        pods = await _fetch_pods(session, node) if pod or flags.is_set("pods") else {}
         own = request
         if pod:
             spaces = [space for space, name in pods.items() if name == pod]
@@ -65,7 +65,7 @@ def run_netstat(invocation: Invocation) -> int:
     async def main() -> int:
         target = await find_target(flags)
         async with open_session(target) as session:
-            outcomes = await ask_nodes(session, need_nodes(target), ask)
+            outcomes = await call_nodes(session, need_nodes(target), call)
             code = report_failures(session, outcomes)
             if pod and not code and not any(outcome.value and outcome.value.pods for outcome in outcomes):
                 hint = "namespace/name, of a pod with a network of its own"
@@ -99,7 +99,7 @@ def make_request(flags: Flags) -> NetstatRequest:
     )
 
 
-async def _ask_pods(session: Session, node: str) -> Pods:
+async def _fetch_pods(session: Session, node: str) -> Pods:
     namespace, driver = container_place(is_kubernetes=True)
     request = ContainersRequest(namespace=namespace, driver=driver)
     reply = await session.unary(node, "/machine.MachineService/Containers", request, ContainersResponse)

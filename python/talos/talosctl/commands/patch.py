@@ -8,7 +8,7 @@ from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.change import fetch_config, make_apply_request, send_config, show_result
 from talos.talosctl.client.command import need_nodes, run_async
-from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, CONFIG_CHANGE_FLAGS
 from talos.talosctl.client.patches import parse_patches
 from talos.talosctl.client.select import find_target
@@ -25,7 +25,7 @@ def run_patch(invocation: Invocation) -> int:
         raise UserError("no patch is given", hint="give --patch or --patch-file")
     patches = parse_patches(texts)
 
-    async def ask(session: Session, node: str) -> list[ApplyConfiguration]:
+    async def call(session: Session, node: str) -> list[ApplyConfiguration]:
         old = await fetch_config(session, node, invocation.args[0], flags)
         new = apply_patches(old, patches, source=f"the config of {node}")
         if new == old:
@@ -36,7 +36,7 @@ def run_patch(invocation: Invocation) -> int:
     async def main() -> int:
         target = await find_target(flags)
         async with open_session(target) as session:
-            outcomes = await ask_nodes(session, need_nodes(target), ask)
+            outcomes = await call_nodes(session, need_nodes(target), call)
             for outcome in outcomes:
                 if outcome.value:
                     console.note(f"patched {invocation.args[0]} at the node {outcome.node}")

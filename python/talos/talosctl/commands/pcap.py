@@ -13,7 +13,7 @@ from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.command import need_one_node, raise_error, run_async
-from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.select import find_target
 
@@ -41,12 +41,12 @@ def run_pcap(invocation: Invocation) -> int:
                     file.flush()
 
     async def main(file: IO[bytes]) -> int:
-        async def ask(session: Session, node: str) -> None:
+        async def call(session: Session, node: str) -> None:
             await capture(session, node, file)
 
         target = await find_target(flags)
         async with open_session(target) as session:
-            outcomes = await ask_nodes(session, [need_one_node(target, "pcap")], ask)
+            outcomes = await call_nodes(session, [need_one_node(target, "pcap")], call)
             return report_failures(session, outcomes)
 
     if output == STDOUT:

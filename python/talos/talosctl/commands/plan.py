@@ -17,7 +17,7 @@ from talos.talosctl.cli.exit import Exit
 from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.command import need_nodes, run_async
 from talos.talosctl.client.failure import find_exit
-from talos.talosctl.client.fanout import Outcome, ask_nodes, report_failures
+from talos.talosctl.client.fanout import Outcome, call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.health import SessionCalls
 from talos.talosctl.client.nodes import resolve_nodes
@@ -88,11 +88,11 @@ async def _plan_configs(
     if without := [status.name for status in plan.nodes if status.node not in files]:
         console.note(f"WARNING: {folder}: no config for {', '.join(without)}")
 
-    async def ask(session: Session, node: str) -> NodePlan:
+    async def call(session: Session, node: str) -> NodePlan:
         planned = await plan_config(session, statuses[node], files[node])
         return replace(planned, problems=list(plan.problems.get(node, {}).values()))
 
-    return await ask_nodes(session, [node for node in statuses if node in files], ask)
+    return await call_nodes(session, [node for node in statuses if node in files], call)
 
 
 async def _plan_release(flags: Flags, session: Session, nodes: Sequence[str]) -> ClusterPlan:

@@ -89,14 +89,14 @@ SHUTDOWN = Command(
 )
 
 
-async def _rollback_ask(session: Session, node: str) -> list[Rollback]:
+async def _roll_back(session: Session, node: str) -> list[Rollback]:
     reply = await session.unary(node, "/machine.MachineService/Rollback", RollbackRequest(), RollbackResponse)
     return list(parts(reply, Rollback))
 
 
 def run_rollback(invocation: Invocation) -> int:
     """Boot the version before this one."""
-    return run_each(invocation, _rollback_ask, ignore)
+    return run_each(invocation, _roll_back, ignore)
 
 
 ROLLBACK = Command(

@@ -26,7 +26,7 @@ def run_processes(invocation: Invocation) -> int:
         by = _by_memory if order == "rss" else _by_time
         return (_row(node, process) for process in sorted(processes, key=by, reverse=True))
 
-    return run_table(invocation, HEADER, _ask, rows)
+    return run_table(invocation, HEADER, _fetch, rows)
 
 
 def _by_memory(process: ProcessInfo) -> float:
@@ -37,7 +37,7 @@ def _by_time(process: ProcessInfo) -> float:
     return process.cpu_time
 
 
-async def _ask(session: Session, node: str) -> list[ProcessInfo]:
+async def _fetch(session: Session, node: str) -> list[ProcessInfo]:
     reply = await session.unary(node, "/machine.MachineService/Processes", Empty(), ProcessesResponse)
     return [process for part in parts(reply, Process) for process in part.processes]
 

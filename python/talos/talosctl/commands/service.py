@@ -78,13 +78,13 @@ def _health(service: ServiceInfo) -> str:
 
 
 def _run_status(invocation: Invocation, service: str) -> int:
-    async def ask(session: Session, node: str) -> ServiceInfo | None:
+    async def call(session: Session, node: str) -> ServiceInfo | None:
         return next((info for info in await _list(session, node) if info.id == service), None)
 
     missing: list[str] = []
 
-    async def ask_or_note(session: Session, node: str) -> ServiceInfo:
-        info = await ask(session, node)
+    async def call_or_note(session: Session, node: str) -> ServiceInfo:
+        info = await call(session, node)
         if info is None:
             missing.append(node)
         return info or ServiceInfo()
@@ -97,7 +97,7 @@ def _run_status(invocation: Invocation, service: str) -> int:
         elif info.id:
             console.write(format_documents(output, [_status_document(node, info)]))
 
-    code = run_each(invocation, ask_or_note, show)
+    code = run_each(invocation, call_or_note, show)
     for node in missing:
         console.note(f'error: {node}: there is no service "{service}"')
     return 1 if missing else code

@@ -16,7 +16,7 @@ from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import need_nodes, run_async
-from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, INSECURE_FLAGS
 from talos.talosctl.client.select import find_target
 from talos.talosctl.commands.support_items import collect, find_items
@@ -91,7 +91,7 @@ async def write_bundle(
                 console.note(f"{node}: {len(items) - len(failures)} files{missing}")
 
             async with open_session(target) as session:
-                outcomes = await ask_nodes(session, nodes, gather)
+                outcomes = await call_nodes(session, nodes, gather)
                 code = report_failures(session, outcomes)
                 try:
                     for name, content in (await read_objects(session)).items():

@@ -17,7 +17,7 @@ def run_time(invocation: Invocation) -> int:
     """The node's clock beside that of its time server."""
     server = invocation.flags.text("check")
 
-    async def ask(session: Session, node: str) -> list[Time]:
+    async def call(session: Session, node: str) -> list[Time]:
         if server:
             request = TimeRequest(server=server)
             reply = await session.unary(node, "/time.TimeService/TimeCheck", request, TimeResponse)
@@ -25,7 +25,7 @@ def run_time(invocation: Invocation) -> int:
             reply = await session.unary(node, "/time.TimeService/Time", Empty(), TimeResponse)
         return list(parts(reply, Time))
 
-    return run_table(invocation, ("NODE", "NTP-SERVER", "NODE-TIME", "NTP-SERVER-TIME"), ask, _rows)
+    return run_table(invocation, ("NODE", "NTP-SERVER", "NODE-TIME", "NTP-SERVER-TIME"), call, _rows)
 
 
 def _rows(node: str, times: list[Time]) -> Iterable[Row]:

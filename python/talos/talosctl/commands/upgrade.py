@@ -132,13 +132,13 @@ def make_old_request(flags: Flags, mode: str) -> UpgradeRequest | None:
 
 def is_fleet(flags: Flags) -> bool:
     """Whether several nodes are to be upgraded in an order, or one is to be shown as if it were several."""
-    asked = [f"--{name}" for name in FLEET_FLAGS if flags.is_given(name)]
+    given = [f"--{name}" for name in FLEET_FLAGS if flags.is_given(name)]
     if flags.is_set("no-reboot") or not flags.is_set("wait"):
-        if asked:
-            raise UserError("need a reboot that is waited for", where=", ".join(asked))
+        if given:
+            raise UserError("need a reboot that is waited for", where=", ".join(given))
         return False
     nodes = select_target(flags).nodes
-    return bool(asked) or len(nodes) > 1 or any(node.startswith("@") for node in nodes)
+    return bool(given) or len(nodes) > 1 or any(node.startswith("@") for node in nodes)
 
 
 def _check(flags: Flags) -> tuple[ContainerdInstance, str]:

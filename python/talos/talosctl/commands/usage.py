@@ -9,7 +9,7 @@ from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import Row, need_nodes, raise_error, run_async
 from talos.talosctl.client.complete import complete_path
-from talos.talosctl.client.fanout import Outcome, ask_nodes, report_failures
+from talos.talosctl.client.fanout import Outcome, call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, OUTPUT
 from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
@@ -27,7 +27,7 @@ def run_usage(invocation: Invocation) -> int:
         paths=invocation.args or ("/",),
     )
 
-    async def ask(session: Session, node: str) -> list[DiskUsageInfo]:
+    async def call(session: Session, node: str) -> list[DiskUsageInfo]:
         frames: list[DiskUsageInfo] = []
         async with session.stream(node, "/machine.MachineService/DiskUsage", request, DiskUsageInfo) as infos:
             async for info in infos:
@@ -38,7 +38,7 @@ def run_usage(invocation: Invocation) -> int:
     async def main() -> int:
         target = await find_target(flags)
         async with open_session(target) as session:
-            outcomes = await ask_nodes(session, need_nodes(target), ask)
+            outcomes = await call_nodes(session, need_nodes(target), call)
         is_many = len(outcomes) > 1
         rows = list(_rows(outcomes, is_many=is_many, is_human=flags.is_set("humanize")))
         header = ("NODE", "SIZE", "NAME") if is_many else ("SIZE", "NAME")

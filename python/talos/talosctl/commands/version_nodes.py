@@ -9,7 +9,7 @@ from talos.talosctl.client.command import parts, run_each
 from talos.talosctl.output import console
 
 
-async def _ask(session: Session, node: str) -> list[Version]:
+async def _fetch(session: Session, node: str) -> list[Version]:
     reply = await session.unary(node, "/machine.MachineService/Version", Empty(), VersionResponse)
     return list(parts(reply, Version))
 
@@ -40,4 +40,4 @@ def run_node_versions(invocation: Invocation) -> int:
             for name, value in rows:
                 console.write_line(f"\t{name + ':':<12} {value}".rstrip())
 
-    return run_each(invocation, _ask, show)
+    return run_each(invocation, _fetch, show)

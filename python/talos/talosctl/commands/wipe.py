@@ -44,22 +44,22 @@ def run_wipe_disk(invocation: Invocation) -> int:
         ]
     )
 
-    async def ask(session: Session, node: str) -> list[BlockDeviceWipe]:
+    async def call(session: Session, node: str) -> list[BlockDeviceWipe]:
         path = "/storage.StorageService/BlockDeviceWipe"
         reply = await session.unary(node, path, request, BlockDeviceWipeResponse)
         return list(parts(reply, BlockDeviceWipe))
 
-    return run_each(invocation, ask, ignore)
+    return run_each(invocation, call, ignore)
 
 
 def _simple(method: str, make: Callable[[str], Message]) -> Callable[[Invocation], int]:
     def run(invocation: Invocation) -> int:
         request = make(invocation.args[0])
 
-        async def ask(session: Session, node: str) -> Empty:
+        async def call(session: Session, node: str) -> Empty:
             return await session.unary(node, method, request, Empty)
 
-        return run_each(invocation, ask, ignore)
+        return run_each(invocation, call, ignore)
 
     return run
 

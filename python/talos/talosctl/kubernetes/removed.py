@@ -83,14 +83,14 @@ async def find_requested(servers: Mapping[str, KubernetesClient], target: Minor)
     A server without an answer has its line, too.
     """
 
-    async def ask(name: str) -> set[str]:
+    async def fetch(name: str) -> set[str]:
         try:
             found = find_removed_requests(await servers[name].read_text("/metrics"), target)
         except KubernetesError as error:
             return {f"what clients have asked of the API server {name} is unknown: {error}"}
         return {f"clients have asked for {one}" for one in found}
 
-    return sorted(set[str]().union(*await asyncio.gather(*map(ask, servers))))
+    return sorted(set[str]().union(*await asyncio.gather(*map(fetch, servers))))
 
 
 def find_removed_requests(metrics: str, target: Minor) -> set[str]:

@@ -17,10 +17,10 @@ from talos.client.session import Session
 from talos.fleet.calls import read_upgrade
 from talos.resource import kinds
 from talos.talosctl.client.health import SessionCalls
-from talos.talosctl.metrics.counts import ask_counts
+from talos.talosctl.metrics.counts import fetch_counts
 from talos.talosctl.metrics.families import Number, Numbers, Sample
-from talos.talosctl.metrics.processes import ask_processes
-from talos.talosctl.metrics.volumes import ask_volumes
+from talos.talosctl.metrics.processes import fetch_processes
+from talos.talosctl.metrics.volumes import fetch_volumes
 from talos.talosctl.output.yaml_text import parse_yaml
 
 SCRAPE_TIMEOUT = 8.0
@@ -28,7 +28,7 @@ SCRAPE_TIMEOUT = 8.0
 SECTOR = 512
 """Bytes of a sector in the kernel's counts, whatever the disk has (Documentation/block/stat.rst)."""
 
-type Ask = Callable[[SessionCalls, str], Awaitable[Numbers]]
+type Fetch = Callable[[SessionCalls, str], Awaitable[Numbers]]
 
 _SERVICE = "/machine.MachineService/"
 
@@ -37,14 +37,14 @@ async def collect_node(session: Session, node: str) -> list[Sample]:
     """All samples of a node; ``talos_up`` is 0 when it answered nothing."""
     calls, began = SessionCalls(session), time.monotonic()
 
-    async def ask(subject: str, function: Ask) -> Numbers:
+    async def fetch(subject: str, function: Fetch) -> Numbers:
         try:
             async with asyncio.timeout(SCRAPE_TIMEOUT):
                 return await function(calls, node)
         except (RpcError, TimeoutError):
             return [("talos_scrape_failed", 1, {"subject": subject})]
 
-    answers = await asyncio.gather(*(ask(subject, function) for subject, function in _SUBJECTS.items()))
+    answers = await asyncio.gather(*(fetch(subject, function) for subject, function in _SUBJECTS.items()))
     numbers = [number for answer in answers for number in answer]
     is_up = any(name != "talos_scrape_failed" for name, _, _ in numbers)
     numbers.append(("talos_up", float(is_up), {}))
@@ -52,7 +52,7 @@ async def collect_node(session: Session, node: str) -> list[Sample]:
     return [Sample(name, value, {"node": node, **labels}) for name, value, labels in numbers]
 
 
-async def _ask_node(calls: SessionCalls, node: str) -> Numbers:
+async def _fetch_node(calls: SessionCalls, node: str) -> Numbers:
     reply = await calls.unary(node, _SERVICE + "Version", Empty(), machine.VersionResponse)
     version = next((part.version.tag for part in reply.messages), "")
     numbers: list[Number] = []
@@ -71,7 +71,7 @@ async def _ask_node(calls: SessionCalls, node: str) -> Numbers:
     return numbers
 
 
-async def _ask_system(calls: SessionCalls, node: str) -> Numbers:
+async def _fetch_system(calls: SessionCalls, node: str) -> Numbers:
     stats = await calls.unary(node, _SERVICE + "SystemStat", Empty(), machine.SystemStatResponse)
     loads = await calls.unary(node, _SERVICE + "LoadAvg", Empty(), machine.LoadAvgResponse)
     numbers: list[Number] = []
@@ -100,7 +100,7 @@ _MEMORY = {
 }
 
 
-async def _ask_memory(calls: SessionCalls, node: str) -> Numbers:
+async def _fetch_memory(calls: SessionCalls, node: str) -> Numbers:
     reply = await calls.unary(node, _SERVICE + "Memory", Empty(), machine.MemoryResponse)
     return [
         ("talos_memory_bytes", getattr(part.meminfo, field) * 1024, {"kind": kind})
@@ -109,7 +109,7 @@ async def _ask_memory(calls: SessionCalls, node: str) -> Numbers:
     ]
 
 
-async def _ask_disks(calls: SessionCalls, node: str) -> Numbers:
+async def _fetch_disks(calls: SessionCalls, node: str) -> Numbers:
     reply = await calls.unary(node, _SERVICE + "DiskStats", Empty(), machine.DiskStatsResponse)
     numbers: list[Number] = []
     for disk in (disk for part in reply.messages for disk in part.devices):
@@ -122,7 +122,7 @@ async def _ask_disks(calls: SessionCalls, node: str) -> Numbers:
     return numbers
 
 
-async def _ask_network(calls: SessionCalls, node: str) -> Numbers:
+async def _fetch_network(calls: SessionCalls, node: str) -> Numbers:
     path = _SERVICE + "NetworkDeviceStats"
     reply = await calls.unary(node, path, Empty(), machine.NetworkDeviceStatsResponse)
     numbers: list[Number] = []
@@ -139,7 +139,7 @@ async def _ask_network(calls: SessionCalls, node: str) -> Numbers:
     return numbers
 
 
-async def _ask_services(calls: SessionCalls, node: str) -> Numbers:
+async def _fetch_services(calls: SessionCalls, node: str) -> Numbers:
     reply = await calls.unary(node, _SERVICE + "ServiceList", Empty(), machine.ServiceListResponse)
     numbers: list[Number] = []
     for service in (service for part in reply.messages for service in part.services):
@@ -150,7 +150,7 @@ async def _ask_services(calls: SessionCalls, node: str) -> Numbers:
     return numbers
 
 
-async def _ask_time(calls: SessionCalls, node: str) -> Numbers:
+async def _fetch_time(calls: SessionCalls, node: str) -> Numbers:
     statuses = await calls.specs(node, kinds.TIME_STATUS)
     numbers: list[Number] = [("talos_time_synced", status.synced, {}) for status in statuses]
     for clock in await calls.specs(node, kinds.ADJTIME_STATUS):
@@ -161,7 +161,7 @@ async def _ask_time(calls: SessionCalls, node: str) -> Numbers:
     return numbers
 
 
-async def _ask_dns(calls: SessionCalls, node: str) -> Numbers:
+async def _fetch_dns(calls: SessionCalls, node: str) -> Numbers:
     numbers: list[Number] = []
     for resource in await calls.resources(node, kinds.DNS_UPSTREAM):
         # The kind has no message.
@@ -171,7 +171,7 @@ async def _ask_dns(calls: SessionCalls, node: str) -> Numbers:
     return numbers
 
 
-async def _ask_discovery(calls: SessionCalls, node: str) -> Numbers:
+async def _fetch_discovery(calls: SessionCalls, node: str) -> Numbers:
     members = await calls.resources(node, kinds.MEMBER)
     affiliates = await calls.resources(node, kinds.AFFILIATE)
     return [
@@ -180,7 +180,7 @@ async def _ask_discovery(calls: SessionCalls, node: str) -> Numbers:
     ]
 
 
-async def _ask_etcd(calls: SessionCalls, node: str) -> Numbers:
+async def _fetch_etcd(calls: SessionCalls, node: str) -> Numbers:
     services = await calls.unary(node, _SERVICE + "ServiceList", Empty(), machine.ServiceListResponse)
     if not any(service.id == "etcd" for part in services.messages for service in part.services):
         return []
@@ -198,26 +198,26 @@ async def _ask_etcd(calls: SessionCalls, node: str) -> Numbers:
     return numbers
 
 
-async def _ask_upgrade(calls: SessionCalls, node: str) -> Numbers:
+async def _fetch_upgrade(calls: SessionCalls, node: str) -> Numbers:
     upgrade = await read_upgrade(calls, node)
     if upgrade is None:
         return []
     return [("talos_upgrade_phase", 1, {"phase": upgrade.phase.value, "version": upgrade.version})]
 
 
-_SUBJECTS: dict[str, Ask] = {
-    "node": _ask_node,
-    "system": _ask_system,
-    "memory": _ask_memory,
-    "disks": _ask_disks,
-    "network": _ask_network,
-    "volumes": ask_volumes,
-    "processes": ask_processes,
-    "services": _ask_services,
-    "time": _ask_time,
-    "dns": _ask_dns,
-    "discovery": _ask_discovery,
-    "etcd": _ask_etcd,
-    "counts": ask_counts,
-    "upgrade": _ask_upgrade,
+_SUBJECTS: dict[str, Fetch] = {
+    "node": _fetch_node,
+    "system": _fetch_system,
+    "memory": _fetch_memory,
+    "disks": _fetch_disks,
+    "network": _fetch_network,
+    "volumes": fetch_volumes,
+    "processes": fetch_processes,
+    "services": _fetch_services,
+    "time": _fetch_time,
+    "dns": _fetch_dns,
+    "discovery": _fetch_discovery,
+    "etcd": _fetch_etcd,
+    "counts": fetch_counts,
+    "upgrade": _fetch_upgrade,
 }

@@ -14,7 +14,7 @@ WELL = ("running", "live")
 """States of a disk that works: of SCSI's and of NVMe's drivers."""
 
 
-async def ask_counts(calls: SessionCalls, node: str) -> Numbers:
+async def fetch_counts(calls: SessionCalls, node: str) -> Numbers:
     """The counts; RpcError."""
     reply = await calls.unary(node, f"{SERVICE}Read", Empty(), metrics_pb2.ReadResponse)
     return [

@@ -19,7 +19,7 @@ SHIM = "containerd-shim"
 _SERVICE = "/machine.MachineService/"
 
 
-async def ask_processes(calls: SessionCalls, node: str) -> Numbers:
+async def fetch_processes(calls: SessionCalls, node: str) -> Numbers:
     """Their numbers, those of the same name together; RpcError."""
     reply = await calls.unary(node, _SERVICE + "Processes", Empty(), machine.ProcessesResponse)
     found = list(find_own([one for part in reply.messages for one in part.processes]))

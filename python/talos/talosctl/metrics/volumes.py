@@ -10,16 +10,16 @@ SUCCESS = "success"
 """The status of a filesystem in which a scrub found no damage."""
 
 
-async def ask_volumes(calls: SessionCalls, node: str) -> Numbers:
+async def fetch_volumes(calls: SessionCalls, node: str) -> Numbers:
     """The volumes' numbers; RpcError."""
     return [
-        *await _ask_room(calls, node),
-        *await _ask_states(calls, node),
-        *await _ask_scrubs(calls, node),
+        *await _fetch_room(calls, node),
+        *await _fetch_states(calls, node),
+        *await _fetch_scrubs(calls, node),
     ]
 
 
-async def _ask_room(calls: SessionCalls, node: str) -> Numbers:
+async def _fetch_room(calls: SessionCalls, node: str) -> Numbers:
     numbers: list[Number] = []
     for mount in await calls.specs(node, kinds.BLOCK_MOUNT_STATUS):
         if not mount.source or mount.detached:
@@ -35,7 +35,7 @@ async def _ask_room(calls: SessionCalls, node: str) -> Numbers:
     return numbers
 
 
-async def _ask_states(calls: SessionCalls, node: str) -> Numbers:
+async def _fetch_states(calls: SessionCalls, node: str) -> Numbers:
     return [
         (
             "talos_volume_failed",
@@ -46,7 +46,7 @@ async def _ask_states(calls: SessionCalls, node: str) -> Numbers:
     ]
 
 
-async def _ask_scrubs(calls: SessionCalls, node: str) -> Numbers:
+async def _fetch_scrubs(calls: SessionCalls, node: str) -> Numbers:
     numbers: list[Number] = []
     for scrub in await calls.resources(node, kinds.FS_SCRUB_STATUS):
         spec = kinds.FS_SCRUB_STATUS.spec.FromString(scrub.spec.proto_spec)

@@ -44,7 +44,7 @@ def show_progress(text: str) -> None:
         sys.stderr.flush()
 
 
-def ask(question: str) -> bool:
+def confirm(question: str) -> bool:
     """Whether the user agrees; without a terminal: no."""
     if not sys.stdin.isatty():
         return False

@@ -9,7 +9,7 @@ from talos.config.read.loader import load
 from talos.fleet.plan import make_plan
 from talos.talosctl.cli.parse import parse
 from talos.talosctl.client.change import read_config
-from talos.talosctl.client.fanout import Outcome, ask_nodes
+from talos.talosctl.client.fanout import Outcome, call_nodes
 from talos.talosctl.client.health import SessionCalls, find_nodes
 from talos.talosctl.commands.upgrade_k8s import IMAGES, upgrade_kubernetes
 from talos.talosctl.kubernetes import components
@@ -38,7 +38,7 @@ async def plan_images(session: Session, node: str, version: str) -> list[Outcome
     found = await make_plan(SessionCalls(session), nodes.all, force=True)
     statuses = {status.node: status for status in found.nodes}
 
-    async def ask(session: Session, node: str) -> NodePlan:
+    async def call(session: Session, node: str) -> NodePlan:
         status, before = statuses[node], await read_config(session, node)
         old = load(before, source=f"node {node}")
         new, changes = set_images(old, version, is_control_plane=status.is_control_plane)
@@ -47,7 +47,7 @@ async def plan_images(session: Session, node: str, version: str) -> list[Outcome
         problems = list(found.problems.get(node, {}).values())
         return replace(planned, reboot=Reboot.NONE, changes=changes, problems=problems)
 
-    return await ask_nodes(session, list(statuses), ask)
+    return await call_nodes(session, list(statuses), call)
 
 
 def set_images(config: Config, version: str, *, is_control_plane: bool) -> tuple[Config, list[str]]:

@@ -8,7 +8,7 @@ from talos.fleet.calls import fetch_status
 from talos.system.files import read_file
 from talos.talosctl.cli.exit import CommandError, Exit
 from talos.talosctl.client.change import read_config
-from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.health import SessionCalls
 from talos.talosctl.plan.model import NodePlan, Subject
 
@@ -31,12 +31,12 @@ async def check_unchanged(session: Session, nodes: Sequence[NodePlan], subject: 
     """The exit code of calls that failed; CommandError when a node is not as in the plan."""
     by_address = {node.node: node for node in nodes}
 
-    async def ask(session: Session, node: str) -> str:
+    async def call(session: Session, node: str) -> str:
         before, now = by_address[node].before, await read_state(session, node, subject)
         names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
         return ", ".join(f"another {name}" for name in names)
 
-    outcomes = await ask_nodes(session, list(by_address), ask)
+    outcomes = await call_nodes(session, list(by_address), call)
     if code := report_failures(session, outcomes):
         return code
     stale = [f"{by_address[one.node].name} has {one.value}" for one in outcomes if one.value]

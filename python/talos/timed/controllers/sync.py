@@ -36,7 +36,7 @@ class Settings:
 class Source(Protocol):
     """What the clock is compared with."""
 
-    async def ask(self) -> Sequence[Sample]:
+    async def query(self) -> Sequence[Sample]:
         """One sample of each server that answers."""
         ...
 
@@ -111,7 +111,7 @@ class TimeSyncController(Controller):
     async def _compare(self, runtime: ControllerRuntime, source: Source) -> float:
         """One comparison; returns the seconds until the next one."""
         assert self._discipline is not None
-        samples = await source.ask()
+        samples = await source.query()
         estimate = select(samples)
         if estimate is None:
             if samples:

@@ -63,19 +63,19 @@ class Servers:
         self._log = log
         self._rounds_in_vain = 0
 
-    async def ask(self) -> list[Sample]:
+    async def query(self) -> list[Sample]:
         """One sample of each server that answers."""
         samples: list[Sample] = []
 
-        async def ask_one(server: _Server) -> None:
-            sample = await self._ask(server)
+        async def query_one(server: _Server) -> None:
+            sample = await self._query(server)
             if sample is not None:
                 samples.append(sample)
 
         async with trio.open_nursery() as nursery:
             for server in self._servers:
                 if server.silent_until <= trio.current_time():
-                    nursery.start_soon(ask_one, server)
+                    nursery.start_soon(query_one, server)
         self._rounds_in_vain = 0 if samples else self._rounds_in_vain + 1
         return samples
 
@@ -84,7 +84,7 @@ class Servers:
         """Seconds until servers that did not answer are asked again."""
         return min(RETRY * 2 ** max(self._rounds_in_vain - 1, 0), MAX_RETRY)
 
-    async def _ask(self, server: _Server) -> Sample | None:
+    async def _query(self, server: _Server) -> Sample | None:
         try:
             if server.session is None:
                 server.session = await self._open_session(server.name)

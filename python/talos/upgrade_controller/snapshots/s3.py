@@ -125,14 +125,14 @@ class Bucket(Destination):
         request = Request(method=method, path=path, query=query, headers=headers, digest=digest)
         authorization = sign(request, self.key, region=self.region, now=now)
         url = f"{self.endpoint}{format_path(path)}?{format_query(query)}"
-        asked = urllib.request.Request(  # noqa: S310 - http and https only
+        http_request = urllib.request.Request(  # noqa: S310 - http and https only
             url,
             data=body if method in ("PUT", "POST") else None,
             headers={**headers, "authorization": authorization, "content-type": "application/octet-stream"},
             method=method,
         )
         try:
-            with self.opener.open(asked, timeout=TIMEOUT) as reply:
+            with self.opener.open(http_request, timeout=TIMEOUT) as reply:
                 return reply.status, _read(reply), reply.headers.get("ETag", "")
         except urllib.error.HTTPError as error:
             with error:

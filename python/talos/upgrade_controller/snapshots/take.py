@@ -45,7 +45,7 @@ async def find_members(calls: FleetCalls) -> list[Member]:
         for member in await calls.specs("", kinds.MEMBER)
         if is_control_plane(member.machine_type) and (address := find_address(member))
     }
-    answers = await asyncio.gather(*(_ask(calls, *node) for node in nodes.items()))
+    answers = await asyncio.gather(*(_fetch_member(calls, *node) for node in nodes.items()))
     found = [answer for answer in answers if isinstance(answer, Member)]
     if not found:
         reasons = "; ".join(str(answer) for answer in answers) or "discovery finds no control plane node"
@@ -58,7 +58,7 @@ async def find_members(calls: FleetCalls) -> list[Member]:
     )
 
 
-async def _ask(calls: FleetCalls, node: str, hostname: str) -> Member | str:
+async def _fetch_member(calls: FleetCalls, node: str, hostname: str) -> Member | str:
     """A member, or why its node has none."""
     try:
         async with limited_call():

@@ -298,7 +298,7 @@ def leases(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         ([FIRST, SECOND], "", Code.FAILED_PRECONDITION, r"etcd member count\(2\) is insufficient"),
     ],
 )
-async def test_every_member_is_asked_before_an_upgrade(
+async def test_every_member_is_probed_before_an_upgrade(
     leases: list[int], members: list[pb.Member], away: str, code: Code | None, text: str
 ) -> None:
     etcd = Etcd(*members)

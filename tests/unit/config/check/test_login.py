@@ -52,6 +52,6 @@ def test_roles_are_those_for_people(role: str) -> None:
         load(HEADER + GOOD.replace("os:reader", f'"{role}"'))
 
 
-def test_the_issuer_is_asked_by_https() -> None:
+def test_the_issuer_is_called_by_https() -> None:
     with pytest.raises(ConfigError, match="issuer"):
         load(HEADER + GOOD.replace("https", "http"))

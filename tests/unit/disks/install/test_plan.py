@@ -141,12 +141,12 @@ def test_a_partition_is_not_a_disk() -> None:
         choose_disk([make_disk("vda", XFS)], make_request(path="/dev/vda1"))
 
 
-def test_no_installation_is_asked_for() -> None:
+def test_no_installation_is_requested() -> None:
     assert read_request(load(b"version: v1alpha1\nmachine: {type: worker}\n")) is None
     assert read_request(load(b"version: v1alpha1\nmachine: {type: worker, install: {wipe: true}}\n")) is None
 
 
-def test_wipe_is_asked_for_once_and_a_document_has_it_by_default() -> None:
+def test_wipe_is_requested_once_and_a_document_has_it_by_default() -> None:
     assert not read_install("disk: /dev/sda").wipe
     assert read_match("true").wipe
     assert not read_match("true", "  wipe: false\n").wipe

@@ -56,7 +56,7 @@ def server(roots: list[Path]) -> Generator[RegistryServer]:
         yield running
 
 
-def ask(
+def fetch(
     server: RegistryServer, path: str, method: str = "GET", **headers: str
 ) -> tuple[http.client.HTTPResponse, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=5)
@@ -70,21 +70,21 @@ def ask(
 
 @pytest.mark.parametrize("query", ["", "?ns=registry.example", "?ns=registry.example:5000"])
 def test_an_image_is_pulled_as_a_runtime_does(server: RegistryServer, store: Store, query: str) -> None:
-    head, nothing = ask(server, f"/v2/{APP}/manifests/1{query}", "HEAD")
+    head, nothing = fetch(server, f"/v2/{APP}/manifests/1{query}", "HEAD")
     assert (head.status, head.getheader("Content-Type"), nothing) == (HTTPStatus.OK, INDEX, b"")
     digest = head.getheader("Docker-Content-Digest")
     assert digest == store.tags[APP, "1"]
-    index = ask(server, f"/v2/{APP}/manifests/{digest}{query}")[1]
+    index = fetch(server, f"/v2/{APP}/manifests/{digest}{query}")[1]
     assert head.getheader("Content-Length") == str(len(index))
     inner = json.loads(index)["manifests"][0]["digest"]
-    response, manifest = ask(server, f"/v2/{APP}/manifests/{inner}{query}")
+    response, manifest = fetch(server, f"/v2/{APP}/manifests/{inner}{query}")
     assert response.getheader("Content-Type") == MANIFEST
     layer = json.loads(manifest)["layers"][0]["digest"]
-    assert ask(server, f"/v2/{APP}/blobs/{layer}{query}")[1] == store.blobs[layer]
+    assert fetch(server, f"/v2/{APP}/blobs/{layer}{query}")[1] == store.blobs[layer]
 
 
 @pytest.mark.parametrize(
-    ("asked", "status", "part", "shown"),
+    ("requested", "status", "part", "shown"),
     [
         ("bytes=10-", 206, LAYER[10:], f"bytes 10-{len(LAYER) - 1}/{len(LAYER)}"),
         ("bytes=2-3", 206, LAYER[2:4], f"bytes 2-3/{len(LAYER)}"),
@@ -95,22 +95,22 @@ def test_an_image_is_pulled_as_a_runtime_does(server: RegistryServer, store: Sto
     ],
 )
 def test_a_part_of_a_blob(
-    server: RegistryServer, asked: str, status: int, part: bytes, shown: str | None
+    server: RegistryServer, requested: str, status: int, part: bytes, shown: str | None
 ) -> None:
-    response, body = ask(server, f"/v2/{APP}/blobs/{digest_of(LAYER)}", Range=asked)
+    response, body = fetch(server, f"/v2/{APP}/blobs/{digest_of(LAYER)}", Range=requested)
     assert (response.status, body, response.getheader("Content-Range")) == (status, part, shown)
 
 
 def test_nothing_refers_to_an_image_of_the_cache(server: RegistryServer, store: Store) -> None:
     digest = store.tags[APP, "1"]
-    response, body = ask(server, f"/v2/{APP}/referrers/{digest}?ns=registry.example")
+    response, body = fetch(server, f"/v2/{APP}/referrers/{digest}?ns=registry.example")
     assert (response.status, json.loads(body)["manifests"]) == (HTTPStatus.OK, [])
-    assert ask(server, f"/v2/{APP}/referrers/{digest_of(b'')}")[0].status == HTTPStatus.NOT_FOUND
+    assert fetch(server, f"/v2/{APP}/referrers/{digest_of(b'')}")[0].status == HTTPStatus.NOT_FOUND
 
 
 @pytest.mark.parametrize("path", ["/v2", "/v2/", "/healthz"])
 def test_it_answers_probes(server: RegistryServer, path: str) -> None:
-    assert ask(server, path)[0].status == HTTPStatus.OK
+    assert fetch(server, path)[0].status == HTTPStatus.OK
 
 
 @pytest.mark.parametrize(
@@ -133,13 +133,13 @@ def test_it_answers_probes(server: RegistryServer, path: str) -> None:
     ],
 )
 def test_what_is_not_there_or_no_name(server: RegistryServer, path: str, status: int) -> None:
-    assert ask(server, path)[0].status == status
+    assert fetch(server, path)[0].status == status
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 def test_nothing_can_be_written(server: RegistryServer, method: str) -> None:
-    assert ask(server, f"/v2/{APP}/blobs/uploads/", method)[0].status == HTTPStatus.NOT_IMPLEMENTED
-    assert ask(server, f"/v2/{APP}/manifests/1", method)[0].status == HTTPStatus.NOT_IMPLEMENTED
+    assert fetch(server, f"/v2/{APP}/blobs/uploads/", method)[0].status == HTTPStatus.NOT_IMPLEMENTED
+    assert fetch(server, f"/v2/{APP}/manifests/1", method)[0].status == HTTPStatus.NOT_IMPLEMENTED
 
 
 def test_a_disk_that_was_tampered_with(
@@ -149,22 +149,22 @@ def test_a_disk_that_was_tampered_with(
     digest = digest_of(b"secret")
     place = roots[1] / name_blob(digest)
     place.symlink_to(tmp_path / "secret")
-    assert ask(server, f"/v2/{APP}/blobs/{digest}")[0].status == HTTPStatus.NOT_FOUND
+    assert fetch(server, f"/v2/{APP}/blobs/{digest}")[0].status == HTTPStatus.NOT_FOUND
     place.unlink()
     os.mkfifo(place)
-    assert ask(server, f"/v2/{APP}/blobs/{digest}")[0].status == HTTPStatus.NOT_FOUND
+    assert fetch(server, f"/v2/{APP}/blobs/{digest}")[0].status == HTTPStatus.NOT_FOUND
     index = store.tags[APP, "1"]
     for content in (b"{}", b"[", b" " * 2_000_000, encode({"layers": []}) + b" "):
         (roots[1] / name_manifest("registry.example", APP, index)).write_bytes(content)
         path = f"/v2/{APP}/manifests/{index}?ns=registry.example"
-        assert ask(server, path)[0].status == HTTPStatus.NOT_FOUND
+        assert fetch(server, path)[0].status == HTTPStatus.NOT_FOUND
 
 
 def test_the_first_root_counts(server: RegistryServer, roots: list[Path]) -> None:
     newer = Store()
     newer.add_image(f"{APP}:1", {"file": b"newer"})
     write_cache(roots[0], "registry.example", newer)
-    found = ask(server, f"/v2/{APP}/manifests/1?ns=registry.example", "HEAD")[0]
+    found = fetch(server, f"/v2/{APP}/manifests/1?ns=registry.example", "HEAD")[0]
     assert found.getheader("Docker-Content-Digest") == newer.tags[APP, "1"]
 
 
@@ -174,7 +174,7 @@ def test_connections_beyond_the_limit_are_closed(roots: list[Path]) -> None:
         held.request("GET", "/v2/")
         assert held.getresponse().status == HTTPStatus.OK
         with pytest.raises((ConnectionError, http.client.RemoteDisconnected)):
-            ask(running, "/v2/")
+            fetch(running, "/v2/")
         held.close()
 
 

@@ -101,7 +101,7 @@ async def test_an_honest_one(store: Store) -> None:
         assert registry.requests[0] == "GET /v2/library/sample/manifests/1?ns=docker.io"
 
 
-async def test_the_next_endpoint_is_asked(store: Store) -> None:
+async def test_the_next_endpoint_is_tried(store: Store) -> None:
     with running_registry(Store()) as empty, running_registry(store) as full:
         session = begin("sample:1", make_sources(empty.port, full.port))
         assert (await session.fetch_manifest("1")).data

@@ -90,7 +90,7 @@ class FakeServices:
     def record(self, id: str, message: str) -> None:
         self._act(message, id)
 
-    async def ask(self, ids: Iterable[str]) -> Mapping[str, str]:
+    async def probe(self, ids: Iterable[str]) -> Mapping[str, str]:
         raise NotImplementedError
 
     def start_soon(self, ids: Iterable[str]) -> None:
@@ -108,7 +108,7 @@ class FakeEvents:
     """A log of events whose followers get past ones, then wait."""
 
     def __init__(self) -> None:
-        self.asked: dict[str, Any] = {}
+        self.options: dict[str, Any] = {}
         self.past: list[Event] = []
 
     def make_id(self) -> str:
@@ -121,7 +121,7 @@ class FakeEvents:
         return event
 
     def follow(self, **options: Any) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
-        self.asked = options
+        self.options = options
 
         async def stream() -> AsyncGenerator[Event]:
             for event in self.past:
@@ -141,7 +141,7 @@ class FakeLogs:
 
     def __init__(self) -> None:
         self.chunks: dict[str, list[bytes]] = {"apid": [b"one\n", b"two\nthree\n"], "kubelet": [b"k\n"]}
-        self.asked: dict[str, Any] = {}
+        self.options: dict[str, Any] = {}
 
     def ids(self) -> Sequence[str]:
         return list(self.chunks)
@@ -150,7 +150,7 @@ class FakeLogs:
         self.chunks.setdefault(id, []).append(data)
 
     def read(self, id: str, **options: Any) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        self.asked = {"id": id, **options}
+        self.options = {"id": id, **options}
 
         @asynccontextmanager
         async def context() -> AsyncGenerator[AsyncIterator[bytes]]:
@@ -292,7 +292,7 @@ class Caller:
         services = {found.descriptor.full_name: found for found in make_services(self.node)}
         return services[service].handlers[method]
 
-    async def ask(self, method: str, request: Message, service: str = "machine.MachineService") -> Any:
+    async def call(self, method: str, request: Message, service: str = "machine.MachineService") -> Any:
         """A unary call."""
         return await self.handler(method, service)(request, _make_call(method))
 

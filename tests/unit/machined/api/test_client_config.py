@@ -34,16 +34,16 @@ async def prepare(caller: Any, authority: CertificateAuthority, config: bytes = 
     await modify(caller.node.state, OS_ROOT_SECRET, "os", change)
 
 
-async def ask(caller: Any, *roles: str, seconds: int = 3600) -> Any:
+async def call(caller: Any, *roles: str, seconds: int = 3600) -> Any:
     request = pb.GenerateClientConfigurationRequest(roles=roles, crt_ttl=Duration(seconds=seconds))
-    return (await caller.ask("GenerateClientConfiguration", request)).messages[0]
+    return (await caller.call("GenerateClientConfiguration", request)).messages[0]
 
 
-async def test_the_certificate_has_the_roles_and_the_life_asked_for(
+async def test_the_certificate_has_the_requested_roles_and_life(
     caller: Any, authority: CertificateAuthority
 ) -> None:
     await prepare(caller, authority)
-    message = await ask(caller, "os:reader")
+    message = await call(caller, "os:reader")
     crt = parse_certificate(message.crt)
     crt.verify_directly_issued_by(authority.certificate)
     organizations = [str(part.value) for part in crt.subject if part.rfc4514_attribute_name == "O"]
@@ -56,18 +56,18 @@ async def test_the_certificate_has_the_roles_and_the_life_asked_for(
 
 async def test_the_talosconfig_holds_them(caller: Any, authority: CertificateAuthority) -> None:
     await prepare(caller, authority)
-    message = await ask(caller, "os:reader")
+    message = await call(caller, "os:reader")
     file = parse_talosconfig(message.talosconfig)
     assert file.context == "reader@demo"
     context = file.current
     assert (context.ca, context.crt, context.key) == (message.ca, message.crt, message.key)
-    several = parse_talosconfig((await ask(caller, "os:reader", "os:admin")).talosconfig)
+    several = parse_talosconfig((await call(caller, "os:reader", "os:admin")).talosconfig)
     assert several.context == "demo"
 
 
 async def fail(caller: Any, **more: Any) -> tuple[Code, str]:
     with pytest.raises(RpcError) as caught:
-        await ask(caller, "os:admin", **more)
+        await call(caller, "os:admin", **more)
     return caught.value.code, caught.value.message
 
 

@@ -275,7 +275,7 @@ async def test_disk_usage_sums_directories_up(caller: Any, tree: Path) -> None:
     }
 
 
-async def test_disk_usage_shows_files_only_when_asked(caller: Any, tree: Path) -> None:
+async def test_disk_usage_shows_files_only_on_request(caller: Any, tree: Path) -> None:
     sizes = await usage(caller, paths=[str(tree)], all=True)
     assert sizes["a/b/two"] == 1000
     assert [*sizes][-1] == "."
@@ -304,12 +304,12 @@ async def test_disk_usage_of_proc_is_not_the_address_space(caller: Any) -> None:
 
 async def test_statfs_adds_up(caller: Any, tmp_path: Path) -> None:
     request = storage_pb2.StorageServiceStatfsRequest(path=str(tmp_path))
-    reply = await caller.ask("Statfs", request, "machine.StorageService")
+    reply = await caller.call("Statfs", request, "machine.StorageService")
     assert reply.size >= reply.used + reply.available > 0
     assert reply.inodes == reply.inodes_used + reply.inodes_free
     request = storage_pb2.StorageServiceStatfsRequest(path="/nowhere")
     with pytest.raises(RpcError) as caught:
-        await caller.ask("Statfs", request, "machine.StorageService")
+        await caller.call("Statfs", request, "machine.StorageService")
     assert caught.value.code is Code.NOT_FOUND
 
 

@@ -50,13 +50,13 @@ CONFIG = {"rootfs": {"diff_ids": [BASE, UPPER]}}
 class Containerd:
     """One image with an index; remembers what it is asked."""
 
-    asked: list[Message] = field(default_factory=list)
+    requests: list[Message] = field(default_factory=list)
     content: dict[str, dict[str, Any]] = field(
         default_factory=lambda: {TOP: INDEX, AMD: MANIFEST, LAYOUT: CONFIG}
     )
 
     async def unary(self, method: str, request: Message, reply: type[Message], **_: Any) -> Message:
-        self.asked.append(request)
+        self.requests.append(request)
         if method.endswith("Images/List"):
             target = descriptor_pb2.Descriptor(digest=TOP, size=10)
             return images_pb2.ListImagesResponse(images=[images_pb2.Image(name="a:1", target=target)])
@@ -117,9 +117,9 @@ async def test_sizes_are_those_of_this_machine(images: Any, containerd: Containe
 
 async def test_remove(images: Any, containerd: Containerd) -> None:
     removal = image_pb2.ImageServiceRemoveRequest(containerd=SYSTEM, image_ref="busybox")
-    await images.ask("Remove", removal, SERVICE)
+    await images.call("Remove", removal, SERVICE)
     name = "docker.io/library/busybox:latest"
-    assert containerd.asked[-1] == images_pb2.DeleteImageRequest(name=name, sync=True)
+    assert containerd.requests[-1] == images_pb2.DeleteImageRequest(name=name, sync=True)
 
 
 async def test_an_instance_that_does_not_run(images: Any) -> None:

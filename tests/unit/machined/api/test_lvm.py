@@ -21,7 +21,7 @@ REFUSED = Code.FAILED_PRECONDITION
 
 async def fail(caller: Any, method: str, request: Message) -> RpcError:
     with pytest.raises(RpcError) as caught:
-        await caller.ask(method, request, SERVICE)
+        await caller.call(method, request, SERVICE)
     return caught.value
 
 
@@ -57,7 +57,7 @@ def make_caller(metal: Any, **values: Any) -> tuple[Any, MemoryLvm]:
 async def test_removal(metal: Any, autojump_clock: Any, method: str, request_: Message, change: str) -> None:
     del autojump_clock
     caller, memory = make_caller(metal)
-    await caller.ask(method, request_, SERVICE)
+    await caller.call(method, request_, SERVICE)
     assert memory.changes == [change]
     assert (await caller.node.state.get(*ids.LVM_REFRESH_REQUEST)).spec.request == 1
 

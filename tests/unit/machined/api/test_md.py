@@ -48,7 +48,7 @@ class World:
 
     async def destroy(self, device: str) -> None:
         await self.fill()
-        await self.caller.with_node(processes=self).ask("Destroy", MDDestroyRequest(device=device), SERVICE)
+        await self.caller.with_node(processes=self).call("Destroy", MDDestroyRequest(device=device), SERVICE)
 
     async def fail(self, device: str) -> RpcError:
         with pytest.raises(RpcError) as caught:
@@ -125,4 +125,4 @@ async def test_a_program_that_fails_is_one_line(world: World) -> None:
 
 async def test_a_container_has_no_arrays(caller: Any) -> None:
     with pytest.raises(RpcError, match="method is not supported in container mode"):
-        await caller.ask("Destroy", MDDestroyRequest(device="/dev/md0"), SERVICE)
+        await caller.call("Destroy", MDDestroyRequest(device="/dev/md0"), SERVICE)

@@ -28,9 +28,9 @@ async def test_write_and_delete(metal: Any, tmp_path: Path) -> None:
     device.write_bytes(make_meta({}).ljust(1 << 20, b"\0"))
     await store.load(str(device))
     caller = metal.with_node(meta=store)
-    await caller.ask("MetaWrite", pb.MetaWriteRequest(key=12, value=b"x"))
+    await caller.call("MetaWrite", pb.MetaWriteRequest(key=12, value=b"x"))
     assert parse_meta(device.read_bytes()) == {12: b"x"}
-    await caller.ask("MetaDelete", pb.MetaDeleteRequest(key=12))
+    await caller.call("MetaDelete", pb.MetaDeleteRequest(key=12))
     assert parse_meta(device.read_bytes()) == {}
     for method, request, code, text in (
         ("MetaDelete", pb.MetaDeleteRequest(key=12), Code.NOT_FOUND, "meta key not found: 0x0c"),
@@ -44,7 +44,7 @@ async def test_write_and_delete(metal: Any, tmp_path: Path) -> None:
         ),
     ):
         with pytest.raises(RpcError, match=text) as error:
-            await caller.ask(method, request)
+            await caller.call(method, request)
         assert error.value.code is code
 
 
@@ -61,7 +61,7 @@ async def test_an_upgrades_state_is_its_own(metal: Any, tmp_path: Path) -> None:
             ("MetaDelete", pb.MetaDeleteRequest(key=key)),
         ):
             with pytest.raises(RpcError, match="upgrade's own and can't be written: use talosctl ") as error:
-                await caller.ask(method, request)
+                await caller.call(method, request)
             assert error.value.code is Code.PERMISSION_DENIED
     assert parse_meta(device.read_bytes()) == kept
 
@@ -72,9 +72,9 @@ async def test_room_is_kept_for_an_upgrades_state(metal: Any, tmp_path: Path) ->
     await store.load(str(device))
     caller = metal.with_node(meta=store)
     room = COPY - 4 * MAX_STATE
-    await caller.ask("MetaWrite", pb.MetaWriteRequest(key=12, value=bytes(room)))
+    await caller.call("MetaWrite", pb.MetaWriteRequest(key=12, value=bytes(room)))
     with pytest.raises(RpcError, match="there is room for") as error:
-        await caller.ask("MetaWrite", pb.MetaWriteRequest(key=12, value=bytes(room + MAX_STATE)))
+        await caller.call("MetaWrite", pb.MetaWriteRequest(key=12, value=bytes(room + MAX_STATE)))
     assert error.value.code is Code.RESOURCE_EXHAUSTED
     for key in (LABEL_TAG, STATE_TAG, ANNOUNCE_TAG):
         await store.set(key, bytes(MAX_STATE))
@@ -90,7 +90,7 @@ async def test_without_meta(caller: Any, metal: Any) -> None:
             ("MetaDelete", pb.MetaDeleteRequest(key=12)),
         ):
             with pytest.raises(RpcError, match=text) as error:
-                await node.ask(method, request)
+                await node.call(method, request)
             assert error.value.code is Code.FAILED_PRECONDITION
 
 

@@ -22,13 +22,13 @@ def with_files(caller: Any, contents: dict[str, str | bytes], links: dict[str, s
     return caller.with_node(ports=ports)
 
 
-async def ask(caller: Any, method: str) -> Any:
-    [message] = (await caller.ask(method, Empty())).messages
+async def call(caller: Any, method: str) -> Any:
+    [message] = (await caller.call(method, Empty())).messages
     return message
 
 
 async def test_system_stat(caller: Any) -> None:
-    message = await ask(caller, "SystemStat")
+    message = await call(caller, "SystemStat")
     assert len(message.cpu) == os.cpu_count()
     assert message.cpu_total.idle == pytest.approx(sum(cpu.idle for cpu in message.cpu), rel=0.01)
     assert message.boot_time > 1_500_000_000
@@ -38,13 +38,13 @@ async def test_system_stat(caller: Any) -> None:
 
 async def test_system_stat_counts_in_seconds(caller: Any) -> None:
     text = "cpu  100 0 250 30 0 0 0 0 0 0\ncpu0 100 0 250 30 0 0 0 0 0 0\nintr 7 3 4\nbtime 9\nnew_line x y\n"
-    message = await ask(with_files(caller, {"/proc/stat": text}), "SystemStat")
+    message = await call(with_files(caller, {"/proc/stat": text}), "SystemStat")
     assert (message.cpu_total.user, message.cpu_total.system, message.cpu_total.idle) == (1.0, 2.5, 0.3)
     assert (message.irq_total, list(message.irq), message.boot_time) == (7, [3, 4], 9)
 
 
 async def test_cpu_info(caller: Any) -> None:
-    message = await ask(caller, "CPUInfo")
+    message = await call(caller, "CPUInfo")
     assert [cpu.processor for cpu in message.cpu_info] == list(range(os.cpu_count() or 0))
     assert all(cpu.flags for cpu in message.cpu_info)
 
@@ -59,32 +59,32 @@ async def test_cpu_frequencies(caller: Any) -> None:
         f"{folder}/cpu3/online": "1\n",
         f"{folder}/cpufreq/boost": "1\n",
     }
-    two, ten = (await ask(with_files(caller, files), "CPUFreqStats")).cpu_freq_stats
+    two, ten = (await call(with_files(caller, files), "CPUFreqStats")).cpu_freq_stats
     assert two.current_frequency == 1
     assert ten == pb.CPUFreqStats(current_frequency=2400000, minimum_frequency=800000, governor="performance")
-    await ask(caller, "CPUFreqStats")
+    await call(caller, "CPUFreqStats")
 
 
 async def test_load_average(caller: Any) -> None:
-    message = await ask(with_files(caller, {"/proc/loadavg": "0.17 0.12 0.04 1/82 9\n"}), "LoadAvg")
+    message = await call(with_files(caller, {"/proc/loadavg": "0.17 0.12 0.04 1/82 9\n"}), "LoadAvg")
     assert (message.load1, message.load5, message.load15) == (0.17, 0.12, 0.04)
 
 
 async def test_memory_in_kilobytes(caller: Any) -> None:
     text = "MemTotal:  24684084 kB\nActive(anon): 5 kB\nNFS_Unstable: 6 kB\nHugePages_Total: 7\nZswap: 8 kB\n"
-    found = (await ask(with_files(caller, {"/proc/meminfo": text}), "Memory")).meminfo
+    found = (await call(with_files(caller, {"/proc/meminfo": text}), "Memory")).meminfo
     assert found == pb.MemInfo(memtotal=24684084, activeanon=5, nfsunstable=6, hugepagestotal=7)
 
 
 async def test_memory_of_this_machine_fills_most_fields(caller: Any) -> None:
-    found = (await ask(caller, "Memory")).meminfo
+    found = (await call(caller, "Memory")).meminfo
     assert found.memtotal > found.memavailable > 0
     assert found.committedas > 0
     assert found.directmap2m > 0
 
 
 async def test_mounts(caller: Any) -> None:
-    stats = {row.mounted_on: row for row in (await ask(caller, "Mounts")).stats}
+    stats = {row.mounted_on: row for row in (await call(caller, "Mounts")).stats}
     assert stats["/"].size > stats["/"].available > 0
     assert stats["/proc"].filesystem in ("proc", "none")  # a sandbox may call it either
 
@@ -93,7 +93,7 @@ async def test_mounts_with_odd_names(caller: Any, tmp_path: Any) -> None:
     folder = tmp_path / "with space"
     folder.mkdir()
     text = f"/dev/sda\\0401 {str(folder).replace(' ', chr(92) + '040')} xfs rw 0 0\ngone /gone xfs rw 0 0\n"
-    [row] = (await ask(with_files(caller, {"/proc/mounts": text}), "Mounts")).stats
+    [row] = (await call(with_files(caller, {"/proc/mounts": text}), "Mounts")).stats
     assert (row.filesystem, row.mounted_on) == ("/dev/sda 1", str(folder))
 
 
@@ -102,7 +102,7 @@ async def test_disk_stats(caller: Any) -> None:
         " 254 0 vda 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n"
         " 254 1 vda1 1 1 1 1 1 1 1 1 1 1 1\n 1 2 short 1\n"
     )
-    message = await ask(with_files(caller, {"/proc/diskstats": text}), "DiskStats")
+    message = await call(with_files(caller, {"/proc/diskstats": text}), "DiskStats")
     assert [disk.name for disk in message.devices] == ["vda", "vda1"]
     assert message.devices[0] == pb.DiskStat(
         name="vda",
@@ -123,7 +123,7 @@ async def test_disk_stats(caller: Any) -> None:
         discard_time_ms=15,
     )
     assert (message.total.write_sectors, message.total.discard_time_ms) == (8, 15)
-    assert (await ask(caller, "DiskStats")).devices
+    assert (await call(caller, "DiskStats")).devices
 
 
 async def test_network_device_stats(caller: Any) -> None:
@@ -131,16 +131,16 @@ async def test_network_device_stats(caller: Any) -> None:
         "Inter-|\n face |\n  eth0:207335708 4520 1 2 3 4 5 6 246422 2630 7 8 9 10 11 12\n"
         "  lo: 10 1 0 0 0 0 0 0 10 1 0 0 0 0 0 0\n"
     )
-    message = await ask(with_files(caller, {"/proc/net/dev": text}), "NetworkDeviceStats")
+    message = await call(with_files(caller, {"/proc/net/dev": text}), "NetworkDeviceStats")
     eth0, lo = message.devices
     assert (eth0.rx_bytes, eth0.tx_bytes, eth0.tx_compressed) == (207335708, 246422, 12)
     assert (lo.name, message.total.name, message.total.rx_packets) == ("lo", "eth0, lo", 4521)
-    real = await ask(caller, "NetworkDeviceStats")
+    real = await call(caller, "NetworkDeviceStats")
     assert "lo" in [device.name for device in real.devices]
 
 
 async def test_processes_of_this_machine(caller: Any) -> None:
-    found = {process.pid: process for process in (await ask(caller, "Processes")).processes}
+    found = {process.pid: process for process in (await call(caller, "Processes")).processes}
     own = found[os.getpid()]
     assert own.ppid == os.getppid()
     assert own.threads >= 1
@@ -158,7 +158,7 @@ async def test_processes_with_odd_names_and_those_that_end(caller: Any) -> None:
         "/proc/8/cmdline": "",
         "/proc/version": "Linux",
     }
-    [process] = (await ask(with_files(caller, files), "Processes")).processes
+    [process] = (await call(with_files(caller, files), "Processes")).processes
     assert (process.pid, process.command, process.state, process.ppid) == (7, "a) b (c", "S", 4)
     assert process.args == "/bin/x -a \ufffd"
     assert (process.cpu_time, process.threads, process.virtual_memory) == ((14 + 15) / 100, 20, 23)
@@ -198,7 +198,7 @@ def connected(caller: Any) -> Any:
 
 
 async def netstat(caller: Any, **request: Any) -> list[Any]:
-    [message] = (await caller.ask("Netstat", pb.NetstatRequest(**request))).messages
+    [message] = (await caller.call("Netstat", pb.NetstatRequest(**request))).messages
     return list(message.connectrecord)
 
 

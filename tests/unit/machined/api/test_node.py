@@ -35,12 +35,12 @@ from .conftest import LOCKED_ACTOR
 
 async def fail(caller: Any, method: str, request: Message) -> tuple[Code, str]:
     with pytest.raises(RpcError) as caught:
-        await caller.ask(method, request)
+        await caller.call(method, request)
     return caught.value.code, caught.value.message
 
 
 async def test_version(caller: Any) -> None:
-    [message] = (await caller.ask("Version", Empty())).messages
+    [message] = (await caller.call("Version", Empty())).messages
     assert message.version.tag == get_version().tag
     assert message.version.tag.startswith("v1.")
     assert (message.version.os, message.version.arch in {"amd64", "arm64"}) == ("linux", True)
@@ -51,18 +51,18 @@ async def test_version(caller: Any) -> None:
 async def test_version_has_roles_once_there_is_a_config(caller: Any) -> None:
     spec = config_pb2.MachineConfigSpec(yaml_marshalled=b"version: v1alpha1")
     await caller.node.state.create(make_resource(MACHINE_CONFIG, "v1alpha1", spec))
-    [message] = (await caller.ask("Version", Empty())).messages
+    [message] = (await caller.call("Version", Empty())).messages
     assert message.features.rbac
 
 
 async def test_hostname(caller: Any) -> None:
     ports = replace(caller.node.ports, files=MemoryFiles({"/proc/sys/kernel/hostname": "node-a\n"}))
-    [message] = (await caller.with_node(ports=ports).ask("Hostname", Empty())).messages
+    [message] = (await caller.with_node(ports=ports).call("Hostname", Empty())).messages
     assert message.hostname == "node-a"
 
 
 async def test_service_list(caller: Any) -> None:
-    [message] = (await caller.ask("ServiceList", Empty())).messages
+    [message] = (await caller.call("ServiceList", Empty())).messages
     apid = message.services[0]
     assert (apid.id, apid.state, apid.events.events[0].state) == ("apid", "Running", "Running")
     assert (apid.events.events[0].msg, apid.events.events[0].ts.seconds) == ("Started", 10)
@@ -70,10 +70,10 @@ async def test_service_list(caller: Any) -> None:
 
 
 async def test_services_that_may_be_touched(caller: Any) -> None:
-    reply = await caller.ask("ServiceRestart", pb.ServiceRestartRequest(id="kubelet"))
+    reply = await caller.call("ServiceRestart", pb.ServiceRestartRequest(id="kubelet"))
     assert reply.messages[0].resp == 'Service "kubelet" restarted'
-    await caller.ask("ServiceStart", pb.ServiceStartRequest(id="kubelet"))
-    await caller.ask("ServiceStop", pb.ServiceStopRequest(id="kubelet"))
+    await caller.call("ServiceStart", pb.ServiceStartRequest(id="kubelet"))
+    await caller.call("ServiceStop", pb.ServiceStopRequest(id="kubelet"))
     assert caller.node.services.done == [("restart", "kubelet"), ("start", "kubelet"), ("stop", "kubelet")]
 
 
@@ -91,11 +91,11 @@ async def test_services_that_may_not_be_touched(caller: Any) -> None:
 async def test_logs(caller: Any) -> None:
     frames = await caller.read("Logs", pb.LogsRequest(namespace="system", id="apid", tail_lines=-1))
     assert b"".join(frame.bytes for frame in frames) == b"one\ntwo\nthree\n"
-    assert caller.node.logs.asked == {"id": "apid", "follow": False, "tail_lines": -1}
+    assert caller.node.logs.options == {"id": "apid", "follow": False, "tail_lines": -1}
     followed = pb.LogsRequest(namespace="k8s.io", id="kubelet", follow=True, tail_lines=5)
     [frame] = await caller.read_first("Logs", followed, 1)
     assert frame.bytes == b"k\n"
-    assert caller.node.logs.asked == {"id": "kubelet", "follow": True, "tail_lines": 5}
+    assert caller.node.logs.options == {"id": "kubelet", "follow": True, "tail_lines": 5}
 
 
 async def test_long_logs_come_in_pieces(caller: Any) -> None:
@@ -127,7 +127,7 @@ async def test_the_log_of_a_service_that_wrote_nothing_is_empty(caller: Any) -> 
 
 
 async def test_logs_containers(caller: Any) -> None:
-    [message] = (await caller.ask("LogsContainers", Empty())).messages
+    [message] = (await caller.call("LogsContainers", Empty())).messages
     assert list(message.ids) == ["apid", "kubelet"]
 
 
@@ -137,7 +137,7 @@ async def test_a_log_is_found_under_the_name_that_clients_know(caller: Any) -> N
         "Logs", pb.LogsRequest(namespace="system", id="dns-resolve-cache", tail_lines=-1)
     )
     assert frame.bytes == b"line\n"
-    [message] = (await caller.ask("LogsContainers", Empty())).messages
+    [message] = (await caller.call("LogsContainers", Empty())).messages
     assert {"dnsd", "dns-resolve-cache"} <= set(message.ids)
 
 
@@ -157,7 +157,7 @@ async def test_events_begin_with_a_hello(caller: Any) -> None:
     assert event.data.type_url == "talos/runtime/machine.RestartEvent"
     assert pb.RestartEvent.FromString(event.data.value).cmd == 3
     assert (event.actor_id, len(event.id)) == ("actor", 20)
-    assert caller.node.events.asked == {
+    assert caller.node.events.options == {
         "tail": -1,
         "after_id": "",
         "seconds": 60,
@@ -170,7 +170,7 @@ async def test_events_begin_with_a_hello(caller: Any) -> None:
 )
 async def test_events_since(caller: Any, tail_id: str, after_id: str, seconds: float) -> None:
     await caller.read_first("Events", pb.EventsRequest(tail_id=tail_id), 1)
-    assert caller.node.events.asked == {
+    assert caller.node.events.options == {
         "tail": 0,
         "after_id": after_id,
         "seconds": seconds,
@@ -185,13 +185,13 @@ async def test_events_since_what_is_no_time(caller: Any) -> None:
 
 
 async def test_reboot_and_shutdown_answer_with_an_actor(caller: Any) -> None:
-    reply = await caller.ask("Reboot", pb.RebootRequest(mode=pb.RebootRequest.FORCE))
+    reply = await caller.call("Reboot", pb.RebootRequest(mode=pb.RebootRequest.FORCE))
     assert len(reply.messages[0].actor_id) == 36
-    await caller.ask("Shutdown", pb.ShutdownRequest(force=True))
+    await caller.call("Shutdown", pb.ShutdownRequest(force=True))
     assert caller.node.power.begun == ["reboot FORCE", "shutdown True"]
     assert (await fail(caller, "Reboot", pb.RebootRequest(mode=77)))[0] is Code.INVALID_ARGUMENT  # type: ignore[arg-type]
     caller.node.power.locked = True
-    [message] = (await caller.ask("Reboot", pb.RebootRequest())).messages
+    [message] = (await caller.call("Reboot", pb.RebootRequest())).messages
     assert message.actor_id == LOCKED_ACTOR
     assert len(caller.node.power.begun) == 2
 
@@ -223,7 +223,7 @@ async def test_disks(caller: Any) -> None:
     await state.create(make_resource(DISK, "sda", block_pb2.DiskSpec(rotational=True, transport="sata")))
     await state.create(make_resource(DISK, "sr0", block_pb2.DiskSpec(cdrom=True)))
     await state.create(make_resource(SYSTEM_DISK, "system-disk", block_pb2.SystemDiskSpec(disk_id="vda")))
-    [message] = (await caller.ask("Disks", Empty(), "storage.StorageService")).messages
+    [message] = (await caller.call("Disks", Empty(), "storage.StorageService")).messages
     sda, sr0, vda = message.disks
     assert (sda.type, sr0.type, vda.type) == (storage_pb2.Disk.HDD, storage_pb2.Disk.CD, storage_pb2.Disk.SSD)
     assert (vda.device_name, vda.size, vda.system_disk, vda.readonly) == ("/dev/vda", 1 << 30, True, True)
@@ -308,7 +308,7 @@ def contained(caller: Any, make_transport: Any) -> tuple[Any, Any]:
 
 async def test_containers_of_pods_and_of_the_system(contained: tuple[Any, Any]) -> None:
     caller, transport = contained
-    [message] = (await caller.ask("Containers", pb.ContainersRequest(namespace="k8s.io"))).messages
+    [message] = (await caller.call("Containers", pb.ContainersRequest(namespace="k8s.io"))).messages
     etcd, idle, sandbox, flanneld = message.containers
     assert (etcd.id, etcd.pod_id, etcd.name, etcd.status, etcd.pid) == ("etcd", "etcd", "etcd", "RUNNING", 12)
     assert (idle.status, idle.pid) == ("UNKNOWN", 0)
@@ -321,7 +321,7 @@ async def test_containers_of_pods_and_of_the_system(contained: tuple[Any, Any]) 
 
 
 async def test_stats_of_both_kinds_of_control_groups(contained: tuple[Any, Any]) -> None:
-    [message] = (await contained[0].ask("Stats", pb.StatsRequest(namespace="system"))).messages
+    [message] = (await contained[0].call("Stats", pb.StatsRequest(namespace="system"))).messages
     apid, etcd, sandbox = message.stats
     assert (apid.id, apid.memory_usage, apid.cpu_usage) == ("apid", 1 << 20, 5_000)
     assert (etcd.id, etcd.memory_usage, etcd.cpu_usage) == ("etcd", 4096, 77)
@@ -330,12 +330,12 @@ async def test_stats_of_both_kinds_of_control_groups(contained: tuple[Any, Any])
 
 async def test_daemons_are_containers_of_the_system(contained: tuple[Any, Any]) -> None:
     caller, transport = contained
-    [message] = (await caller.ask("Containers", pb.ContainersRequest(namespace="system"))).messages
+    [message] = (await caller.call("Containers", pb.ContainersRequest(namespace="system"))).messages
     apid = message.containers[0]
     assert (apid.id, apid.pod_id, apid.name, apid.pid, apid.status) == ("apid", "apid", "apid", 47, "RUNNING")
-    await caller.ask("Restart", pb.RestartRequest(namespace="system", id="apid"))
+    await caller.call("Restart", pb.RestartRequest(namespace="system", id="apid"))
     assert caller.node.services.done == [("terminate", "apid")]
-    await caller.ask("Restart", pb.RestartRequest(namespace="k8s.io", id="kube-system/flannel-x"))
+    await caller.call("Restart", pb.RestartRequest(namespace="k8s.io", id="kube-system/flannel-x"))
     assert transport.methods[-1] == "/containerd.services.tasks.v1.Tasks/Kill"
     code, text = await fail(caller, "Restart", pb.RestartRequest(namespace="system", id="nope"))
     assert (code, text) == (Code.UNKNOWN, 'container "nope" not found')
@@ -355,7 +355,7 @@ async def test_containers_without_containerd(caller: Any) -> None:
     )
     assert code is Code.UNAVAILABLE
     assert "/system/run/containerd/containerd.sock" in text
-    reply = await caller.with_node(ports=ports).ask("Containers", pb.ContainersRequest(namespace="k8s.io"))
+    reply = await caller.with_node(ports=ports).call("Containers", pb.ContainersRequest(namespace="k8s.io"))
     assert not reply.messages[0].containers
     code, _ = await fail(caller, "Stats", pb.StatsRequest(namespace="moby"))
     assert code is Code.INVALID_ARGUMENT

@@ -77,7 +77,7 @@ async def test_the_reason_reaches_a_watcher_that_missed_lines() -> None:
 
 async def test_a_machine_that_runs_from_an_iso_is_not_rolled_back(metal: Caller) -> None:
     with pytest.raises(UserError, match="was not started from a slot"):
-        await metal.ask("Rollback", machine_pb2.RollbackRequest())
+        await metal.call("Rollback", machine_pb2.RollbackRequest())
     assert isinstance(metal.node.power, FakePower)
     assert metal.node.power.begun == []
 
@@ -92,13 +92,13 @@ async def test_one_call_at_a_time_installs(metal: Caller) -> None:
             ("Rollback", machine_pb2.RollbackRequest()),
         ):
             with pytest.raises(RpcError, match=BUSY) as refused:
-                await metal.ask(method, request)
+                await metal.call(method, request)
             assert refused.value.code is Code.FAILED_PRECONDITION
         upgrade = lifecycle_pb2.LifecycleServiceUpgradeRequest()
         with pytest.raises(RpcError, match=BUSY):
             await metal.read("Upgrade", upgrade, "machine.LifecycleService")
     with pytest.raises(UserError, match="was not started from a slot"):
-        await metal.ask("Rollback", machine_pb2.RollbackRequest())
+        await metal.call("Rollback", machine_pb2.RollbackRequest())
 
 
 STAGED = stage(IDLE, running="A", version="v1.15.1", previous_version="v1.15.0")
@@ -127,13 +127,13 @@ async def test_what_has_no_verdict_keeps_the_lock_when_the_next_upgrade_fails(
 
 async def test_an_unknown_reboot_mode_is_refused(metal: Caller) -> None:
     with pytest.raises(RpcError, match="unknown reboot mode 7"):
-        await metal.ask("Upgrade", machine_pb2.UpgradeRequest(reboot_mode=7))  # pyright: ignore[reportArgumentType]
+        await metal.call("Upgrade", machine_pb2.UpgradeRequest(reboot_mode=7))  # pyright: ignore[reportArgumentType]
 
 
 async def test_a_reboot_into_a_release_is_one_of_an_upgrade(metal: Caller) -> None:
-    await metal.ask("Reboot", machine_pb2.RebootRequest())
+    await metal.call("Reboot", machine_pb2.RebootRequest())
     metal.node.upgrades.current = stage(IDLE, running="A", version="v1.15.1", previous_version="v1.15.0")
-    await metal.ask("Reboot", machine_pb2.RebootRequest())
+    await metal.call("Reboot", machine_pb2.RebootRequest())
     assert isinstance(metal.node.power, FakePower)
     assert metal.node.power.begun == ["reboot DEFAULT", "reboot DEFAULT into another release"]
 
@@ -160,21 +160,21 @@ async def test_a_node_takes_the_lock_before_it_goes_away_to_try_a_release(
     monkeypatch.setattr(metal.node.upgrade_lock, "free", free)
     power = metal.node.power
     assert isinstance(power, FakePower)
-    await metal.ask("Reboot", machine_pb2.RebootRequest())
+    await metal.call("Reboot", machine_pb2.RebootRequest())
     assert len(power.begun) == 1, "a reboot into the same system asks nobody"
     metal.node.upgrades.current = STAGED
     refusals[:] = [RpcError(Code.FAILED_PRECONDITION, "cp-1 is being upgraded and holds the lock"), None]
     with pytest.raises(
         RpcError, match=r"v1\.15\.1 can't be tried now: cp-1 is being .* --mode force"
     ) as refused:
-        await metal.ask("Reboot", machine_pb2.RebootRequest())
+        await metal.call("Reboot", machine_pb2.RebootRequest())
     assert refused.value.code is Code.FAILED_PRECONDITION
     assert (len(power.begun), len(freed)) == (1, 1), "it is in no other node's way"
-    await metal.ask("Reboot", machine_pb2.RebootRequest())
+    await metal.call("Reboot", machine_pb2.RebootRequest())
     assert (refusals, len(freed)) == ([], 1)
-    await metal.ask("Reboot", machine_pb2.RebootRequest(mode=machine_pb2.RebootRequest.FORCE))
+    await metal.call("Reboot", machine_pb2.RebootRequest(mode=machine_pb2.RebootRequest.FORCE))
     power.locked = True
-    [message] = (await metal.ask("Reboot", machine_pb2.RebootRequest())).messages
+    [message] = (await metal.call("Reboot", machine_pb2.RebootRequest())).messages
     assert message.actor_id == LOCKED_ACTOR, "etcd is stopped by the sequence that runs"
     assert power.begun[1:] == ["reboot DEFAULT into another release", "reboot FORCE into another release"]
 
@@ -209,11 +209,11 @@ async def test_the_lock_is_held_until_services_stop_unless_by_force(
     metal.node.upgrades.current = STAGED
     if isinstance(request_, machine_pb2.UpgradeRequest):
         request_.image = "installer:v1.15.0"
-        await metal.ask("Upgrade", request_)
+        await metal.call("Upgrade", request_)
         with pytest.raises(RpcError, match=BUSY):
-            await metal.ask("Upgrade", request_)
+            await metal.call("Upgrade", request_)
     else:
-        await metal.ask("Reboot", request_)
+        await metal.call("Reboot", request_)
     power = metal.node.power
     assert isinstance(power, FakePower)
     assert power.lock is (metal.node.upgrade_lock if is_locked else None)
@@ -246,12 +246,12 @@ async def test_steps_are_events_of_a_sequence(failure: UserError | None) -> None
         assert published[-1].error.message == "release signature: is not signed"
 
 
-async def test_what_is_asked_before_the_installer_begins(metal: Caller) -> None:
+async def test_what_is_checked_before_the_installer_begins(metal: Caller) -> None:
     request = lifecycle_pb2.LifecycleServiceInstallRequest(
         destination=lifecycle_pb2.InstallDestination(disk="/dev/vda")
     )
     with pytest.raises(RpcError, match="Talos is not installed") as refused:
-        await metal.ask("Upgrade", machine_pb2.UpgradeRequest(image="installer"))
+        await metal.call("Upgrade", machine_pb2.UpgradeRequest(image="installer"))
     assert refused.value.code is Code.FAILED_PRECONDITION
     async with metal.node.upgrades.lock():
         with pytest.raises(RpcError, match=BUSY):

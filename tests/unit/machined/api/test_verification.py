@@ -29,7 +29,7 @@ CONFIG = yaml.safe_dump({"apiVersion": "v1alpha1", "kind": "ImageVerificationCon
 
 
 async def verify(caller: Any, name: str) -> ImageServiceVerifyResponse:
-    return await caller.ask("Verify", ImageServiceVerifyRequest(image_ref=name), "machine.ImageService")
+    return await caller.call("Verify", ImageServiceVerifyRequest(image_ref=name), "machine.ImageService")
 
 
 async def test_an_image_is_judged(caller: Any) -> None:

@@ -81,17 +81,17 @@ async def test_checks_that_may_be_left_out(descriptor: dict[str, Any]) -> None:
 async def test_nothing_is_erased_when_one_device_can_not_be(caller: Any) -> None:
     devices = [pb.BlockDeviceWipeDescriptor(device=name) for name in ("vdc", "vdz")]
     with pytest.raises(RpcError, match="not found"):
-        await caller.ask(
+        await caller.call(
             "BlockDeviceWipe", pb.BlockDeviceWipeRequest(devices=devices), "storage.StorageService"
         )
     with pytest.raises(RpcError, match="no device is named"):
-        await caller.ask("BlockDeviceWipe", pb.BlockDeviceWipeRequest(), "storage.StorageService")
+        await caller.call("BlockDeviceWipe", pb.BlockDeviceWipeRequest(), "storage.StorageService")
 
 
 async def test_a_container_only_ends(caller: Any) -> None:
     wipe = [ResetPartitionSpec(label="STATE", wipe=True)]
     request = ResetRequest(system_partitions_to_wipe=wipe, reboot=True)
-    [message] = (await caller.ask("Reset", request)).messages
+    [message] = (await caller.call("Reset", request)).messages
     assert message.actor_id
     assert caller.node.power.begun == ["reset"]
     assert caller.node.power.plan.describe() == ()
@@ -100,14 +100,14 @@ async def test_a_container_only_ends(caller: Any) -> None:
 
 async def test_a_machine_is_reset(caller: Any, metal: Any) -> None:
     await make_state(caller.node.state)
-    await metal.ask("Reset", ResetRequest(graceful=True, reboot=True, user_disks_to_wipe=["/dev/vdb"]))
+    await metal.call("Reset", ResetRequest(graceful=True, reboot=True, user_disks_to_wipe=["/dev/vdb"]))
     plan = caller.node.power.plan
     assert plan.describe() == ("the system disk /dev/vda: 0 B", "/dev/vdb")
     assert (plan.graceful, plan.reboot) == (True, True)
     with pytest.raises(UserError, match="there is no disk"):
-        await metal.ask("Reset", ResetRequest(user_disks_to_wipe=["/dev/vdz"]))
+        await metal.call("Reset", ResetRequest(user_disks_to_wipe=["/dev/vdz"]))
     caller.node.power.locked = True
-    [message] = (await metal.ask("Reset", ResetRequest())).messages
+    [message] = (await metal.call("Reset", ResetRequest())).messages
     assert message.actor_id == LOCKED_ACTOR
 
 

@@ -176,19 +176,19 @@ class _Write:
 
     async def send(self, request: Message) -> None:
         await trio.lowlevel.checkpoint()
-        owner, asked = self._owner, cast("content_pb2.WriteContentRequest", request)
-        if asked.expected in owner.content:
+        owner, chunk = self._owner, cast("content_pb2.WriteContentRequest", request)
+        if chunk.expected in owner.content:
             raise RpcError(Code.ALREADY_EXISTS, "content: already exists")
-        self.ref = asked.ref
-        data = owner.ingests.setdefault(asked.ref, b"")
-        assert asked.action == content_pb2.STAT or asked.offset == len(data)
-        data = owner.ingests[asked.ref] = data + asked.data
-        if asked.action == content_pb2.COMMIT:
+        self.ref = chunk.ref
+        data = owner.ingests.setdefault(chunk.ref, b"")
+        assert chunk.action == content_pb2.STAT or chunk.offset == len(data)
+        data = owner.ingests[chunk.ref] = data + chunk.data
+        if chunk.action == content_pb2.COMMIT:
             digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
-            if (digest, len(data)) != (asked.expected, asked.total):
+            if (digest, len(data)) != (chunk.expected, chunk.total):
                 raise RpcError(Code.FAILED_PRECONDITION, f"unexpected commit digest {digest}")
-            owner.content[digest] = owner.ingests.pop(asked.ref)
-            owner.labels[digest] = dict(asked.labels)
+            owner.content[digest] = owner.ingests.pop(chunk.ref)
+            owner.labels[digest] = dict(chunk.labels)
         self._reply = content_pb2.WriteContentResponse(offset=len(data))
 
     async def receive(self) -> content_pb2.WriteContentResponse:

@@ -49,7 +49,7 @@ async def make_spec(config: str, url: str) -> Any:
 
 
 @pytest.mark.parametrize("url", ["", URL, FOREIGN])
-async def test_a_workers_kubelet_asks_no_server_for_static_pods(worker: str, url: str) -> None:
+async def test_a_workers_kubelet_fetches_no_static_pods(worker: str, url: str) -> None:
     spec = await make_spec(worker, url)
     config = to_plain(spec.config)
     assert "staticPodURL" not in config

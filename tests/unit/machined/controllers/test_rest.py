@@ -77,7 +77,7 @@ def make_context(state: CountingState, folder: Path, log: Log) -> ControllerCont
         platform=MetalPlatform(arguments=parse_cmdline("")),
         ports=SimpleNamespace(files=files, groups=NoGroups()),
         processes=SimpleNamespace(capture=None),
-        services=SimpleNamespace(terminate=trio.lowlevel.checkpoint, ask=trio.lowlevel.checkpoint),
+        services=SimpleNamespace(terminate=trio.lowlevel.checkpoint, probe=trio.lowlevel.checkpoint),
         connect=None,
         upgrade_lock=None,
         upgrades=SimpleNamespace(

@@ -203,7 +203,7 @@ async def test_nothing_is_measured_while_a_late_request_is_at_work(
         assert Tpm(tpm.transmit).read_pcrs([PCR])[PCR] == measure_phases(extend(bytes(32), hash_text("one")))
 
 
-async def test_a_key_is_sealed_under_secure_boot_where_that_is_asked_for(tmp_path: Path) -> None:
+async def test_a_key_is_sealed_under_secure_boot_where_that_is_configured(tmp_path: Path) -> None:
     variables = tmp_path / "efivars"
     variables.mkdir()
     with start(tmp_path) as tpm:

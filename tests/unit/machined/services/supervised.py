@@ -203,7 +203,7 @@ async def kept_listener(bench: Bench) -> dict[str, Any]:
     supervisor = bench.make_supervisor(ServiceSpec(id="sample", start=start))
     taken, answers = list[int](), list[int]()
 
-    async def ask(port: int) -> int:
+    async def read_pid(port: int) -> int:
         async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
             return int(b"".join([part async for part in stream]))
 
@@ -230,11 +230,11 @@ async def kept_listener(bench: Bench) -> dict[str, Any]:
         with trio.fail_after(30):
             for _ in range(3):
                 pid = supervisor.get("sample").pid
-                answers.append(int(await ask(port) == pid))
+                answers.append(int(await read_pid(port) == pid))
                 os.kill(pid, signal.SIGKILL)
                 await until(lambda: supervisor.get("sample").state is ServiceState.WAITING)
                 try_to_take(port)
-                answering = await ask(port)
+                answering = await read_pid(port)
                 await supervisor.wait_until_settled(["sample"])
                 answers.append(int(answering == supervisor.get("sample").pid))
         await supervisor.stop_all()
@@ -379,15 +379,15 @@ async def health(bench: Bench) -> dict[str, Any]:
             listener.listen()
             await supervisor.wait_until_settled(["dialled"])
             after = supervisor.get("dialled").health
-            answers = await supervisor.ask(["dialled"])
-        refusals = await supervisor.ask(["dialled"])
+            answers = await supervisor.probe(["dialled"])
+        refusals = await supervisor.probe(["dialled"])
         await until(lambda: not supervisor.get("dialled").health.healthy)
         await supervisor.stop_all()
         nursery.cancel_scope.cancel()
     return {
         "before": [before.healthy, before.last_message],
         "after": [after.healthy, after.last_message],
-        "asked": [answers, list(refusals)],
+        "probed": [answers, list(refusals)],
         "end": supervisor.get("dialled").health.unknown,
     }
 

@@ -100,7 +100,7 @@ def test_health() -> None:
     assert not result["before"][0]
     assert result["before"][1]
     assert result["after"] == [True, ""]
-    assert result["asked"] == [{}, ["dialled"]]
+    assert result["probed"] == [{}, ["dialled"]]
     assert result["end"]
 
 

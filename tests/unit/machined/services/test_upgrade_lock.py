@@ -21,7 +21,7 @@ class Clusterd:
 
     def __init__(self, answer: LockUpgradeResponse | Exception | None) -> None:
         self.answer = answer
-        self.asked: list[str] = []
+        self.calls: list[str] = []
 
     @asynccontextmanager
     async def connect(self, path: str) -> AsyncGenerator[Any]:
@@ -31,7 +31,7 @@ class Clusterd:
     async def unary(self, method: str, request: Any, reply: Any) -> LockUpgradeResponse:
         del request
         assert reply is LockUpgradeResponse
-        self.asked.append(method)
+        self.calls.append(method)
         if self.answer is None:
             await trio.sleep_forever()
         if isinstance(self.answer, Exception):
@@ -75,11 +75,11 @@ async def test_a_rollback_needs_no_etcd(
     assert ("without the lock" in text, reason in text) == (bool(reason), True), text
 
 
-async def test_a_node_without_a_member_asks_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_node_without_a_member_calls_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(etcd_data, "has_data", lambda: False)
     clusterd = Clusterd(None)
     await EtcdLock(clusterd.connect).take_for_rollback(Log(write=lambda _: None))
-    assert clusterd.asked == []
+    assert clusterd.calls == []
 
 
 async def test_a_trial_does_not_take_the_lock_of_another_node() -> None:
@@ -88,7 +88,7 @@ async def test_a_trial_does_not_take_the_lock_of_another_node() -> None:
     clusterd.answer = LockUpgradeResponse(refusal=LOCKED)
     with pytest.raises(RpcError, match=LOCKED):
         await EtcdLock(clusterd.connect).hold_on_trial()
-    assert len(clusterd.asked) == 2
+    assert len(clusterd.calls) == 2
 
 
 class Guard:
@@ -97,7 +97,7 @@ class Guard:
     def __init__(self, *answers: Exception | None, seconds: float = 0.0) -> None:
         self.answers = list(answers)
         self.seconds = seconds
-        self.asked = 0
+        self.calls = 0
 
     @asynccontextmanager
     async def connect(self, path: str) -> AsyncGenerator[Any]:
@@ -106,7 +106,7 @@ class Guard:
 
     async def unary(self, method: str, request: Any, reply: Any) -> Any:
         assert method.endswith("/CheckUpgrade")
-        self.asked += 1
+        self.calls += 1
         await trio.sleep(self.seconds)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if answer is not None:
@@ -132,7 +132,7 @@ async def test_what_may_pass_is_waited_for(
     del autojump_clock
     guard, lines = Guard(passing, passing, passing, None), list[str]()
     await EtcdLock(guard.connect).take(lines.append)
-    assert guard.asked == 4
+    assert guard.calls == 4
     assert len(lines) == 1, "what does not change is reported once"
     assert lines[0].startswith("waiting for up to 30 s: ")
     assert getattr(passing, "message", "Connection refused") in lines[0]
@@ -156,4 +156,4 @@ async def test_what_does_not_pass_refuses_at_once(autojump_clock: trio.testing.M
     began = trio.current_time()
     with pytest.raises(RpcError, match="member count"):
         await EtcdLock(guard.connect).take(lines.append)
-    assert (guard.asked, lines, trio.current_time() - began) == (1, [], 0.0)
+    assert (guard.calls, lines, trio.current_time() - began) == (1, [], 0.0)

@@ -30,7 +30,9 @@ class Process:
         self.signals.append(number)
 
 
-async def ask(works: Callable[[float], float], monkeypatch: pytest.MonkeyPatch) -> tuple[float, Process]:
+async def lose_zygote(
+    works: Callable[[float], float], monkeypatch: pytest.MonkeyPatch
+) -> tuple[float, Process]:
     """Seconds until a zygote is given up that never answers; ``works`` is what it has worked until then."""
     began = trio.current_time()
 
@@ -57,7 +59,7 @@ async def test_time_in_which_it_works_or_waits_for_a_processor_is_no_silence(
     share: float, limit: float, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
     del autojump_clock
-    took, process = await ask(lambda seconds: share * seconds, monkeypatch)
+    took, process = await lose_zygote(lambda seconds: share * seconds, monkeypatch)
     assert took == pytest.approx(limit, abs=2.0)
     assert process.signals == [9]
 
@@ -74,7 +76,7 @@ async def test_time_in_which_pid_1_does_not_run_is_no_silence(
         autojump_clock.jump(100.0)
         return 0.0
 
-    await ask(stall, monkeypatch)
+    await lose_zygote(stall, monkeypatch)
     assert checks > ANSWER_LIMIT / zygote_client.TICK
 
 

@@ -39,7 +39,7 @@ async def client_of(server: Server, *, previous: str = "") -> AsyncGenerator[tup
         nursery.cancel_scope.cancel()
 
 
-async def test_a_lease_is_asked_for_taken_and_renewed(autojump_clock: MockClock) -> None:
+async def test_a_lease_is_requested_taken_and_renewed(autojump_clock: MockClock) -> None:
     server = Server()
     async with client_of(server) as (_, reported):
         await trio.sleep(10)
@@ -82,7 +82,7 @@ async def test_a_lease_taken_back_is_given_up_at_once(autojump_clock: MockClock)
         assert str(lease.address) == "10.0.2.77/24"
 
 
-async def test_the_old_address_is_asked_for_first(
+async def test_the_old_address_is_requested_first(
     autojump_clock: MockClock,
 ) -> None:
     server = Server()

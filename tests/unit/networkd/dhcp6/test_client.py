@@ -103,7 +103,7 @@ async def client_of(server: Server) -> AsyncGenerator[tuple[Client6, list[Lease6
         nursery.cancel_scope.cancel()
 
 
-async def test_addresses_are_asked_for_and_renewed(autojump_clock: MockClock) -> None:
+async def test_addresses_are_requested_and_renewed(autojump_clock: MockClock) -> None:
     server = Server()
     async with client_of(server) as (_, leases):
         await trio.sleep(10)

@@ -62,7 +62,7 @@ def mirror(folder: Path) -> Generator[MirrorServer]:
         yield running
 
 
-def ask(mirror: MirrorServer, path: str, method: str = "GET") -> tuple[http.client.HTTPResponse, bytes]:
+def fetch(mirror: MirrorServer, path: str, method: str = "GET") -> tuple[http.client.HTTPResponse, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", mirror.server_port, timeout=5)
     try:
         connection.request(method, path)
@@ -74,15 +74,15 @@ def ask(mirror: MirrorServer, path: str, method: str = "GET") -> tuple[http.clie
 
 def test_an_image_is_pulled_as_a_runtime_does(mirror: MirrorServer) -> None:
     name = "/v2/pause"
-    assert ask(mirror, "/v2/")[0].status == HTTPStatus.OK
-    head, nothing = ask(mirror, f"{name}/manifests/3.10?ns=registry.k8s.io", "HEAD")
+    assert fetch(mirror, "/v2/")[0].status == HTTPStatus.OK
+    head, nothing = fetch(mirror, f"{name}/manifests/3.10?ns=registry.k8s.io", "HEAD")
     assert (head.status, head.getheader("Content-Type"), nothing) == (HTTPStatus.OK, MANIFEST_TYPE, b"")
     digest = head.getheader("Docker-Content-Digest")
-    response, manifest = ask(mirror, f"{name}/manifests/{digest}?ns=registry.k8s.io")
+    response, manifest = fetch(mirror, f"{name}/manifests/{digest}?ns=registry.k8s.io")
     assert (response.getheader("Content-Type"), digest_of(manifest)) == (MANIFEST_TYPE, digest)
     assert head.getheader("Content-Length") == str(len(manifest))
     layer = json.loads(manifest)["layers"][0]["digest"]
-    assert ask(mirror, f"{name}/blobs/{layer}?ns=registry.k8s.io")[1] == LAYER
+    assert fetch(mirror, f"{name}/blobs/{layer}?ns=registry.k8s.io")[1] == LAYER
 
 
 def test_a_connection_is_used_again(mirror: MirrorServer) -> None:
@@ -108,13 +108,13 @@ def test_a_connection_is_used_again(mirror: MirrorServer) -> None:
 def test_what_is_not_there_is_refused_with_the_registries_code(
     mirror: MirrorServer, path: str, code: str
 ) -> None:
-    response, body = ask(mirror, path)
+    response, body = fetch(mirror, path)
     assert response.status == HTTPStatus.NOT_FOUND
     assert json.loads(body)["errors"][0]["code"] == code
 
 
 def test_nothing_can_be_pushed(mirror: MirrorServer) -> None:
-    assert ask(mirror, "/v2/pause/blobs/uploads/", "POST")[0].status == HTTPStatus.NOT_IMPLEMENTED
+    assert fetch(mirror, "/v2/pause/blobs/uploads/", "POST")[0].status == HTTPStatus.NOT_IMPLEMENTED
 
 
 def test_registries_are_those_in_the_names(folder: Path) -> None:
@@ -160,11 +160,11 @@ def test_over_tls_a_silent_client_keeps_no_other_waiting(folder: Path, tmp_path:
 def test_an_archive_that_is_added_is_served(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = "/v2/siderolabs/installer/manifests/v1.15.0?ns=ghcr.io"
     with serving(MirrorServer(("127.0.0.1", 0), read_images(folder), folder=folder)) as running:
-        assert ask(running, path)[0].status == HTTPStatus.NOT_FOUND
+        assert fetch(running, path)[0].status == HTTPStatus.NOT_FOUND
         (folder / "broken.tar").write_bytes(b"half an archive")
-        assert ask(running, "/v2/pause/manifests/3.10")[0].status == HTTPStatus.OK
+        assert fetch(running, "/v2/pause/manifests/3.10")[0].status == HTTPStatus.OK
         (folder / "broken.tar").unlink()
         manifest = write_archive(folder / "installer.new", "ghcr.io/siderolabs/installer:v1.15.0")
         (folder / "installer.new").rename(folder / "installer.tar")
-        assert ask(running, path)[1] == manifest
+        assert fetch(running, path)[1] == manifest
     assert "the images stay as they were" in capsys.readouterr().err

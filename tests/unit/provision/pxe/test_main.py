@@ -86,19 +86,19 @@ def test_it_serves_until_a_signal_stops_it(assets: Path, capsys: pytest.CaptureF
         if line.startswith("web server: "):
             ready.set()
 
-    def ask() -> None:
+    def fetch() -> None:
         ready.wait(10)
         with urllib.request.urlopen("http://127.0.0.1:47631/assets/vmlinuz") as answer:
             answers.append(answer.read())
         os.kill(os.getpid(), signal.SIGTERM)
 
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    asking = threading.Thread(target=ask)
-    asking.start()
+    fetching = threading.Thread(target=fetch)
+    fetching.start()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(program, "show", watch)
         code = program.main([str(assets), "--interface", "lo", "--mode", "http", "--port", "47631"])
-    asking.join()
+    fetching.join()
     for number, handler in handlers.items():
         signal.signal(number, handler)
     assert (code, answers) == (0, [b"vmlinuz"])

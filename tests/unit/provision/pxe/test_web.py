@@ -112,7 +112,7 @@ def test_the_default_config(client: Client, tmp_path: Path) -> None:
     assert client.get("/config?serial=unknown") == (200, "for all")
 
 
-def test_a_config_is_not_asked_for_by_path(client: Client) -> None:
+def test_a_request_for_a_config_can_not_name_a_path(client: Client) -> None:
     for value in ("../secret", "..%2Fsecret", "/etc/passwd", ".hidden", "a/b", ""):
         status, text = client.get(f"/config?serial={value}&uuid={value}&hostname={value}&mac={value}")
         assert status == 404
@@ -174,7 +174,7 @@ def find_place(script: str, host: str = r"127\.0\.0\.1:\d+") -> str:
     return match[1] if match else ""
 
 
-def test_scripts_name_the_server_by_the_address_that_was_asked(strict: Client) -> None:
+def test_scripts_name_the_server_by_the_address_that_was_called(strict: Client) -> None:
     for host in ("10.0.2.2:8080", "boot.example", "[fd00::2]:80"):
         assert f"chain --replace http://{host}/start?" in strict.get("/boot.ipxe", host=host)[1]
         script = strict.get(f"/start?mac={MAC}", host=host)[1]

@@ -26,7 +26,7 @@ class Kernel:
 
     flags: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
     unreadable: set[int] = field(default_factory=set[int])
-    asked: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
+    requests: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
 
     def ioctl(self, _descriptor: int, request: int, data: bytes | bytearray) -> bytes:
         if request == GEOMETRY:
@@ -49,7 +49,7 @@ class Kernel:
             return b""
         assert request == SCRUB
         kind, _, inode, generation, group = struct.unpack_from("IIQII", data)
-        self.asked.append((kind, inode, generation))
+        self.requests.append((kind, inode, generation))
         flags = self.flags.get((kind, inode or group), 0)
         if flags < 0:
             raise OSError(-flags, os.strerror(-flags))
@@ -69,12 +69,12 @@ def test_everything_is_checked_once(kernel: Kernel, tmp_path: Path) -> None:
     findings = scrub_filesystem(str(tmp_path), lambda: stops.append(None))
     assert (findings.count, str(findings)) == (0, "")
     kinds = {
-        inode: [kind for kind, number, _ in kernel.asked if number == inode] for inode in (128, 131, 132)
+        inode: [kind for kind, number, _ in kernel.requests if number == inode] for inode in (128, 131, 132)
     }
     own = [11, 12, 13, 14, 16, 18]
     assert kinds == {128: [*own, 15], 131: own, 132: [*own, 17]}
-    assert {generation for _, inode, generation in kernel.asked if inode} == {7}
-    groups = [kind for kind, inode, _ in kernel.asked if not inode]
+    assert {generation for _, inode, generation in kernel.requests if inode} == {7}
+    groups = [kind for kind, inode, _ in kernel.requests if not inode]
     assert groups == [0, *range(1, 11), *range(1, 11), *range(19, 25)]
     assert len(stops) == 5, "it can be ended at every group and inode"
 
@@ -95,7 +95,7 @@ def test_an_inode_that_can_not_be_read_is_named_and_passed(kernel: Kernel, tmp_p
     kernel.unreadable = {131}
     findings = scrub_filesystem(str(tmp_path), lambda: None)
     assert str(findings) == "inode 131: can't be read"
-    assert {inode for _, inode, _ in kernel.asked} == {0, 128, 132}
+    assert {inode for _, inode, _ in kernel.requests} == {0, 128, 132}
 
 
 @pytest.mark.parametrize(("place", "number"), [((0, 0), errno.ENOTTY), ((12, 131), errno.EIO)])

@@ -52,7 +52,7 @@ REFUSED = "10.0.0.3:6443: Connection refused"
 NODES = ClusterNodes(control_plane=("10.0.0.1", "fd00::2", "10.0.0.3"), workers=("10.0.0.4",))
 
 
-def test_every_api_server_is_asked() -> None:
+def test_every_api_server_is_called() -> None:
     async def find() -> list[str]:
         client = cast("Any", Servers())
         return await find_requested(await open_servers(client, NODES, client), (1, 37))

@@ -39,7 +39,7 @@ class Twin:
         self.opened.append(settings)
         return self
 
-    async def ask(self) -> Sequence[Sample]:
+    async def query(self) -> Sequence[Sample]:
         await trio.lowlevel.checkpoint()
         if not self.reachable:
             return []
@@ -102,7 +102,7 @@ async def test_a_replaced_timed_goes_on_without_setting_the_clock(autojump_clock
     assert (twin.clock.steps, twin.clock.slews[0]) == ([], 0.05)
 
 
-async def test_silent_servers_are_asked_until_they_answer(autojump_clock: MockClock) -> None:
+async def test_silent_servers_are_queried_until_they_answer(autojump_clock: MockClock) -> None:
     del autojump_clock
     twin = Twin(MemoryClock(start=NOW, lag=50.0), reachable=False)
     async with running(twin) as state:

@@ -36,17 +36,17 @@ async def test_a_name_without_an_answer_delays_no_other() -> None:
     opened: list[str] = []
     async with server(lambda packet: reply(packet, NOW)) as port:
         servers = Servers(["dead", "alive"], open_at({"alive": [port]}, opened), lambda: NOW, Log({}))
-        assert [sample.server for sample in await servers.ask()] == ["alive"]
-        await servers.ask()
+        assert [sample.server for sample in await servers.query()] == ["alive"]
+        await servers.query()
     # An open session stays, a name that failed is resolved anew.
     assert sorted(opened) == ["alive", "dead", "dead"]
 
 
-async def test_another_address_of_the_name_is_asked_after_failures() -> None:
+async def test_another_address_of_the_name_is_queried_after_failures() -> None:
     opened: list[str] = []
     async with server(lambda _: b"garbage") as silent, server(lambda packet: reply(packet, NOW)) as alive:
         servers = Servers(["pool"], open_at({"pool": [silent, alive]}, opened), lambda: NOW, Log({}))
-        answers = [len(await servers.ask()) for _ in range(3)]
+        answers = [len(await servers.query()) for _ in range(3)]
     assert answers == [0, 0, 1]
     assert opened == ["pool"]
 
@@ -58,32 +58,32 @@ async def test_a_server_that_refuses_is_left_alone(
     kiss: bytes, pause: float, autojump_clock: MockClock
 ) -> None:
     del autojump_clock
-    asked: list[bytes] = []
+    queries: list[bytes] = []
 
     def refuse(packet: bytes) -> bytes:
-        asked.append(packet)
+        queries.append(packet)
         good = reply(packet, NOW, stratum=0)
         return good[:12] + kiss + good[16:]
 
     opened: list[str] = []
     async with server(refuse) as port:
         servers = Servers(["a"], open_at({"a": [port]}, opened), lambda: NOW, Log({}))
-        await servers.ask()
+        await servers.query()
         await trio.sleep(pause - 1)
-        await servers.ask()
-        assert len(asked) == 1
+        await servers.query()
+        assert len(queries) == 1
         await trio.sleep(1)
-        await servers.ask()
-        assert len(asked) == 2
+        await servers.query()
+        assert len(queries) == 2
 
 
 @pytest.mark.root
 def test_chrony_answers(tmp_path: Path) -> None:
-    async def ask(daemon: Daemon) -> None:
+    async def query(daemon: Daemon) -> None:
         async with chrony(daemon, tmp_path):
-            [sample] = await Servers(["127.0.0.1"], open_plain, KernelClock().now, daemon.log).ask()
+            [sample] = await Servers(["127.0.0.1"], open_plain, KernelClock().now, daemon.log).query()
         # It is one and the same clock: what is measured is how unevenly the answer was delayed.
         assert abs(sample.offset) <= sample.distance
         assert 0 < sample.distance < 0.5
 
-    run_in_namespace(ask)
+    run_in_namespace(query)

@@ -68,15 +68,15 @@ def test_chrony_gives_authenticated_time(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(session, "exchange_keys", partial(exchange_keys, authorities=tmp_path / "ca.crt"))
     keys = (f"ntsserverkey {tmp_path}/server.key", f"ntsservercert {tmp_path}/server.crt")
 
-    async def ask(daemon: Daemon) -> None:
+    async def query(daemon: Daemon) -> None:
         async with chrony(daemon, tmp_path, *keys):
             servers = Servers([NAME], open_nts(now), KernelClock().now, daemon.log)
             # More than there are cookies: each reply brings a new one.
-            samples = [sample for _ in range(12) for sample in await servers.ask()]
+            samples = [sample for _ in range(12) for sample in await servers.query()]
         assert len(samples) == 12
         assert all(abs(sample.offset) < 0.05 for sample in samples)
 
-    run_in_namespace(ask)
+    run_in_namespace(query)
 
 
 @pytest.mark.root
@@ -86,7 +86,7 @@ def test_certificates_are_judged(tmp_path: Path) -> None:
     stranger.write_bytes(CertificateAuthority.generate(KeyType.P256, organizations=["x"]).crt)
     keys = (f"ntsserverkey {tmp_path}/server.key", f"ntsservercert {tmp_path}/server.crt")
 
-    async def ask(daemon: Daemon) -> None:
+    async def query(daemon: Daemon) -> None:
         exchange = partial(exchange_keys, NAME, authorities=tmp_path / "ca.crt")
         async with chrony(daemon, tmp_path, *keys):
             await exchange(now)
@@ -99,4 +99,4 @@ def test_certificates_are_judged(tmp_path: Path) -> None:
             with pytest.raises(RpcError, match="not trusted"):
                 await exchange_keys("127.0.0.1", now, authorities=tmp_path / "ca.crt")
 
-    run_in_namespace(ask)
+    run_in_namespace(query)

@@ -29,7 +29,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Generator[Issuer]:
 @pytest.fixture
 def issuer(running: Issuer) -> Issuer:
     running.publish()
-    running.asked.clear()
+    running.requests.clear()
     return running
 
 
@@ -66,7 +66,7 @@ def test_a_token_is_traded_for_a_certificate(issuer: Issuer, key: str) -> None:
         assert not any(issuer.token(key)[:40] in line for line in door.lines)
         # The keys are kept.
         await door.exchange(issuer.token("ec"))
-        assert issuer.asked == [METADATA, "/keys"]
+        assert issuer.requests == [METADATA, "/keys"]
 
     run(test, make_config(issuer, more="certificateTTL: 10m"))
 
@@ -155,7 +155,7 @@ def test_hostile_tokens_do_not_count(issuer: Issuer, monkeypatch: pytest.MonkeyP
             assert code in {"UNAUTHENTICATED", "PERMISSION_DENIED"}
         assert {record["result"] for record in door.records()} <= {"UNAUTHENTICATED", "PERMISSION_DENIED"}
         # Names of keys that were invented made it fetch once.
-        assert issuer.asked.count("/keys") == 1
+        assert issuer.requests.count("/keys") == 1
         for token in (
             issuer.token(aud=[CLIENT, "b"], azp=CLIENT),
             issuer.token(exp=issuer.claims()["iat"] - 30),
@@ -235,6 +235,6 @@ def test_an_issuer_with_a_certificate_of_others_does_not_count(issuer: Issuer, t
             code, text = await door.refuse(other.token())
             assert code == "UNAVAILABLE"
             assert "certificate is not accepted" in text
-            assert other.asked == []
+            assert other.requests == []
 
         run(test, config)

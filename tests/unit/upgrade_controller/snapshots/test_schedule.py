@@ -54,7 +54,7 @@ class Etcd(FleetCalls):
     )
     pieces: Sequence[bytes | None] = (SNAPSHOT[:500_000], b"", SNAPSHOT[500_000:])
     """What a member sends; None is an error."""
-    asked: list[str] = field(default_factory=list[str])
+    calls: list[str] = field(default_factory=list[str])
     hangs: bool = False
 
     @override
@@ -88,7 +88,7 @@ class Etcd(FleetCalls):
         self, node: str, method: str, request: Any, reply: type[R]
     ) -> AsyncGenerator[AsyncIterator[R]]:
         assert method == "/machine.MachineService/EtcdSnapshot"
-        self.asked.append(node)
+        self.calls.append(node)
         yield cast("AsyncIterator[R]", self._send())
 
     async def _send(self) -> AsyncGenerator[Data]:
@@ -141,7 +141,7 @@ def test_a_snapshot_is_for_the_owner_alone(world: World) -> None:
     assert is_well, status
     name = "etcd-20261128T120000Z.snapshot.age"
     assert AGE.decrypt((world.folder / name).read_bytes(), [KEY]) == SNAPSHOT
-    assert world.etcd.asked == ["10.0.0.2"], "a follower"
+    assert world.etcd.calls == ["10.0.0.2"], "a follower"
     assert [one["state"] for one in world.shown] == ["running", "current"]
     assert world.outcomes == [Outcome(is_taken=True, message=f"{name} of cp-2, 1.0 MB")]
     assert status == {
@@ -159,17 +159,17 @@ def test_the_next_one_is_due_after_the_interval(world: World) -> None:
     hour = timedelta(hours=1)
     for after in (hour * 0, hour * 5, hour, hour, hour * 5, hour * 6):
         assert world.follow(after)[0]
-    assert len(world.etcd.asked) == 4
+    assert len(world.etcd.calls) == 4
     assert world.names == ["etcd-20261129T000000Z.snapshot.age", "etcd-20261129T060000Z.snapshot.age"]
     started = world.make()
     started.status, world.schedule = dict(world.schedule.status), started
     world.follow(hour)
-    assert len(world.etcd.asked) == 4, "another process goes on"
+    assert len(world.etcd.calls) == 4, "another process goes on"
     world.follow(timedelta(days=-3))
-    assert len(world.etcd.asked) == 5, "a clock that was wrong"
+    assert len(world.etcd.calls) == 5, "a clock that was wrong"
 
 
-def test_the_member_to_ask(world: World) -> None:
+def test_the_member_to_call(world: World) -> None:
     def find() -> list[str]:
         return [one.node[-1] for one in asyncio.run(find_members(world.etcd))]
 
@@ -221,7 +221,7 @@ def test_failures_are_tried_again_later_and_later_and_elsewhere(world: World) ->
         assert not world.follow(following - world.now - timedelta(seconds=1))[0]
         world.now = following
     assert waited == [1, 2, 4, 8, 16, 32, 60, 60]
-    assert [node[-1] for node in world.etcd.asked] == ["2", *"23123123"]
+    assert [node[-1] for node in world.etcd.calls] == ["2", *"23123123"]
     assert world.schedule.status["time"] == "2026-11-28T12:00:00+00:00", "the last good one"
     world.etcd.pieces = good
     is_well, status = world.follow()
@@ -240,7 +240,7 @@ def test_what_can_not_be_removed_is_no_reason_for_another_one(
     assert [world.follow(interval)[0] for _ in range(3)] == [True, True, False]
     assert world.schedule.status["reason"].startswith("old snapshots stay: etcd-")
     assert not world.follow(interval / 2)[0]
-    assert len(world.etcd.asked) == 3
+    assert len(world.etcd.calls) == 3
     monkeypatch.undo()
     assert world.follow(interval / 2)[0]
     assert (len(world.names), world.schedule.status["reason"]) == (2, "")
@@ -293,7 +293,7 @@ def test_ending_in_the_middle_leaves_nothing(world: World) -> None:
 def test_without_the_setting_nothing_is_shown(world: World) -> None:
     world.follow()
     assert asyncio.run(world.schedule.follow(None, lambda: world.etcd))
-    assert (world.shown[-1], len(world.etcd.asked)) == ({}, 1)
+    assert (world.shown[-1], len(world.etcd.calls)) == ({}, 1)
 
 
 def test_memory_does_not_grow_with_the_size() -> None:

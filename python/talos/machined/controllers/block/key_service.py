@@ -117,7 +117,7 @@ class KeyService:
             if request.is_to_tpm:
                 exchange.answer = await self._use_tpm(request, exchange)
             else:
-                exchange.answer = await self._requests.ask(
+                exchange.answer = await self._requests.call(
                     request.endpoint, request.uuid, exchange.data, seal=request.is_new
                 )
         except UserError as error:

@@ -40,7 +40,7 @@ REVERTED, TRIAL, FALLBACK = "upgrade-reverted", "upgrade-trial", "upgrade-fallba
 """Ids of the diagnostics."""
 
 
-type Ask = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
+type Probe = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
 """Asks services now; the failures of those that don't answer."""
 type ReadImages = Callable[[], Awaitable[int]]
 """Reads every block of the system's images; the number of bytes. OSError."""
@@ -74,14 +74,14 @@ class SelfCheckController(Controller):
         self,
         upgrader: Trial,
         reboot: Callable[[], object],
-        ask: Ask,
+        probe: Probe,
         log: Log,
         open_watchdog: OpenWatchdog = lambda: None,
         read_images: ReadImages = read_nothing,
     ) -> None:
         self._upgrader = upgrader
         self._reboot = reboot
-        self._ask = ask
+        self._probe = probe
         self._log = log
         self._open = open_watchdog
         self._read_images = read_images
@@ -90,7 +90,7 @@ class SelfCheckController(Controller):
         self._limit = CHECK_TIMEOUT
         self._deadline = inf
         self._well_since = inf
-        self._were_asked = False
+        self._were_probed = False
         self._has_ended = False
 
     @property
@@ -159,10 +159,10 @@ class SelfCheckController(Controller):
     async def _find_unmet(self, runtime: ControllerRuntime, checks: Sequence[str]) -> list[str]:
         """What is unhealthy; once everything has stayed healthy, what does not answer now."""
         unmet, now = await find_unmet(runtime, checks), trio.current_time()
-        self._were_asked = not unmet and self._is_read and now - self._well_since >= self._stable
-        if not self._were_asked:
+        self._were_probed = not unmet and self._is_read and now - self._well_since >= self._stable
+        if not self._were_probed:
             return unmet or ([UNREAD] if not self._is_read and now >= self._deadline else [])
-        failures = await self._ask([name for name in checks if name != NETWORK])
+        failures = await self._probe([name for name in checks if name != NETWORK])
         # Whatever happened meanwhile counts as well.
         return await find_unmet(runtime, checks) or [
             f"service {name} does not answer: {failure}" for name, failure in failures.items()
@@ -174,7 +174,7 @@ class SelfCheckController(Controller):
         self._deadline = min(self._deadline, now + self._limit)
         if not unmet:
             self._well_since = min(self._well_since, now)
-            if not self._were_asked:
+            if not self._were_probed:
                 # The end of the read wakes this task.
                 return max(0.0, (self._well_since + self._stable if self._is_read else self._deadline) - now)
             try:
@@ -186,7 +186,7 @@ class SelfCheckController(Controller):
         self._well_since = inf
         if now < self._deadline:
             # What has not answered may still count as healthy: then nothing wakes this task.
-            return min(self._deadline - now, RETRY if self._were_asked else inf)
+            return min(self._deadline - now, RETRY if self._were_probed else inf)
         try:
             await self._upgrader.revert(f"self-check: after {self._limit:.0f} s: {'; '.join(unmet)}")
         except (UserError, OSError) as error:

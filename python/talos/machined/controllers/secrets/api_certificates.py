@@ -89,7 +89,7 @@ class ApiCertificatesController(RenewingReconciler):
         if root.spec.issuing_ca.key:
             await self._issue(runtime, root.spec, sans.spec)
         else:
-            await self._ask(runtime, root.spec, sans.spec)
+            await self._request(runtime, root.spec, sans.spec)
 
     async def _maintain(self, runtime: ControllerRuntime) -> None:
         """Issue regardless of the clock, which may be wrong; clients don't verify the certificate."""
@@ -138,7 +138,7 @@ class ApiCertificatesController(RenewingReconciler):
 
         await runtime.modify(*ids.API_CERTIFICATE, change)
 
-    async def _ask(
+    async def _request(
         self, runtime: ControllerRuntime, root: secrets.OSRootSpec, sans: secrets.CertSANSpec
     ) -> None:
         accepted = tuple(authority.crt for authority in root.accepted_c_as)

@@ -56,7 +56,7 @@ async def _sign(bridge: Bridge, port: int, request: SigningRequest) -> bytes:
         while True:
             for endpoint in endpoints:
                 try:
-                    return await _ask(bridge, endpoint, port, request)
+                    return await _request(bridge, endpoint, port, request)
                 except TrustdError as error:
                     last = str(error)
             await trio.sleep(wait)
@@ -72,7 +72,7 @@ def explain(details: str) -> str:
     return details
 
 
-async def _ask(bridge: Bridge, endpoint: str, port: int, request: SigningRequest) -> bytes:
+async def _request(bridge: Bridge, endpoint: str, port: int, request: SigningRequest) -> bytes:
     server = RemoteServer(
         host=endpoint,
         port=port,

@@ -99,7 +99,7 @@ class Services(Protocol):
         """Add an event to a service, which stays in its state. UnknownServiceError."""
         ...
 
-    async def ask(self, ids: Iterable[str]) -> Mapping[str, str]:
+    async def probe(self, ids: Iterable[str]) -> Mapping[str, str]:
         """Check services now, all at once and beside their own schedule; UnknownServiceError.
 
         The failures by service. It takes twice the longest of their timeouts at most, which is etcd's: 30 s.

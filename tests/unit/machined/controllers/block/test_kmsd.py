@@ -31,9 +31,9 @@ async def test_it_starts_with_a_request_and_ends_when_there_is_none(autojump_clo
     controller = KeyDaemonController(requests, cast("Any", services))
     began = trio.current_time()
 
-    async def ask() -> None:
+    async def call() -> None:
         try:
-            await requests.ask("https://kms", "uuid", b"x", seal=False)
+            await requests.call("https://kms", "uuid", b"x", seal=False)
         except UserError as error:
             assert error.message == f"no answer in {TIMEOUT:.0f} s"  # noqa: PT017 - a task of its own
 
@@ -42,7 +42,7 @@ async def test_it_starts_with_a_request_and_ends_when_there_is_none(autojump_clo
         await trio.sleep(100)
         assert services.calls == []
         for _ in range(2):
-            await ask()
+            await call()
             await trio.sleep(IDLE_TIMEOUT / 2)
         await trio.sleep(IDLE_TIMEOUT)
         nursery.cancel_scope.cancel()

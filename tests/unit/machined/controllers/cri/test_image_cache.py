@@ -130,7 +130,7 @@ async def test_a_pull_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) ->
         assert not (await read_sources(state)).registries.registry_mirrors
 
 
-async def test_no_proxy_is_asked_for_the_cache() -> None:
+async def test_no_proxy_is_used_for_the_cache() -> None:
     state = MemoryState()
     variables = {"HTTP_PROXY": "http://proxy:3128", "NO_PROXY": ".internal"}
     await put(

@@ -176,7 +176,7 @@ async def test_a_control_plane_node_issues_for_itself() -> None:
         assert machine.requests == []
 
 
-async def test_a_worker_asks_the_control_plane() -> None:
+async def test_a_worker_calls_the_control_plane() -> None:
     async with running() as machine:
         await machine.configure(config(worker=True))
         await machine.name("worker-1")

@@ -31,7 +31,7 @@ class Site:
     """A web server whose answers are scripted: status, headers, body of each path, one after another."""
 
     answers: dict[str, list[tuple[int, dict[str, str], bytes]]]
-    asked: list[str] = field(default_factory=list[str])
+    requests: list[str] = field(default_factory=list[str])
     tokens: list[str] = field(default_factory=list[str])
     """The header of this name, of each request."""
     authorizations: list[str] = field(default_factory=list[str])
@@ -44,7 +44,7 @@ class Site:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                site.asked.append(self.path)
+                site.requests.append(self.path)
                 site.tokens.append(self.headers.get("X-Token", ""))
                 site.authorizations.append(self.headers.get("Proxy-Authorization", ""))
                 answers = site.answers[self.path]
@@ -96,7 +96,7 @@ def test_a_server_leads_nowhere_but_to_the_web() -> None:
             fetch(url)
 
 
-def test_what_is_asked_for_by_https_does_not_come_by_http(
+def test_what_is_requested_by_https_does_not_come_by_http(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who stands in the path would choose the config."""
@@ -113,10 +113,10 @@ def test_what_is_asked_for_by_https_does_not_come_by_http(
             assert fetch(f"{url}/c").data == b"text"
             with pytest.raises(FetchError, match="a redirect from https to http, which is not followed"):
                 fetch(f"{url}/a")
-    assert plain.asked == []
+    assert plain.requests == []
 
 
-def test_a_proxy_of_the_environment_is_asked_and_no_other_server() -> None:
+def test_a_proxy_of_the_environment_is_called_and_no_other_server() -> None:
     proxy = Site({"http://far.example:8080/a": [(200, {}, b"text")]})
     with proxy.serving() as url:
         environment = {
@@ -129,7 +129,7 @@ def test_a_proxy_of_the_environment_is_asked_and_no_other_server() -> None:
         assert proxy.authorizations == ["Basic bWU6cHc="]
         with pytest.raises(FetchError, match="501"):
             fetch("https://far.example/a", {}, environment)
-        assert proxy.asked == ["http://far.example:8080/a"]
+        assert proxy.requests == ["http://far.example:8080/a"]
     with site(a=(200, {}, b"direct")).serving() as url:
         assert fetch(f"{url}/a", {}, environment).data == b"direct"
     with pytest.raises(FetchError, match="a proxy of the kind 'socks5'"):
@@ -177,7 +177,7 @@ async def network(state: MemoryState) -> None:
         await modify(state, kinds.LINK_STATUS, name, change)
 
 
-async def test_a_server_is_asked_until_it_answers() -> None:
+async def test_a_server_is_called_until_it_answers() -> None:
     state, reported = MemoryState(), list[str]()
     path = "/c?mac=02:00:00:00:00:02&uuid=1234&h=node&code=se%20cret"
     server = Site({path: [(500, {}, b""), (200, {}, b"text")]})
@@ -192,10 +192,10 @@ async def test_a_server_is_asked_until_it_answers() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(load)
             await trio.testing.wait_all_tasks_blocked()
-            assert server.asked == []  # there is no network yet
+            assert server.requests == []  # there is no network yet
             await network(state)
         assert found == [b"text"]
-        assert server.asked == [path, path]
+        assert server.requests == [path, path]
         (line,) = reported
         assert "500" in line
         assert "next try in 1 s" in line

@@ -36,7 +36,7 @@ def test_the_first_sector_keeps_the_partition_table_and_its_signature() -> None:
 
 
 @pytest.mark.parametrize(("bootable", "flag"), [(False, 0), (True, 0x80)])
-def test_the_protective_entry_is_bootable_only_when_asked_for(bootable: bool, flag: int) -> None:
+def test_the_protective_entry_is_bootable_only_on_request(bootable: bool, flag: int) -> None:
     assert make_first_sector(bytes(512), make_images().boot, 1, bootable=bootable)[446] == flag
 
 
