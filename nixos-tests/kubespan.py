@@ -105,7 +105,7 @@ def check_up(machine: Machine, peer: str) -> None:
 
 
 def through(machine: Machine, target: str) -> Client:
-    """A client that asks another machine over this one's API."""
+    """A client that calls another machine over this one's API."""
     client = Client(machine.client.program, machine.client.port, machine.folder, nodes=target)
     client.talosconfig = machine.client.talosconfig
     return client

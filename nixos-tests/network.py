@@ -15,7 +15,7 @@ NODES = {"one": Node(lan=True, memory=1280), "two": Node(lan=True, memory=1280)}
 LAN = "enp0s4"
 """The card on the network that the machines share."""
 IDLE_DURATION, MAX_IDLE_SHARE = 10.0, 0.05  # seconds
-"""An emulated processor takes 20 times as long; what is asked of the node while it is watched is among it."""
+"""An emulated processor takes 20 times as long; calls of the node while it is watched are among it."""
 NO_DISK = "sequence install: did not end well .*no disk matches"
 KEYS = {
     "one": ("YCmmKPQTPPGiTi3w4eTD+cBzPTOTUg3pdO4ERlDgDWs=", "vCciBo2XSigSQtRbo66UZkwLO2wnCuifIgw7qmHxyBg="),
@@ -151,7 +151,7 @@ def has(machine: Machine, name: str, **expected: Any) -> Callable[[], None]:
 
 
 def reaches(machine: Machine, address: str) -> bool:
-    """Whether the API of another machine answers, asked through this one."""
+    """Whether the API of another machine answers, called through this one."""
     return machine.talosctl("--nodes", address, "version", "--short", check=False, seconds=15).code == 0
 
 

@@ -5,18 +5,18 @@ let
   # pkgs/fetch/locks.py `legal` gives the files the same names.
   legal = builtins.replaceStrings [ "%3a" "~" "/" ] [ "-" "-" "-" ];
 
-  asked = builtins.fromTOML (builtins.readFile ./roots.toml);
+  spec = builtins.fromTOML (builtins.readFile ./roots.toml);
 
   # The command that brings what is in these roots or sets of Go programs; one of them suffices.
   remedy = names:
     let
-      onDemand = name: (asked.debian.roots.${name} or goSets.${name} or { }).on_demand or false;
-      grouped = group: builtins.any (name: builtins.elem name names) asked.groups.${group};
-      groups = builtins.filter grouped (builtins.attrNames asked.groups);
+      onDemand = name: (spec.debian.roots.${name} or goSets.${name} or { }).on_demand or false;
+      grouped = group: builtins.any (name: builtins.elem name names) spec.groups.${group};
+      groups = builtins.filter grouped (builtins.attrNames spec.groups);
     in
     if !(builtins.all onDemand names) then "make fetch"
     else "make fetch ROOTS=${builtins.head (groups ++ names)}";
-  goSets = builtins.mapAttrs (_: set: asked.go.sets.${set.like or ""} or { } // set) asked.go.sets;
+  goSets = builtins.mapAttrs (_: set: spec.go.sets.${set.like or ""} or { } // set) spec.go.sets;
 
   # By member, the names of the lists that have it.
   holders = lists: builtins.mapAttrs (_: map (found: found.list)) (builtins.groupBy (found: found.member)
@@ -65,6 +65,6 @@ in
   debs = builtins.mapAttrs (_: map deb) lock.roots;
   # By package.
   versions = builtins.mapAttrs (_: entry: entry.version) lock.packages;
-  wheels = builtins.mapAttrs (set: _: wheelsOf set) asked.wheels.sets;
+  wheels = builtins.mapAttrs (set: _: wheelsOf set) spec.wheels.sets;
   busybox = "${fixed { name = "bootstrap"; inherit (lock.bootstrap) sha256; mode = "recursive"; }}/busybox";
 }

@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a coroutine function; under trio on the test's mock clock when it asks for one."""
+    """Run a coroutine function; under trio on the test's mock clock when it needs one."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     test = cast("Callable[..., Awaitable[None]]", pyfuncitem.obj)

@@ -39,7 +39,7 @@ def make_skeleton(out: Path, contents: dict[str, Any]) -> None:
 
 
 def copy_programs(out: Path, debian: Path, compiled: list[Path], contents: dict[str, Any]) -> None:
-    """Copy what the contents name, and the loader under the name that programs ask for."""
+    """Copy what the contents name, and the loader under the name that programs have."""
     sources = {name: debian / name for name in contents["programs"]}
     built = {path.name: path for folder in compiled for path in (folder / "bin").iterdir()}
     sources |= {name: built[Path(name).name] for name in contents["compiled"]}

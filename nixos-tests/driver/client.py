@@ -35,7 +35,7 @@ def at(document: Document, path: str) -> object:
 
 
 def knock(port: int, seconds: float = 3) -> None:
-    """Assert that something speaks TLS behind a port: much cheaper to ask than with talosctl."""
+    """Assert that something speaks TLS behind a port: much cheaper than a call with talosctl."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -58,7 +58,7 @@ class Client:
     ) -> None:
         """``home`` keeps talosctl away from the user's own files.
 
-        ``endpoints`` are several ports instead of the one, ``nodes`` the addresses that are asked over them.
+        ``endpoints`` are several ports instead of the one, ``nodes`` the addresses that are called over them.
         """
         self.program, self.port, self._home = program, port, home
         self._endpoints, self._nodes = endpoints or f"127.0.0.1:{port}", nodes

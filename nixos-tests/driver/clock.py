@@ -46,7 +46,7 @@ class Clock:
             self._watched[pid] = is_running
 
     def now(self) -> float:
-        """The time. It is exact when it is asked for every few seconds."""
+        """The time. It is exact when it is read every few seconds."""
         with self._lock:
             wall = self._now()
             passed, self._last = wall - self._last, wall

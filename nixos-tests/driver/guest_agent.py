@@ -1,4 +1,4 @@
-"""QEMU's guest agent, asked as a hypervisor asks: through the port that it has in the machine."""
+"""QEMU's guest agent, called as a hypervisor calls it: through the port that it has in the machine."""
 
 import json
 import secrets

@@ -15,9 +15,9 @@ from driver.failure import Failed
 PR_SET_PDEATHSIG = 1
 """linux/prctl.h"""
 KILL_DELAY = 5.0
-"""Seconds between asking a program to end and ending it."""
+"""Seconds between SIGTERM and SIGKILL."""
 POLL_INTERVAL = 1.0
-"""Seconds between two checks of the clock, which is exact when it is asked often."""
+"""Seconds between two checks of the clock, which is exact when it is read often."""
 LIBC = ctypes.CDLL(None)
 
 
@@ -48,7 +48,7 @@ def start_process(
 
 
 def end_process(process: subprocess.Popen[bytes], *, is_power_cut: bool = False) -> None:
-    """End a program: ask first, unless it is to fall like a machine without power."""
+    """End a program, by SIGTERM first unless it is to fall like a machine without power."""
     if process.poll() is None:
         if not is_power_cut:
             process.terminate()

@@ -128,7 +128,7 @@ class Switch:
         elif destination[0] & 1:  # for all
             targets = self._ports
         else:
-            # A machine that is off, or not seen yet: who asked for the way out has been shown its address.
+            # A machine that is off, or not seen yet; the way out was seen by its answer to ARP.
             targets = [port for port in self._ports if port is not self._outside]
         for target in targets:
             if target is not source:

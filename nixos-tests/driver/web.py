@@ -9,7 +9,7 @@ from driver.arguments import HOST
 
 
 class WebServer:
-    """Serves texts and files by path, and remembers what it was asked for."""
+    """Serves texts and files by path, and records its requests."""
 
     def __init__(self) -> None:
         """Listen on a free port."""

@@ -37,7 +37,7 @@ class DistError(Exception):
 
 
 def check_version(requested: str, file: Path) -> str:
-    """The version of the file VERSION, which is in everything that was built; DistError if another was asked for."""
+    """The version of the file VERSION, which is in everything that was built; DistError if another was requested."""
     version = file.read_text(encoding="utf-8").strip()
     if requested and requested != version:
         raise DistError(f"VERSION={requested}, but the file VERSION has {version}: change that file, commit it, build again")

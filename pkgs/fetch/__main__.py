@@ -81,7 +81,7 @@ def follow(old: dict[str, Any], lost: list[str]) -> dict[str, Any]:
 
 
 def run_lock(parts: list[str]) -> None:
-    """Resolve what roots.toml asks for, all of it or these parts, and write the locks."""
+    """Resolve what roots.toml requests, all of it or these parts, and write the locks."""
     resolvers = {
         "debian": lambda: locks.write_debian(debian.resolve()),
         "wheels": lambda: locks.write_wheels(wheels.resolve()),

@@ -180,7 +180,7 @@ def unpack_toolchain(compiler: GoModule) -> Path:
 
 
 def tidy(client: Path, name: str, wanted: Mapping[str, Any], folder: Path) -> None:
-    """Write go.mod from what roots.toml asks for and have the go command complete it.
+    """Write go.mod from what roots.toml requests and have the go command complete it.
 
     A `tool` line makes a program of another module a thing that this one needs, so no Go of ours is in it. It
     leaves out what only tests of that module import: for a set with tests these are named as tools, too.

@@ -85,7 +85,7 @@ def legal(file: str) -> str:
 
 
 def read_roots() -> dict[str, Any]:
-    """Read what was asked for; a set of Go programs has what it takes from the one that it is like."""
+    """Read what was requested; a set of Go programs has what it takes from the one that it is like."""
     spec = tomllib.loads((PKGS / "roots.toml").read_text())
     sets: dict[str, dict[str, Any]] = spec["go"]["sets"]
     spec["go"]["sets"] = {name: {**sets.get(each.get("like", ""), {}), **each} for name, each in sets.items()}
@@ -150,7 +150,7 @@ def expand(names: Iterable[str]) -> list[str]:
 
 
 def on_demand_names() -> list[str]:
-    """Name every root and set of Go programs that is only fetched when it is asked for."""
+    """Name every root and set of Go programs that is only fetched on request."""
     spec = read_roots()
     each = {**spec["debian"]["roots"], **spec["go"]["sets"]}
     return sorted(name for name, wanted in each.items() if wanted.get("on_demand"))

@@ -19,7 +19,7 @@ DIGEST_BYTES = 20
 
 
 def store_path(item: Input) -> str:
-    """Return where a fixed output lives, by Nix's own rule, without asking Nix once per file.
+    """Return where a fixed output lives, by Nix's own rule, without a call of Nix for each file.
 
     The same as `nix-store --print-fixed-path`.
     """

@@ -49,7 +49,7 @@ def resolve() -> dict[str, list[Wheel]]:
 
 
 def report(requirements: list[str]) -> list[Wheel]:
-    """Ask pip what it would install."""
+    """List what pip would install."""
     options = [
         "--dry-run",
         "--ignore-installed",

@@ -1,12 +1,12 @@
 # Programs compiled from locked Go modules: for each set of roots.toml a derivation with an output for each program.
 { inputs, buildRoot, roots }:
 let
-  asked = (builtins.fromTOML (builtins.readFile ../roots.toml)).go;
+  spec = (builtins.fromTOML (builtins.readFile ../roots.toml)).go;
   build = buildRoot.runIn roots.build;
   buildC = buildRoot.runIn roots.cgo;
 
   toolchain = build {
-    name = "go-${asked.toolchain}";
+    name = "go-${spec.toolchain}";
     command = [ "python3.13" ./unpack_toolchain.py ];
     archive = (builtins.head inputs.modules.toolchain).zip;
   };
@@ -45,4 +45,4 @@ let
     passAsFile = [ "modules" ];
   });
 in
-builtins.mapAttrs (name: wanted: set name ((if wanted ? like then asked.sets.${wanted.like} else { }) // wanted)) asked.sets
+builtins.mapAttrs (name: wanted: set name ((if wanted ? like then spec.sets.${wanted.like} else { }) // wanted)) spec.sets

@@ -6,7 +6,7 @@ import sys
 LIB = "/usr/lib/talos"
 STDLIB, WHEELS = "/usr/lib/python3.13", "/usr/lib/python3/dist-packages"
 sys.path[:] = [LIB, STDLIB, f"{STDLIB}/lib-dynload", WHEELS]
-# Where time zones are would else be asked of build settings, which nodes do not have.
+# Where time zones are would else be read from build settings, which nodes do not have.
 os.environ["PYTHONTZPATH"] = "/usr/share/zoneinfo"
 
 from talos.startup import bundle  # noqa: E402 - found by the path above

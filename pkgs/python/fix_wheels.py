@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-LAZY = '''"""The package's names, each imported when first asked for (made by pkgs/python/fix_wheels.py)."""
+LAZY = '''"""The package's names, each imported on first access (made by pkgs/python/fix_wheels.py)."""
 
 import importlib
 
@@ -25,7 +25,7 @@ os.environ["CRYPTOGRAPHY_OPENSSL_NO_LEGACY"] = "1"  # added by pkgs/python/fix_w
 
 
 def fix_pyudev(site: Path) -> None:
-    """Open libudev by its name: pyudev asks a compiler and ldconfig where it is, and a node has neither."""
+    """Open libudev by its name: pyudev calls a compiler and ldconfig for its path, and a node has neither."""
     file = site / "pyudev" / "_ctypeslib" / "utils.py"
     replace(file, "library_name = find_library(name)", 'library_name = f"lib{name}.so.1"')
 

@@ -49,7 +49,7 @@ def bind(program: Path, out: Path) -> None:
 
 
 def is_program(path: Path) -> bool:
-    """Whether a file is an ELF program, by asking for its interpreter."""
+    """Whether a file is an ELF program, by its interpreter."""
     with path.open("rb") as stream:
         if stream.read(4) != b"\x7fELF":
             return False

@@ -21,7 +21,7 @@ METHOD = "/machine.MachineService/Version"
 
 
 def wait_for_port(address: str, end: float) -> None:
-    """Until the port is open; refused and unreachable come at once, so asking often is cheap."""
+    """Until the port is open; refused and unreachable come at once, so frequent attempts are cheap."""
     while True:
         with suppress(OSError), socket.create_connection((address, API_PORT), 1):
             return

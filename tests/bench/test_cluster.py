@@ -1,7 +1,7 @@
 """Seconds until a cluster is healthy: when it is made, when its leader is killed, when a node is replaced.
 
 Well means that every service but the kubelet, whose image is not there, is up on every node, and that every
-member of etcd names the same members, all of which vote. It is asked every 50 ms by commands that take 0.1 s.
+member of etcd names the same members, all of which vote. Commands of 0.1 s check it every 50 ms.
 """
 
 import os

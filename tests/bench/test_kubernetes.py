@@ -46,7 +46,7 @@ def part_of(name: str) -> str:
 
 
 def watch(measured: Measured, kubernetes: Kubernetes) -> list[Milestone]:
-    """Ask until a pod runs; when each step was first seen."""
+    """Poll until a pod runs; when each step was first seen."""
     found: list[Milestone] = []
 
     def reach(name: str, check: Callable[[], bool]) -> None:

@@ -106,7 +106,7 @@ async def run_client(pair: Measured, echo: Path) -> Table:
         ("an echo server on C core", plain, ()),
         ("machined's socket", direct, (ROLE,)),
         ("apid, routerd, machined", through, ()),
-        ("the same, asked by node", through, (("node", own),)),
+        ("the same, by node", through, (("node", own),)),
         ("apid, apid, routerd, machined", through, (("node", other),)),
     )
     table = Table("A unary call, ms", ("in flight", "p50", "p99", "calls/s", "client's CPU"))

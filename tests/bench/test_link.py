@@ -1,6 +1,6 @@
 """How long a node takes from a cable to an address and an API that answers there, static and by DHCPv4.
 
-The node is a container, the machine at the other end a network namespace, which runs dnsmasq and asks. The
+The node is a container, the machine at the other end a network namespace, which runs dnsmasq and calls. The
 time begins when the cable, whose far end is up, is plugged into the node. What the State has is seen by a
 watch through the node's API on its first link; the call is made over TLS, so that the address has to be in
 apid's certificate, too.

@@ -98,7 +98,7 @@ def test_names(tmp_path: Path) -> None:
                 "the config is taken",
                 lambda: cluster.talosctl("patch", "machineconfig", "--patch", f"@{patch}"),
             )
-            eventually("the server is asked", check_upstream)
+            eventually("the server is queried", check_upstream)
             for name, server in (("dnsd", RESOLVER), ("dnsmasq", SERVER)):
                 times = network.submit(measure_times, server).result()
                 rate = network.submit(measure_rate, server).result()

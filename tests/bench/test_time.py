@@ -1,7 +1,7 @@
 """timed's estimate of what the clock lacks, beside chrony's as client of the same server for a minute.
 
 Server and clients run in one network namespace and read the same clock, which none of them sets: the true
-offset is zero, and what either client reports is its error. Both ask every two seconds.
+offset is zero, and what either client reports is its error. Both query every two seconds.
 """
 
 import json
@@ -28,7 +28,7 @@ from talos.timed.ntp.servers import Servers, open_plain
 
 SERVER = "127.0.0.1"
 DURATION, POLL = 60.0, 1
-"""How long both ask, and log2 of the seconds between two questions."""
+"""How long both query, and log2 of the seconds between two questions."""
 SYNC_TIMEOUT = DURATION + 60
 # Fields of `chronyc -c tracking`, as chronyc.c prints them: what the clock lacks, root delay and dispersion.
 _CORRECTION, _ROOT_DELAY, _ROOT_DISPERSION, _FIELDS = 4, 10, 11, 14  # seconds

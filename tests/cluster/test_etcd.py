@@ -263,7 +263,7 @@ def scheduled(cluster: Cluster, snapshot: Path, tmp_path_factory: pytest.TempPat
     run_command(command, env=cluster.environment, check=False, timeout=JOINS)
     status = json.loads((folder / "status.json").read_text())
     assert (status["state"], status["snapshot"]["state"]) == ("error", "current"), status
-    assert status["snapshot"]["node"] != leader(cluster, cluster.nodes[0]).name, "a follower is asked"
+    assert status["snapshot"]["node"] != leader(cluster, cluster.nodes[0]).name, "a follower is called"
     (encrypted,) = (folder / "backups").iterdir()
     path = folder / "etcd.snapshot"
     cluster.talosctl(

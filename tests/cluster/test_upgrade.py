@@ -62,7 +62,7 @@ def find_node(cluster: Cluster, name: str) -> NodeInfo:
 
 
 def call_node(cluster: Cluster, node: NodeInfo, *argv: str) -> str:
-    """What talosctl prints when it asks a node directly."""
+    """What talosctl prints when it calls a node directly."""
     address = str(node.address)
     return cluster.talosctl("-e", address, "-n", address, *argv, seconds=UPGRADE_TIMEOUT).stdout
 
@@ -218,7 +218,7 @@ def test_the_control_plane_is_upgraded_node_by_node(cluster: Cluster, releases: 
     refused = cluster.talosctl("-n", str(nodes[0].address), "rollback", check=False)
     assert f"{others[0].name} is being upgraded and holds the lock" in refused.stderr, refused.stderr
     end_upgrade(cluster, others[0])
-    # A rollback is a rescue: without a quorum no member is asked, and it goes on.
+    # A rollback is a rescue: without a quorum no member is called, and it goes on.
     with suspended(*map(find_etcd, others)):
         call_node(cluster, nodes[0], "rollback")
     eventually("the first is back", lambda: check_blessed(cluster, nodes[0], f"{FIRST} in A"))

@@ -26,7 +26,7 @@ DUAL = "Feature:IPv6DualStack"
 """The label of the specs that need both families; those of SCTP need a host whose kernel has it."""
 NETWORK = "[sig-network]"
 OUTSIDE = "gateway.example.org"
-"""A name that only the nodes' resolvers have, which the cluster's DNS server asks."""
+"""A name that only the nodes' resolvers have, which the cluster's DNS server queries."""
 
 NODE = f"""\
 apiVersion: v1alpha1

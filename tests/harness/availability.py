@@ -60,7 +60,7 @@ def in_network_of(node: NodeInfo) -> Generator[None]:
 
 @contextmanager
 def watched(kubernetes: Kubernetes, node: NodeInfo | None = None) -> Generator[Watched]:
-    """Ask for an object all the time: through the cluster's endpoint, or KubePrism of a node."""
+    """Fetch an object all the time: through the cluster's endpoint, or KubePrism of a node."""
     access = parse_kubeconfig(kubernetes.read_kubeconfig())
     if node is not None:
         access = replace(access, server=KUBE_PRISM)

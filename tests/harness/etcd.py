@@ -87,7 +87,7 @@ def open_keys(cluster: Cluster, node: NodeInfo, *, timeout: float = TIMEOUT) -> 
 
 
 def check_upgrade(cluster: Cluster, node: NodeInfo) -> str:
-    """Why a node may not be upgraded now, as PID 1 asks before; empty when it may, and has the lock then."""
+    """Why a node may not be upgraded now, by PID 1's check; empty when it may, and has the lock then."""
     return _call_membership(cluster, node, "CheckUpgrade")
 
 

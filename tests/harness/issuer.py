@@ -25,7 +25,7 @@ METADATA = "/.well-known/openid-configuration"
 
 @dataclass
 class Issuer:
-    """``keys`` sign by their names; ``pages`` are its replies by path, ``asked`` the paths of requests."""
+    """``keys`` sign by their names; ``pages`` are its replies by path, ``requests`` their paths."""
 
     authority: CertificateAuthority
     url: str = ""

@@ -7,7 +7,7 @@ IMAGE = "docker.io/library/busybox:1.37.0"
 SERVE_NAME = "hostname > /tmp/index.html; exec httpd -f -p 8080 -h /tmp"
 """A web server that answers with its pod's name."""
 READY_PROBE = {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1}
-"""Asks that web server."""
+"""Calls that web server."""
 SLEEP = "trap exit TERM; sleep infinity & wait"
 EVERYWHERE = [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}]
 """Tolerations of pods that go to control plane nodes, too; not to nodes that are cordoned."""
@@ -19,7 +19,7 @@ def make_head(kind: str, name: str, *, version: str = "v1", **metadata: object) 
 
 
 def make_container(command: str, **fields: object) -> dict[str, Any]:
-    """A container that runs a command of the shell, and ends soon when it is asked to."""
+    """A container that runs a command of the shell, and ends soon on SIGTERM."""
     return {"name": "main", "image": IMAGE, "command": ["sh", "-c", command], **fields}
 
 

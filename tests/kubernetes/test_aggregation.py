@@ -1,4 +1,4 @@
-"""A server behind the API server: what it is asked, by whom, and that no other client can ask it."""
+"""A server behind the API server: its requests, their users, and that no other client can call it."""
 
 import base64
 import json
@@ -24,7 +24,7 @@ READY_TIMEOUT = 60.0  # seconds
 
 
 class Answers(BaseHTTPRequestHandler):
-    """Discovery, and the identity of who asks for anything else."""
+    """Discovery, and the caller's identity for anything else."""
 
     def do_GET(self) -> None:
         if self.path == PATH:
@@ -112,11 +112,11 @@ def test_another_server_answers_behind_the_api_server(kubernetes: Kubernetes, po
         assert result.returncode == 0, result.stderr
         return json.loads(result.stdout)
 
-    found = eventually("it is asked", call, seconds=READY_TIMEOUT, pause=0.5)
+    found = eventually("it is called", call, seconds=READY_TIMEOUT, pause=0.5)
     assert found["certificate"] == {"commonName": "front-proxy-client"}
     assert found["user"] == ["admin"]
     assert "system:masters" in found["groups"]
-    # The API server decides who may ask, and sends on who does.
+    # The API server decides who may call, and passes on who does.
     refused = kubernetes.kubectl("get", "--raw", f"{PATH}/identity", "--as", "eve", check=False)
     assert "Forbidden" in refused.stderr, refused.stdout + refused.stderr
     acted = call("--as", "eve", "--as-group", "system:masters")

@@ -15,7 +15,7 @@ from talos.kubernetes.client import KubernetesClient, parse_kubeconfig
 
 AUDIT = "var/log/audit/kube"
 CHANGE_TIMEOUT = 240.0
-"""For the kubelet to replace an API server: it gives up asking the one that is gone after a minute."""
+"""For the kubelet to replace an API server: it gives up calling the one that is gone after a minute."""
 REQUESTS = 100
 """At once, by ten threads: a record of each has about a kilobyte."""
 
@@ -111,7 +111,7 @@ def test_a_static_pod_that_is_not_valid_keeps_the_kubelet_from_that_one_alone(ku
         shown = [row["ID"] for row in rows if row["ID"].startswith("default/")]
         assert shown == [f"default/unpulled-{kubernetes.cluster.nodes[0].name}"], rows
         state = read_state(kubernetes, "default/unpulled")
-        # The kubelet reports the one or the other, depending on when it is asked.
+        # The kubelet reports the one or the other, depending on when it is called.
         assert "ErrImagePull" in state or "ImagePullBackOff" in state, state
         assert image in state, state
 

@@ -78,7 +78,7 @@ def test_only_a_cordon_of_the_nodes_own_is_taken_back(kubernetes: Kubernetes) ->
 def make_careful(node: str) -> dict[str, Any]:
     """A pod that nothing evicts, with a file on its node to which it writes when it ends, not at once."""
     command = "trap 'sleep 2; echo ended >> /data/words; exit 0' TERM; sleep infinity & wait; wait"
-    before = {"exec": {"command": ["sh", "-c", "echo asked >> /data/words"]}}
+    before = {"exec": {"command": ["sh", "-c", "echo stopping >> /data/words"]}}
     container = make_container(
         command,
         lifecycle={"preStop": before},
@@ -91,7 +91,7 @@ def make_careful(node: str) -> dict[str, Any]:
 
 
 def test_a_reboot_lets_pods_end(kubernetes: Kubernetes) -> None:
-    """The kubelet ends them, with the time that they ask for, and reports why."""
+    """The kubelet ends them, with the time that they request, and reports why."""
     node = kubernetes.cluster.nodes[2]
     address = str(node.address)
     kubernetes.kubectl("label", "namespace", "default", "pod-security.kubernetes.io/enforce=privileged")
@@ -107,7 +107,7 @@ def test_a_reboot_lets_pods_end(kubernetes: Kubernetes) -> None:
 
     eventually("the worker is back", check_back, seconds=120.0)
     words = kubernetes.cluster.talosctl("-n", address, "read", "/var/lib/careful/words").stdout
-    assert words.split() == ["asked", "ended"]
+    assert words.split() == ["stopping", "ended"]
     boot_id = kubernetes.cluster.talosctl("-n", address, "read", "/proc/sys/kernel/random/boot_id").stdout
 
     def check_boot_id() -> None:

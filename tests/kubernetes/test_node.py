@@ -102,7 +102,7 @@ def test_the_serving_certificate_of_a_kubelet_is_approved(kubernetes: Kubernetes
         found = kubernetes.kubectl("get", "--raw", f"/api/v1/nodes/{name}/proxy/healthz", check=False)
         assert found.stdout == "ok", found.stderr
 
-    # A kubelet that has asked for its certificate serves nothing until it has fetched it.
+    # A kubelet that has requested its certificate serves nothing until it has fetched it.
     eventually("the kubelet serves with it", check_served, pause=0.5)
 
 

@@ -147,12 +147,12 @@ def test_a_full_disk_leaves_the_node_manageable(kubernetes: Kubernetes, worker: 
 
 
 def make_modest(node: NodeInfo) -> dict[str, Any]:
-    """A pod that takes less memory than it asks for."""
+    """A pod that takes less memory than it requests."""
     return make_pod("modest", SLEEP, node=node.name, resources={"requests": {"memory": "64Mi"}})
 
 
 def make_greedy(node: NodeInfo) -> dict[str, Any]:
-    """A pod that asks for no memory, and keeps a file in it."""
+    """A pod that requests no memory, and keeps a file in it."""
     pod = make_pod(
         "greedy",
         f"dd if=/dev/zero of=/data/file bs=1M count={TAKEN >> 20}; {SLEEP}",
@@ -183,7 +183,7 @@ def test_a_pod_that_takes_a_nodes_memory_is_evicted(kubernetes: Kubernetes, work
         wait_for_condition(kubernetes, worker, "MemoryPressure", "False")
     finally:
         change(kubernetes, worker, dict.fromkeys(thresholds, DELETED), dict.fromkeys(thresholds))
-    # What the node itself needs has stayed, as has what takes no more than it asked for.
+    # What the node itself needs has stayed, as has what takes no more than it requested.
     pods = kubernetes.get("pods", "--all-namespaces", "--field-selector", f"spec.nodeName={worker.name}")
     evicted = {pod["metadata"]["name"] for pod in pods if pod["status"].get("reason") == "Evicted"}
     assert evicted == {"greedy"}

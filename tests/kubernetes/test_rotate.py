@@ -105,7 +105,7 @@ def test_the_api_is_reached_all_the_time_and_the_old_authority_is_refused(three:
         assert is_signed_by(parse_certificate((path.parent / name).read_bytes()), [authority]), info.name
     command = "nslookup kubernetes.default.svc.cluster.local"
     result = three.kubectl(
-        "run", "ask", "--image", IMAGE, "--restart=Never", "--attach", "--rm", "--quiet", "--command", "--",
+        "run", "dns", "--image", IMAGE, "--restart=Never", "--attach", "--rm", "--quiet", "--command", "--",
         "sh", "-c", command, seconds=90,
     )  # fmt: skip
     assert "10.96.0.1" in result.stdout

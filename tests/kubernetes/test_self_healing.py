@@ -121,7 +121,7 @@ def test_the_kubelet_goes_on_when_its_source_of_static_pods_starts_again(kuberne
         sockets = parse_sockets(Path(f"/proc/{min(kubelet)}/net/tcp").read_text(encoding="ascii"), "tcp")
         assert any((one.remote_port, one.state) == (port, ESTABLISHED) for one in sockets)
 
-    what = "the kubelet asks for the control plane's pods"
+    what = "the kubelet fetches the control plane's pods"
     eventually(what, is_connected, seconds=HEALING_TIMEOUT, pause=0.2)
     # The user's come on another way.
     pod = {"apiVersion": "v1alpha1", "kind": "KubeStaticPodConfig", "name": "proof"}

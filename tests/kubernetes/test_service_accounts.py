@@ -88,16 +88,16 @@ def test_an_account_gets_a_talosconfig_with_its_roles(access: Kubernetes) -> Non
 
 def test_the_service_leads_to_the_control_plane(access: Kubernetes) -> None:
     command = "for i in $(seq 30); do nc -w 2 talos.default 50000 </dev/null && exit 0; sleep 1; done; exit 1"
-    container = {"name": "ask", "image": IMAGE, "command": ["sh", "-c", command]}
+    container = {"name": "client", "image": IMAGE, "command": ["sh", "-c", command]}
     spec = {"restartPolicy": "Never", "containers": [container]}
-    access.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "ask"}, "spec": spec})
+    access.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "client"}, "spec": spec})
 
     def has_reached() -> None:
-        (pod,) = access.get("pod", "ask")
+        (pod,) = access.get("pod", "client")
         assert pod["status"]["phase"] == "Succeeded", pod["status"]
 
     eventually("a pod reaches the API", has_reached, seconds=90, pause=1)
-    access.kubectl("delete", "pod", "ask", "--wait=false")
+    access.kubectl("delete", "pod", "client", "--wait=false")
     slices = access.get("endpointslices", "-l", "kubernetes.io/service-name=talos")
     addresses = [one["addresses"] for found in slices for one in found["endpoints"]]
     assert addresses == [[access.cluster.addresses[0]]]

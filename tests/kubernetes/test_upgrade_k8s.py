@@ -151,7 +151,7 @@ def test_a_plan_has_the_images_of_each_node(kubernetes: Kubernetes) -> None:
 
 @contextmanager
 def watched(kubernetes: Kubernetes) -> Generator[list[str]]:
-    """Ask some API server all the time; the times at which none answered."""
+    """Call some API server all the time; the times at which none answered."""
     failures: list[str] = []
     stopped = threading.Event()
     servers = [f"https://{address}:6443" for address in kubernetes.cluster.addresses[:3]]

@@ -68,7 +68,7 @@ def server_version(kubernetes: Kubernetes) -> str:
 
 @contextmanager
 def polled(urls: list[str]) -> Generator[list[tuple[str, float]]]:
-    """Ask web servers all the time; each one's longest silence in seconds."""
+    """Poll web servers all the time; each one's longest silence in seconds."""
     silences: list[tuple[str, float]] = []
     stopped = threading.Event()
 
@@ -136,17 +136,17 @@ def test_what_the_next_version_has_no_more_is_found(previous: Kubernetes) -> Non
     seconds = READY_TIMEOUT * CONTROL_PLANES
     settled = partial(check_settled, wanted=True)
     eventually("the API servers have the gate", settled, seconds=seconds, pause=1)
-    # Each API server counts what it is asked for itself.
+    # Each API server counts its own requests.
     path = "/apis/storage.k8s.io/v1beta1/volumeattributesclasses"
     previous.kubectl("--server", f"https://{nodes[-1]}:6443", "get", "--raw", path)
     lines, errors = upgrade(previous, "--to", VERSION, check=False)
     removed = "volumeattributesclasses.v1beta1.storage.k8s.io, removed in 1.37"
-    assert f" > warning: clients have asked for {removed}" in lines, "\n".join(lines)
+    assert f" > warning: clients have requested {removed}" in lines, "\n".join(lines)
     rows = [line.split() for line in lines]
     position = rows.index(["NODE", "COMPONENT", "REMOVED", "FEATURE", "GATE"])
     found = rows[position + 1 : position + 1 + CONTROL_PLANES]
     assert found == [[node, "kube-apiserver", "SidecarContainers"] for node in nodes], "\n".join(lines)
-    assert "it asks for what Kubernetes 1.37 has no more" in errors
+    assert "it uses what Kubernetes 1.37 has no more" in errors
     assert not [line for line in lines if line.startswith("updating")]
     patch("feature-gates: {$patch: delete}, runtime-config: {$patch: delete}")
     settled = partial(check_settled, wanted=False)

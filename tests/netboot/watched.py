@@ -43,7 +43,7 @@ class Watched:
         return match[1] if match.re.groups else match[0]
 
     def end(self) -> None:
-        """End it: it is asked first."""
+        """End it, by SIGTERM first."""
         end_process(self.process)
         self._reader.join()
         assert self.process.stdout is not None

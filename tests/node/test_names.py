@@ -1,4 +1,4 @@
-"""Names on a node: the host's resolver, static hosts, and the servers that are asked."""
+"""Names on a node: the host's resolver, static hosts, and the servers that are queried."""
 
 import os
 import socket
@@ -58,7 +58,7 @@ def resolve(server: str, name: str, kind: int = 1) -> tuple[int, bytes]:
 
 @pytest.fixture(scope="module")
 def names(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A DNS server on the node's network, which the node is configured to ask; yields its log."""
+    """A DNS server on the node's network, which the node is configured to query; yields its log."""
     folder = tmp_path_factory.mktemp("dns")
     log = folder / "log"
     # In the node's own network, at an address that nothing else has.
@@ -98,7 +98,7 @@ def test_the_resolver_serves_the_host_and_its_pods(cluster: Cluster, names: Path
         assert pods == "nameserver 169.254.116.108\nsearch lab.example\n"
         assert "192.0.2.7 static static.example\n" in cluster.talosctl("read", "/etc/hosts").stdout
 
-    eventually("the server is asked", check_upstream)
+    eventually("the server is queried", check_upstream)
     eventually("the resolver is that of programs", check_files)
     with in_network(cluster) as network:
         for server in ("127.0.0.53", "169.254.116.108"):

@@ -89,7 +89,7 @@ def keep_idle(
 
 @pytest.fixture(scope="module")
 def reached(cluster: Cluster) -> dict[str, dict[str, list[str]]]:
-    """What each daemon reaches on the node; the page is updated when that is asked for."""
+    """What each daemon reaches on the node; the page is updated on request."""
     on_node = {daemon.name: find_reach(cluster, daemon) for daemon in DAEMONS}
     granted = {daemon.name: find_granted(daemon) for daemon in DAEMONS}
     if os.environ.get("UPDATE_REACH"):

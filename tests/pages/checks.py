@@ -67,6 +67,6 @@ def find_text(selector: str, text: str) -> str:
 
 
 def take_picture(browser: Browser, name: str) -> None:
-    """Write a picture where the user asked for pictures."""
+    """Write a picture where the user requested pictures."""
     if PICTURES:
         browser.save_picture(Path(PICTURES, f"{name}.png"))

@@ -72,7 +72,7 @@ class Handler(SimpleHTTPRequestHandler):
 
     @override
     def do_GET(self) -> None:
-        if self.path == "/favicon.ico":  # asked for by browsers, and not linked to
+        if self.path == "/favicon.ico":  # requested by browsers, and not linked to
             self.send_response(HTTPStatus.NO_CONTENT)
             self.end_headers()
         else:

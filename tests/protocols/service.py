@@ -69,7 +69,7 @@ async def _full_duplex(call: ServerCall) -> Status:
 
 
 async def _reply(call: ServerCall, part: bytes) -> Status:
-    """The replies to one request of a stream, or the status that it asks for."""
+    """The replies to one request of a stream, or the status that it demands."""
     request = message("StreamingOutputCallRequest").FromString(part)
     if request.response_status.code:
         return _status(request)

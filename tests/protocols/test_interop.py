@@ -162,7 +162,7 @@ async def listens(port: int) -> bool:
 
 @pytest.mark.parametrize("encrypted", [False, True])
 def test_server(tmp_path: Path, *, encrypted: bool) -> None:
-    """Every case of the suite that our client can ask for holds; there is no table of exceptions."""
+    """Every case of the suite that our client can run holds; there is no table of exceptions."""
 
     async def main() -> None:
         ca, settings = make_server_tls()

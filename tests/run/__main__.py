@@ -59,7 +59,7 @@ def main() -> int:
 
 
 def run(arguments: argparse.Namespace, folder: Path) -> int:
-    """Run what was asked for; the exit code."""
+    """Run the requested jobs; the exit code."""
     began, worked_before = time.monotonic(), read_worked()
     output = Output(sys.stdout)
     try:

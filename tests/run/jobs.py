@@ -115,7 +115,7 @@ CHECKS = {
     "pages": Job(name="", command=(), minutes=0.5, memory=1500),
     "types": Job(name="", command=(), minutes=1.4, memory=2000),
     "kernel-hardening": Job(name="", command=(), minutes=1),
-    # A machine has one processor, beside which QEMU and what asks the machine use little.
+    # A machine has one processor, beside which QEMU and the machine's clients use little.
     MACHINE: Job(name="", command=(), memory=2500, minutes=3),
     "vm-boot": Job(name="", command=(), memory=2500, minutes=1.3),
     "vm-nocloud": Job(name="", command=(), memory=2500, minutes=1),

@@ -26,7 +26,7 @@ class Plan:
 
 
 def make_plan(*, wanted: Sequence[str], without: Collection[str], may_skip: bool, stamps: Path) -> Plan:
-    """Ask the flake what there is, and the store what of it is done.
+    """List what the flake has, and what of it the store has.
 
     ``wanted`` are names of jobs, none for all tests but those ``without``. Suites that passed with the same
     inputs are repeated unless the run ``may_skip`` them; checks that are in the store never are. Raises

@@ -25,7 +25,7 @@ class Session:
     """Open channels to a target's endpoints.
 
     Calls take the endpoints in turn, starting at a random one. An endpoint that refused once is
-    not asked again in this session while another one answers.
+    not called again in this session while another one answers.
     """
 
     def __init__(self, target: Target) -> None:

@@ -62,7 +62,7 @@ KUBELET_FIELDS = frozenset({
     "protectKernelDefaults", "readOnlyPort", "resolvConf", "rotateCertificates", "seccompDefault",
     "staticPodPath", "systemCgroups",
 })  # fmt: skip
-"""Of the kubelet's configuration, what users do not set; ``readOnlyPort`` asks for no certificates."""
+"""Of the kubelet's configuration, what users do not set; ``readOnlyPort`` needs no certificates."""
 
 
 def find_denied(program: str, names: Sequence[str]) -> list[str]:

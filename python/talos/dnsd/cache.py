@@ -10,7 +10,7 @@ MAX_BYTES = 4 << 20
 MAX_ENTRY_BYTES = 16 << 10
 """Bytes: a larger answer is passed on and not kept."""
 MAX_TTL = 3600
-"""An answer is asked for again after an hour, whatever its lifetime."""
+"""A name is queried again after an hour, whatever its lifetime."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,7 +202,7 @@ def make_header_error(data: bytes, code: int) -> bytes:
 
 
 def make_local_reply(query: Query, addresses: Sequence[IPv4Address | IPv6Address], seconds: int) -> Reply:
-    """An answer of the node's own: those of the addresses that are of the asked type."""
+    """An answer of the node's own: those of the addresses that are of the requested type."""
     wanted = [address.packed for address in addresses if (A if address.version == 4 else AAAA) == query.type]
     flags = _RESPONSE | _RECURSION_WANTED | _RECURSION_OFFERED
     data = bytearray(HEADER.pack(0, flags, 1, len(wanted), 0, 0) + query.question)

@@ -27,7 +27,7 @@ from talos.system.logging import Log
 from talos.system.wakeup import Signal
 
 MAX_QUESTIONS = 256
-"""Different questions that servers are asked at a time."""
+"""Different queries that are open at a time."""
 LOCAL_TTL = 10
 """How long an answer about the node's own names holds."""
 RETRY_INTERVAL = 10.0
@@ -68,11 +68,11 @@ class Resolver:
 
     @property
     def upstreams(self) -> Sequence[Upstream]:
-        """The servers, in the order in which they are asked."""
+        """The servers, in the order in which they are queried."""
         return self._upstreams
 
     async def use(self, upstreams: Sequence[Upstream]) -> None:
-        """Ask these servers from now on."""
+        """Query these servers from now on."""
         before, self._upstreams = self._upstreams, tuple(upstreams)
         self._cache.clear()
         for upstream in before:
@@ -119,7 +119,7 @@ class Resolver:
         return pending.reply
 
     async def _query_upstreams(self, query: Query) -> Reply | None:
-        """Ask one after the other, those last that did not answer before."""
+        """Query one after the other, those last that did not answer before."""
         last: Reply | None = None
         for upstream in sorted(self._upstreams, key=lambda upstream: not upstream.is_healthy):
             try:

@@ -22,10 +22,10 @@ from talos.dnsd.resolver import Resolver
 from talos.system.net.packets import attach_filter, find_link_of_stream, make_link_filter
 
 MAX_WAITING = 1024
-"""Questions over UDP that wait for a server; further ones are dropped, and their clients ask again."""
+"""Questions over UDP that wait for a server; further ones are dropped, and their clients repeat them."""
 MAX_STREAMS = 64
 STREAM_TIMEOUT = 10.0
-"""Seconds in which a client on a connection has to ask the next question, and to take its answer."""
+"""Seconds in which a client on a connection has to send the next query, and to take its answer."""
 BURST = 64
 """Datagrams that are handled before other tasks have their turn."""
 _FREEBIND = {4: (socket.IPPROTO_IP, 15), 6: (socket.IPPROTO_IPV6, 78)}
@@ -107,7 +107,7 @@ class Listener:
             self._waiting -= 1
 
     def _send(self, answer: bytes, client: object) -> None:
-        # The client is gone, or does not read; it asks again.
+        # The client is gone, or does not read; it repeats the query.
         with suppress(OSError):
             self._udp.sendto(answer, client)  # pyright: ignore[reportArgumentType] - as recvfrom returned it
 

@@ -1,4 +1,4 @@
-"""One configured DNS server: asked over UDP and TCP, TLS (RFC 7858) or HTTPS (RFC 8484)."""
+"""One configured DNS server: queried over UDP and TCP, TLS (RFC 7858) or HTTPS (RFC 8484)."""
 
 import enum
 import random
@@ -34,7 +34,7 @@ PORTS = {"udp": 53, "tls": 853, "https": 443}
 
 
 class Transport(enum.Enum):
-    """How a server is asked."""
+    """How a server is queried."""
 
     UDP = "udp"
     TLS = "tls"
@@ -104,7 +104,7 @@ class Upstream:
 
     async def _query_udp(self, query: Query) -> Reply:
         family = trio.socket.AF_INET6 if self.server.address.version == 6 else trio.socket.AF_INET
-        # A server that has not answered before is asked once: the client has others, and gives up itself.
+        # A server that has not answered before is queried once: the client has others, and gives up itself.
         for _ in range(UDP_TRIES if self.is_healthy else 1):
             # A socket for each question: its port is as hard to guess as the number of the question.
             with trio.socket.socket(family, trio.socket.SOCK_DGRAM) as udp:

@@ -20,7 +20,7 @@ LOCAL = "127.0.0.1"
 TIMEOUT = 10.0
 """Of one call; etcd's own limit of a request is 7 s and some."""
 FIND_TIMEOUT = 3.0  # seconds
-"""For a member to answer at all, when there are others to ask."""
+"""For a member to answer at all, when there are others to call."""
 DEFRAGMENT_TIMEOUT = 600.0  # seconds
 SNAPSHOT_TIMEOUT = 1800.0  # seconds
 

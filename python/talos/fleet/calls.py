@@ -113,7 +113,7 @@ class NodeStatus:
 
 
 async def fetch_status(calls: FleetCalls, node: str) -> NodeStatus:
-    """Ask a node what it is; RpcError."""
+    """Fetch what a node is; RpcError."""
     async with limited_call():
         version, roles, names, upgrade, statuses = await asyncio.gather(
             calls.unary(node, MACHINE + "Version", Empty(), machine_pb2.VersionResponse),

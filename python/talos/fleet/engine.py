@@ -41,7 +41,7 @@ class UpgradeOptions:
     """What to do with each node. ``old`` is the call of older nodes, which alone has some of the options.
 
     ``gate`` returns why no further node may begin now, empty when one may. ``around_boot`` is entered before
-    a node is asked to boot, and left once it is healthy again.
+    a node gets the call that boots it, and left once it is healthy again.
     """
 
     image: str
@@ -255,7 +255,7 @@ class Fleet:
     ) -> NodeStatus:
         """Wait until the node has booted and is off its trial; FailedError when it runs what it ran.
 
-        ``acknowledged`` is whether it has answered that it does. Only the boot of ``before`` is asked again.
+        ``acknowledged`` is whether it has confirmed that. Only in the boot of ``before`` is it repeated.
         """
         clock = asyncio.get_running_loop().time
         requested = clock()
@@ -264,7 +264,7 @@ class Fleet:
             state = now.upgrade
             if now.boot in {"", before.boot}:
                 if now.is_running and not acknowledged and clock() - requested >= UNMOVED:
-                    self.progress.move(row, row.step, "asked again")
+                    self.progress.move(row, row.step, "called again")
                     acknowledged, requested = await self._request_boot(before.node, is_repeated=True), clock()
                 continue
             if state is None:

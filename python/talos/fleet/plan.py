@@ -14,7 +14,7 @@ from talos.upgrade.release.manifest import check_version
 from talos.upgrade.state import Phase
 
 MAX_CONCURRENT = 16
-"""Nodes that are asked at the same time."""
+"""Nodes that are called at the same time."""
 ANSWER_TIMEOUT = 10.0
 """Seconds for a node that gives no answer to give one."""
 MEMBERS_WITHOUT_SPARE = 2
@@ -116,7 +116,7 @@ def find_refusal(status: NodeStatus, version: str, *, force: bool = False) -> st
 
 
 async def _check_members(calls: FleetCalls, node: str) -> Mapping[str, str]:
-    """The verdict of etcd before the first of its nodes goes away; the node asks again, under a lock."""
+    """The verdict of etcd before the first of its nodes goes away; the node checks again, under a lock."""
     request, reply_type = machine.EtcdMemberListRequest(), machine.EtcdMemberListResponse
     method = MACHINE + "EtcdMemberList"
     try:

@@ -1,4 +1,4 @@
-"""What the conditions of a healthy cluster ask, and of whom. How calls reach a node is the caller's."""
+"""The calls of a healthy cluster's conditions, and their nodes. How calls reach a node is the caller's."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The health of a cluster: conditions, each asked of the nodes that it is about.
+"""The health of a cluster: conditions, each checked on the nodes that it is about.
 
 Nodes check it among each other, and the client does from outside. How calls reach a node is theirs, and so is
 the event loop: nothing here waits but for what is passed in.

@@ -31,7 +31,7 @@ class Reference:
 
     @property
     def object(self) -> str:
-        """What its registry is asked for."""
+        """What is requested of its registry."""
         return self.digest or self.tag
 
 

@@ -34,7 +34,7 @@ class Refusal:
 
 
 def check_account(account: Mapping[str, Any], access: ConfigSpec) -> Refusal | None:
-    """Whether the config allows what an account asks for, in upstream's words."""
+    """Whether the config allows what an account requests, in upstream's words."""
     namespace = account["metadata"]["namespace"]
     roles = account.get("spec", {}).get("roles")
     if not isinstance(roles, list) or not roles:
@@ -49,7 +49,7 @@ def check_account(account: Mapping[str, Any], access: ConfigSpec) -> Refusal | N
 
 
 def find_roles(account: Mapping[str, Any]) -> list[str]:
-    """The roles that an account asks for, each once."""
+    """The roles that an account requests, each once."""
     return list(dict.fromkeys(str(role) for role in account["spec"]["roles"]))
 
 

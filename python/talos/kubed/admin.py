@@ -26,7 +26,7 @@ ADMIN_INPUTS = (Input(*ids.KUBERNETES_ROOT_SECRET), Input(kinds.STATIC_POD, API_
 
 
 async def find_admin_secret(runtime: ControllerRuntime) -> KubernetesRootSpec | None:
-    """The secrets by which this node's API server is asked, once its pod is offered."""
+    """The secrets by which this node's API server is called, once its pod is offered."""
     root = await runtime.get_or_none(*ids.KUBERNETES_ROOT_SECRET)
     pod = await runtime.get_or_none(kinds.STATIC_POD, API_SERVER)
     return root.spec if root is not None and pod is not None else None

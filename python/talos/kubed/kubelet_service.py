@@ -54,7 +54,7 @@ class KubeletService:
         return Empty()
 
     async def drain(self, _request: Empty, _call: Call) -> pb.DrainResponse:
-        """Evict this node's pods once it is cordoned, which the stage of the machine asks for."""
+        """Evict this node's pods once it is cordoned, which the stage of the machine demands."""
         name, client = await self._connect()
         try:
             if await client.get_or_none(f"/api/v1/nodes/{quote(name)}") is None:

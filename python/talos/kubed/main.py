@@ -56,7 +56,7 @@ from talos.system.logging import Log
 def make_controllers(
     etcd: EtcdAccess, access: NodeAccess, listener: socket.socket, log: Log
 ) -> list[Controller]:
-    """Every controller of this daemon; the kubelet asks for its pods at ``listener``."""
+    """Every controller of this daemon; the kubelet fetches its pods at ``listener``."""
     return [
         CertSANsController(),
         DynamicCertificatesController(),
@@ -93,7 +93,7 @@ async def serve_kubernetes(daemon: Daemon) -> None:
     identity = KubeletIdentity()
     async with trio.open_nursery() as nursery, remote_state(daemon) as remote:
         inhibitors = Inhibitors(nursery)
-        # Before the kubelet can start: it asks for a bus only once.
+        # Before the kubelet can start: it looks for a bus only once.
         bus = Path(KUBELET_BUS)
         bus.parent.mkdir(mode=0o700, exist_ok=True)
         await nursery.start(serve_bus, bus, inhibitors, daemon.log)

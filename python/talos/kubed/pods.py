@@ -47,7 +47,7 @@ class Program:
     arguments: Arguments
     port: int
     paths: Mapping[str, str]
-    """For each probe, the path that it asks for; empty: it only connects."""
+    """For each probe, the path that it requests; empty: it only connects."""
     mounts: Mapping[str, str] = field(default_factory=dict[str, str])
     """Folders of the node by the name of their volume, seen at the same path."""
     writable: frozenset[str] = frozenset()
@@ -143,7 +143,7 @@ def make_api_server(
 
 
 def make_server_paths(spec: APIServerConfigSpec) -> dict[str, str]:
-    """What the API server is asked; without a file that allows it, it answers 401 to the kubelet's probes."""
+    """The paths of the API server's probes; without a file that allows them it answers 401 to the kubelet."""
     paths = {"livenessProbe": "/livez", "readinessProbe": "/readyz"}
     if spec.startup_probes_enabled:
         paths["startupProbe"] = "/livez"
@@ -163,7 +163,7 @@ def make_controller_manager(spec: ControllerManagerConfigSpec, versions: Mapping
         "cluster-signing-key-file": f"{secrets}/ca.key",
         "configure-cloud-routes": "false",
         "controllers": "*,tokencleaner",
-        # It makes an account and asks for a token for each of its controllers before they start: seven
+        # It makes an account and requests a token for each of its controllers before they start: seven
         # seconds at the twenty requests a second to which it limits itself.
         "kube-api-burst": "200",
         "kube-api-qps": "100",

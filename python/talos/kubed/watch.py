@@ -1,4 +1,4 @@
-"""Following objects of the Kubernetes API: nothing is asked while nothing changes.
+"""Following objects of the Kubernetes API: no request while nothing changes.
 
 https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
 """

@@ -28,7 +28,7 @@ class ObjectPlace:
 
 
 async def find_place(client: KubernetesClient, manifest: Mapping[str, Any]) -> ObjectPlace:
-    """The place of an object, by asking the API for its kinds; KubernetesError."""
+    """The place of an object, by the API's list of kinds; KubernetesError."""
     collection = await client.find_collection(manifest)
     parts = collection.split("/")
     namespace = parts[-2] if parts[-3] == "namespaces" else ""

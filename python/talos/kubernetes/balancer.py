@@ -13,7 +13,7 @@ type Endpoint = tuple[str, int]
 CONNECT_TIMEOUT = 3.0  # seconds
 """For a server to accept; after this the next one is tried."""
 FAILED_SERVER_DELAY = 10.0
-"""Seconds for which a server that did not answer is only asked when no other one does."""
+"""Seconds for which a server that did not answer is only tried when no other one does."""
 MAX_UNANSWERED = 16384
 """Bytes of a client that are kept for another server: a record of TLS, more than a handshake begins with."""
 _BLOCK = 65536
@@ -37,7 +37,7 @@ class Balancer:
 
     A server that stops has accepted connections that it does not answer any more. Such a connection goes on
     at another server, which gets what the client has sent so far. In TLS that is the first message of the
-    handshake, which asks for nothing yet.
+    handshake, which requests nothing yet.
     """
 
     def __init__(self, report: Callable[[Endpoint, bool], Any], places: Places | None = None) -> None:

@@ -2,7 +2,7 @@
 
 The maintained client for Python takes 60 MB of memory for what is four kinds of request here. Calls block,
 so they run in threads, trio's on a node and asyncio's in talosctl; every one has a timeout and a bound on
-what it reads. What an API server that stops leaves undone is asked for again, by the rules of client-go
+what it reads. What an API server that stops leaves undone is requested again, by the rules of client-go
 (rest/with_retry.go): any request that is refused for now, and a GET whose connection ends without an answer.
 """
 
@@ -29,13 +29,13 @@ TIMEOUT = 15.0  # seconds
 MAX_REPEATS = 3
 """Of a request that an API server which stops has not taken; the next server gets it, if there is one."""
 MAX_RETRY_DELAY = 5.0
-"""Seconds that such an API server may ask for before a request is repeated."""
+"""Seconds that such an API server may demand before a request is repeated."""
 MAX_REPLY = 16 << 20
 """Bytes of an answer; a longer one is an error. Parsed it takes several times as much memory."""
 MAX_PAGE = 4 << 20
 """Bytes of a part of a list. One object has 1.5 MiB at most, as etcd has it by default."""
 PAGE_LIMIT = 100
-"""Objects of a part, unless they are so large that fewer are asked for."""
+"""Objects of a part, unless they are so large that fewer are requested."""
 POD_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where the kubelet puts what a pod's account needs."""
 JSON = "application/json"
@@ -64,7 +64,7 @@ class TooLongError(KubernetesError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAccess:
-    """Where the API is and who asks: by a certificate, or by a token's file. All but the token is PEM."""
+    """Where the API is, and its user: by a certificate, or by a token's file. All but the token is PEM."""
 
     server: str
     authority: bytes
@@ -173,7 +173,7 @@ class KubernetesClient:
             raise
 
     async def find_collection(self, manifest: Mapping[str, Any]) -> str:
-        """The path of the collection that an object belongs to, by asking the API for its kinds."""
+        """The path of the collection that an object belongs to, by the API's list of kinds."""
         version, kind = str(manifest["apiVersion"]), str(manifest["kind"])
         prefix = f"/apis/{version}" if "/" in version else f"/api/{version}"
         if not any(found["kind"] == kind for found in self._resources.get(prefix, ())):

@@ -39,7 +39,7 @@ async def drain(
     """Evict a node's pods and wait until they are gone; what is left after ``seconds``, with reasons.
 
     Pods of daemon sets, static pods and those without a controller stay: nothing would start them
-    elsewhere. KubernetesError when the API can't be asked any more.
+    elsewhere. KubernetesError when the API can't be called any more.
     """
     end = now() + seconds
     evicted: set[str] = set()

@@ -62,7 +62,7 @@ def fetch(
 ) -> Fetched:
     """Get a file, following redirects to http and https only; another host gets no ``headers``.
 
-    What is asked for by https does not come by http: who stands in the path would choose it. The
+    What is requested by https does not come by http: who stands in the path would choose it. The
     ``environment`` may name a proxy. Certificates are verified by ``authorities`` (PEM), or the system's.
 
     FetchError: for everything that may go better next time.

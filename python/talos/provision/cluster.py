@@ -1,4 +1,4 @@
-"""What a local cluster is: what is asked for, and what is known about one that exists."""
+"""What a local cluster is: what is requested, and what is known about one that exists."""
 
 import enum
 from dataclasses import dataclass

@@ -68,7 +68,7 @@ def generate_configs(request: ClusterRequest, chosen: ConfigOptions) -> Generate
     """Fresh secrets and a config for each role; ConfigError when a patch doesn't fit."""
     secrets = SecretsBundle.generate(contract=chosen.contract)
     images = read_images(request.images) if request.images else Images((), {})
-    # A node asks for the version in its config, so that is the one which the mirror has.
+    # A node requests the version in its config, so that is the one which the mirror has.
     offered = images.tag_of("kube-apiserver").removeprefix("v")
     options = GenerateOptions(
         cluster_name=request.name,

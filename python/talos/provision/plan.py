@@ -51,7 +51,7 @@ def make_request(chosen: ClusterOptions) -> ClusterRequest:
         raise UserError(
             f"{chosen.controlplanes} control plane nodes and {chosen.workers} workers are no cluster",
             where="--controlplanes, --workers",
-            hint="ask for at least one node",
+            hint="request at least one node",
         )
     # Without the addresses of the network, the broadcast, the gateway and the launcher's services.
     room = max(subnet.num_addresses - 4, 0)

@@ -93,7 +93,7 @@ class ClusterFolder:
         return self.node(name) / "slots"
 
     def reboot_mark(self, name: str) -> Path:
-        """Put there to ask the launcher to reboot the node."""
+        """Put there for the launcher to reboot the node."""
         return self.node(name) / "reboot"
 
     def disk(self, name: str) -> Path:

@@ -206,7 +206,7 @@ def limit_arenas(count: int) -> None:
 
 
 def prctl(option: int, *arguments: int) -> int:
-    """Ask something of the kernel for this process or thread."""
+    """Change or read an attribute of this process or thread."""
     padded = [ctypes.c_ulong(argument) for argument in (*arguments, 0, 0, 0, 0)[:4]]
     return _check(_libc.prctl(option, *padded), f"prctl {option}")
 
@@ -227,7 +227,7 @@ def set_keep_capabilities() -> None:
 
 
 def set_parent_death_signal(number: int) -> None:
-    """Ask for a signal when the parent dies."""
+    """Request a signal when the parent dies."""
     prctl(_PR_SET_PDEATHSIG, number)
 
 

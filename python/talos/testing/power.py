@@ -7,13 +7,13 @@ from talos.system.power import PowerAction
 
 @dataclass(slots=True)
 class MemoryPower:
-    """Remembers what was asked for."""
+    """Records what was requested."""
 
     pressed: list[PowerAction] = field(default_factory=list[PowerAction])
     flushed: int = 0
 
     def press(self, action: PowerAction) -> None:
-        """Remember what was asked for."""
+        """Record what was requested."""
         self.pressed.append(action)
 
     def flush(self) -> None:

@@ -72,10 +72,10 @@ class AnsweredError(UserError):
 def read_channel(
     image: str, keys: Sequence[Ed25519PublicKey], *, endpoint: str = "", credentials: Credentials = ANONYMOUS
 ) -> ChannelRelease:
-    """What the tag means now; UserError when it can't be asked or is not signed by one of the keys.
+    """What the tag means now; UserError when it can't be fetched or is not signed by one of the keys.
 
-    ``endpoint`` is a mirror's URL, which is asked instead of the image's own registry; the credentials are
-    those of the host that is asked.
+    ``endpoint`` is a mirror's URL, which is called instead of the image's own registry; the credentials are
+    those of the host that is called.
     """
     found = _REFERENCE.fullmatch(image)
     if found is None:
@@ -106,7 +106,7 @@ def _choose(entries: Sequence[object], where: str) -> str:
 
 
 class _Registry:
-    """One repository of a registry, asked anonymously, or by ``user`` as a header has it.
+    """One repository of a registry, read anonymously, or by ``user`` as a header has it.
 
     The user's name goes to the registry, or to the server of tokens that it names.
     """

@@ -40,10 +40,10 @@ class ChannelSection(Section):
         default=REQUIRED,
     )
     endpoint: Url = setting(
-        "ask this mirror instead of the image's registry", default=Url(""), schemes=("http", "https")
+        "call this mirror instead of the image's registry", default=Url(""), schemes=("http", "https")
     )
     credentials: str = setting(
-        "who asks the registry: a file as `docker login` writes it, in a resource the name of a Secret of "
+        "the registry's user: a file as `docker login` writes it, in a resource the name of a Secret of "
         "the type kubernetes.io/dockerconfigjson",
         default="",
     )
@@ -54,7 +54,7 @@ class LabelRule(Section):
     """A rule on one label, as in Kubernetes' own selectors."""
 
     key: str = setting("the label", default=REQUIRED)
-    operator: str = setting("what is asked of it", default=REQUIRED, allowed=(*OF_VALUES, *OF_KEYS))
+    operator: str = setting("the condition", default=REQUIRED, allowed=(*OF_VALUES, *OF_KEYS))
     values: tuple[str, ...] = setting("the values, for In and NotIn", default=())
 
 

@@ -1,4 +1,4 @@
-"""Who asks a registry: users and passwords by host, as ``docker login`` and Kubernetes' Secrets have them.
+"""Users of registries: names and passwords by host, as ``docker login`` and Kubernetes' Secrets have them.
 
 https://kubernetes.io/docs/tasks/configure-pod-container/pull-image-private-registry/#log-in-to-docker-hub
 """

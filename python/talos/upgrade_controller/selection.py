@@ -49,7 +49,7 @@ async def read_labels(calls: FleetCalls, node: str, hostname: str) -> Mapping[st
 
 
 def is_labelled(labels: Mapping[str, str], chosen: NodesSection) -> bool:
-    """Whether labels satisfy everything that is asked of them."""
+    """Whether labels satisfy every condition."""
     wanted = chosen.match_labels or {}
     return all(labels.get(key) == value for key, value in wanted.items()) and all(
         _satisfies(labels, rule) for rule in chosen.match_expressions

@@ -30,7 +30,7 @@ def value_of(call: ServerCall, key: str) -> str:
 
 
 async def sized(call: ServerCall) -> Status:
-    """Answers with a tag as long as the metadata asks for."""
+    """Answers with a tag as long as the metadata demands."""
     await call.receive()
     reply = machine.VersionResponse()
     reply.messages.add().version.tag = "x" * int(value_of(call, "size"))

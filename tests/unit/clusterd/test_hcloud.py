@@ -21,7 +21,7 @@ def make_server(number: int, *aliases: str) -> dict[str, Any]:
 
 @dataclass
 class Cloud:
-    """What the API has. ``own`` is the server that asks; ``busy`` so many changes are refused at first."""
+    """What the API has. ``own`` is the server that calls; ``busy`` so many changes are refused at first."""
 
     own: str = "1"
     servers: list[dict[str, Any]] = field(

@@ -60,7 +60,7 @@ def make_authority(seconds: int, minimum: int) -> bytes:
 
 @asynccontextmanager
 async def serving(answer: Answer, queries: list[bytes] | None = None) -> AsyncGenerator[Upstream]:
-    """The server, as the resolver's upstream; ``asked`` collects its queries."""
+    """The server, as the resolver's upstream; ``queries`` collects what it gets."""
     [tcp] = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = tcp.socket.getsockname()[1]
     with trio.socket.socket(trio.socket.AF_INET, trio.socket.SOCK_DGRAM) as udp:

@@ -1,4 +1,4 @@
-"""Servers that are asked over TLS and HTTPS."""
+"""Servers that are queried over TLS and HTTPS."""
 
 import ssl
 from collections.abc import AsyncGenerator, Callable

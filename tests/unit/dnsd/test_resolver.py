@@ -34,7 +34,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Client:
-    """Asks the resolver as programs do."""
+    """Queries the resolver as programs do."""
 
     def __init__(self, port: int) -> None:
         self.port = port

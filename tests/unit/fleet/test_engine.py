@@ -157,7 +157,7 @@ def test_a_node_that_stays_away_says_why_until_it_is_back() -> None:
     seen: list[str] = []
 
     class Rescue(Steps):
-        """Brings the node back when that is asked for."""
+        """Brings the node back on request."""
 
         def changed(self, row: NodeProgress) -> None:
             if row.detail.startswith("does not answer"):

@@ -177,7 +177,7 @@ async def test_one_node_has_the_turn(store: Store, autojump_clock: trio.testing.
     assert store.holder == "cp-1"
     taken = store.taken
     assert not await first.take("cp-1")
-    assert store.taken == taken, "etcd is asked although the lease lasts"
+    assert store.taken == taken, "etcd is called although the lease lasts"
     await trio.sleep(KEEP_ALIVE_INTERVAL)
     assert not await first.take("cp-1")
     assert store.taken == taken + 1

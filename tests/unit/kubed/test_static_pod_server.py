@@ -164,5 +164,5 @@ async def test_the_server_leaves_out_what_has_to_wait(
         assert await fetch(port) == []
         groups["u1"] = PodGroup.GONE
         with trio.fail_after(20):
-            while await fetch(port) != ["server"]:  # noqa: ASYNC110 - only asking shows it
+            while await fetch(port) != ["server"]:  # noqa: ASYNC110 - only a request shows it
                 await trio.sleep(0.05)

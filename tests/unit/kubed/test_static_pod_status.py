@@ -1,4 +1,4 @@
-"""The static pods as the kubelet has them, asked at a port with the certificates of both sides."""
+"""The static pods as the kubelet has them, fetched at a port with the certificates of both sides."""
 
 import json
 from collections.abc import AsyncGenerator, Iterator
@@ -77,7 +77,7 @@ class Node(ThreadingHTTPServer):
         self.identity.set(b"pem", self.own.crt)
 
     async def put_pod(self) -> None:
-        """A change for which the controller asks the kubelet."""
+        """A change for which the controller calls the kubelet."""
         await put(self.state, kinds.STATIC_POD, "server", StaticPodSpec(pod=to_struct(self.pods[0])))
 
     async def wait_for_uid(self, uid: str) -> None:

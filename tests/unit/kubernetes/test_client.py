@@ -1,4 +1,4 @@
-"""What the client of the Kubernetes API asks for again: what an API server that stops leaves undone."""
+"""What the client of the Kubernetes API requests again: what an API server that stops leaves undone."""
 
 import json
 import re

@@ -253,7 +253,7 @@ async def check_icmp_and_connections(peer: Peer, state: MemoryState, lines: list
     assert 1 <= answers <= maximum, f"{answers} of 50 pings at once are answered"
     assert await trio.to_thread.run_sync(lambda: peer.ping(NEAR, kind=13)) == 0, "the clock is revealed"
     answers = await trio.to_thread.run_sync(lambda: peer.solicit(NEAR6, count=50))
-    assert answers == 50, f"{answers} of 50 neighbours that ask at once are answered"
+    assert answers == 50, f"{answers} of 50 neighbours that solicit at once are answered"
     assert await trio.to_thread.run_sync(lambda: peer.solicit(NEAR6, hop_limit=254)) == 0
 
     def connect() -> socket.socket:

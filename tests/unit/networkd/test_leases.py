@@ -68,7 +68,7 @@ def test_leases_of_both_versions_bring_what_the_server_sends_and_go_with_their_c
                 times = await node.wait(*ids.TIME_SERVER_STATUS, lambda spec: "fd77::123" in spec.ntp_servers)
                 assert times
                 await node.wait(kinds.LINK_STATUS, "eth0", lambda spec: spec.mtu == 1400)
-                # Rapid commit is for servers that want it; this one asks for the whole exchange.
+                # Rapid commit is for servers that want it; this one needs the whole exchange.
                 assert "DHCPSOLICIT" in log.read_text()
                 assert "DHCPREPLY" in log.read_text()
                 await node.configure("version: v1alpha1\nmachine: {type: worker}\n")

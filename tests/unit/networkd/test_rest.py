@@ -130,5 +130,5 @@ async def test_nothing_is_written_without_a_change(config: str) -> None:
 
     controllers = make_controllers(links, Log(write=lines.append), server.open)
     await check_rest(state, controllers, disturb=disturb)
-    assert changes == [changes[0], changes[0] + 1], "the kernel is asked again for what it has refused or has"
+    assert changes == [changes[0], changes[0] + 1], "the kernel gets again what it has refused or has"
     assert len(set(lines)) == len(lines), "a line is logged again"

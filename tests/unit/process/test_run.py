@@ -20,7 +20,7 @@ import os, signal
 async def main(daemon):
     os.kill(os.getpid(), signal.SIGTERM)
     await daemon.stopping.wait()
-    daemon.log.info("stopped", reason="asked")
+    daemon.log.info("stopped", reason="on request")
 run(main, name="sample")
 """
     result = run_command([sys.executable, "-c", PROLOGUE + program], check=False)
@@ -30,7 +30,7 @@ run(main, name="sample")
         "info",
         "stopped",
         "sample",
-        "asked",
+        "on request",
     )
     assert line["time"].endswith("Z")
 

@@ -68,9 +68,9 @@ def test_asyncio_wakes_it() -> None:
 
 def test_an_error_ends_the_run() -> None:
     async def main() -> None:
-        raise ValueError("as asked")
+        raise ValueError("as requested")
 
-    with pytest.raises(ValueError, match="as asked"):
+    with pytest.raises(ValueError, match="as requested"):
         run(main)
 
 

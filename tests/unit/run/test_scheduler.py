@@ -140,6 +140,6 @@ def test_jobs_get_neither_the_make_above_nor_its_flags(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MAKEFLAGS", "--jobserver-auth=3,4")
-    [outcome] = run(tmp_path, job("asks", 'test -z "$MAKEFLAGS" && test -n "$PATH"')).values()
+    [outcome] = run(tmp_path, job("checks", 'test -z "$MAKEFLAGS" && test -n "$PATH"')).values()
     assert outcome.state is State.PASSED
     assert os.environ["MAKEFLAGS"]

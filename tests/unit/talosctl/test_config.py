@@ -68,7 +68,7 @@ def test_a_context_from_add_to_remove(
     assert run(["config", "remove", "two", "--dry-run"]) == 0
     assert capsys.readouterr().err == 'removing context "two"\n'
     assert list(yaml.safe_load(path.read_text())["contexts"]) == ["one", "two"]
-    assert run(["config", "remove", "two"]) == 0, "no terminal to ask on"
+    assert run(["config", "remove", "two"]) == 0, "no terminal to prompt on"
     assert capsys.readouterr().err == 'keeping context "two"\n'
     logins = home / ".talos" / "config.login"
     logins.write_text(json.dumps({"one": {"refresh_token": "1"}, "two": {"refresh_token": "2"}}))

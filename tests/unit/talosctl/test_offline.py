@@ -1,4 +1,4 @@
-"""Commands that ask no node: manifests, keys for Secure Boot, images of Kubernetes."""
+"""Commands that call no node: manifests, keys for Secure Boot, images of Kubernetes."""
 
 import stat
 import struct

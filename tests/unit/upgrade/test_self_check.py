@@ -39,7 +39,7 @@ async def _set_health(state: MemoryState, *, apid: bool, network: bool) -> None:
 async def answer(services: Sequence[str]) -> dict[str, str]:
     """Of services that work."""
     await trio.lowlevel.checkpoint()
-    assert services == ["apid"], "only services are asked"
+    assert services == ["apid"], "only services are probed"
     return {}
 
 

@@ -36,7 +36,7 @@ class Channel:
         self.credentials = ANONYMOUS
 
     def login(self, host: str, password: str) -> None:
-        """Ask a host with this password from now on."""
+        """Call a host with this password from now on."""
         auths = {host: {"username": "me", "password": password}}
         self.credentials = parse_credentials(encode({"auths": auths}), where="login")
 
@@ -160,7 +160,7 @@ def test_a_port_without_a_listener(channel: Channel) -> None:
 
 
 class Wanting(Handler):
-    """Wants a token, of a place that is not safe to ask."""
+    """Wants a token, of a place that is not safe to call."""
 
     realm = "http://127.0.0.1/token"
 
@@ -204,7 +204,7 @@ class Private(Handler):
         return self.check(ME, self.challenge)
 
     def check(self, wanted: str, challenge: str) -> bool:
-        """Whether the right one asks; it is answered otherwise."""
+        """Whether it is the right user's request; it is answered otherwise."""
         if self.headers["Authorization"] == wanted:
             return True
         self.answer(401, b"{}", "application/json", {"WWW-Authenticate": challenge})

@@ -1,4 +1,4 @@
-"""Policies as resources: what is wrong with one is in its status, and an annotation asks for a retry."""
+"""Policies as resources: what is wrong with one is in its status, and an annotation requests a retry."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""A machine that is started anew: only at its first start, before anything was asked of it."""
+"""A machine that is started anew: only at its first start, before it had a request."""
 
 import sys
 from pathlib import Path

@@ -100,7 +100,7 @@ class VirtualAddressController(Controller):
         if service is None or not service.spec.running:
             return {}
         up = {link.id for link in await runtime.list(kinds.LINK_STATUS) if link.spec.link_state}
-        # Asked last: resign() may have been called meanwhile.
+        # Checked last: resign() may have been called meanwhile.
         operators = await runtime.list(kinds.OPERATOR_SPEC)
         if self._has_resigned:
             return {}

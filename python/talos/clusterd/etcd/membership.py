@@ -33,9 +33,9 @@ JOIN_LOCK_TTL = 60
 MEMBERS_WITHOUT_SPARE = 2
 """Members of which none may be down."""
 STATUS_TIMEOUT = 10.0  # seconds
-"""For each member to answer; members are asked at the same time."""
+"""For each member to answer; members are called at the same time."""
 STATUS_RETRY_INTERVAL = 1.0  # seconds
-"""Until a member that has not answered is asked again: it may be slow, or just start anew."""
+"""Until a member that has not answered is called again: it may be slow, or just start anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +175,7 @@ class Membership:
         return False
 
     async def fetch_status(self, client: etcd.EtcdClient, *, besides: int) -> MemberStatus:
-        """Ask every member but one whether it lives."""
+        """Probe every member but one."""
         members, healthy = await client.members(linearizable=False), set[int]()
 
         async def probe(member: pb.Member) -> None:

@@ -115,7 +115,7 @@ class VolumeEncryption:
     async def open(self, device: str) -> str:
         """Unlock by the first key that works, in the order of the slots; the mapped device.
 
-        UserError with every slot's reason when none does, KeyPendingError while one is being asked for.
+        UserError with every slot's reason when none does, KeyPendingError while one is being requested.
         """
         header = await self.devices.read_header(device)
         attempt = self._make_fingerprint(header)

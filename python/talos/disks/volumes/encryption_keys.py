@@ -15,7 +15,7 @@ _MAX_SAME = 0.5
 
 
 class KeyPendingError(UserError):
-    """A key is being asked for; the volume is to be tried again when there is an answer."""
+    """A key is being requested; the volume is to be tried again when there is an answer."""
 
 
 class SealedKeys(Protocol):
@@ -30,7 +30,7 @@ class SealedKeys(Protocol):
         ...
 
     def reject(self, key: block_pb2.EncryptionKey, sealed: bytes) -> None:
-        """What was unsealed opens nothing: ask for it anew, later."""
+        """What was unsealed opens nothing: request it anew, later."""
         ...
 
     def forget(self) -> None:

@@ -1,4 +1,4 @@
-"""DNSResolveCache: the listeners of the host's resolver; DNSUpstream: the servers that it asks."""
+"""DNSResolveCache: the listeners of the host's resolver; DNSUpstream: the servers that it queries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -84,7 +84,7 @@ class DNSResolveCacheController(Controller):
         wanted = find_places(config.spec) if config is not None else ()
         own = {address for address, _ in wanted}
         servers = find_servers(resolvers.spec) if resolvers is not None and wanted else ()
-        # A resolver that asks itself would do so for ever.
+        # A resolver that queries itself would do so for ever.
         usable = tuple(server for server in servers if server.address not in own)
         if usable != self._servers:
             self._servers = usable

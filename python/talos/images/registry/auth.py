@@ -39,7 +39,7 @@ def authenticate(
     match scheme:
         case "basic":
             if credentials is None or not credentials.username:
-                raise RegistryError("it asks for a password, and none is configured for it", status=401)
+                raise RegistryError("it requires a password, and none is configured for it", status=401)
             return _make_basic(credentials)
         case "bearer":
             return f"Bearer {_fetch_token(fields, credentials, registry, client, abort)}"

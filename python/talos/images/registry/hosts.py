@@ -27,7 +27,7 @@ class RegistryError(Exception):
 
 
 class NoSuchImageError(UserError):
-    """No server that was asked has the image."""
+    """No server that was tried has the image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Endpoint:
 
 
 def find_endpoints(registries: RegistriesConfigSpec, registry: str) -> tuple[Endpoint, ...]:
-    """The servers to ask for images of a registry; UserError when the config leaves none."""
+    """The servers to try for images of a registry; UserError when the config leaves none."""
     mirrors = registries.registry_mirrors
     mirror = mirrors.get(registry) or mirrors.get(ANY)
     found = [
@@ -80,7 +80,7 @@ def find_endpoints(registries: RegistriesConfigSpec, registry: str) -> tuple[End
         found.append(Endpoint(base=find_default(registry)))
     if not found:
         raise UserError(
-            "its mirror has no endpoints, and the registry itself is not to be asked", where=registry
+            "its mirror has no endpoints, and the registry itself is not to be used", where=registry
         )
     return tuple(found)
 

@@ -136,7 +136,7 @@ def find_target(source: str, location: str) -> str:
 
 
 def _connect(url: str, parts: SplitResult, client: Client) -> tuple[HTTPConnection, str, Mapping[str, str]]:
-    """The connection for a URL, not opened yet; what to ask for on it; and headers for a proxy."""
+    """The connection for a URL, not opened yet; what to request on it; and headers for a proxy."""
     try:
         host, port = parts.hostname or "", parts.port
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -189,7 +189,7 @@ def _send(
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether another attempt may succeed. Name servers have been asked several times by then."""
+    """Whether another attempt may succeed. Name servers have been queried several times by then."""
     return not isinstance(error, ssl.SSLError | gaierror | ValueError)
 
 

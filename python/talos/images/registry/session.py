@@ -118,7 +118,7 @@ class Session:
     ) -> T:
         """Hand a blob's chunks to ``store``, anew with each attempt; UserError.
 
-        Nothing is fetched before ``store`` asks for the first chunk. It checks the digest; a RegistryError
+        Nothing is fetched before ``store`` takes the first chunk. It checks the digest; a RegistryError
         of it counts as the endpoint's. More or fewer bytes than announced are an error here.
         """
 

@@ -37,7 +37,7 @@ class _Round:
     refused: list[str] = field(default_factory=list[str])
     """What the API server refuses: it may do so for ever."""
     unreached: str = ""
-    """Why the API server or etcd could not be asked."""
+    """Why the API server or etcd could not be called."""
 
 
 class ManifestApplyController(Controller):

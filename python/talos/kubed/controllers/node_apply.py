@@ -58,7 +58,7 @@ class NodeCordonedSpecController(Reconciler):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What the config asks of the node; taints are effect and value by key, none where they can't be set."""
+    """What the config sets on the node; taints are effect and value by key, none where they can't be set."""
 
     labels: Texts
     annotations: Texts

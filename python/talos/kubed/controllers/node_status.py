@@ -34,7 +34,7 @@ class NodeStatusController(Controller):
         self._scope = trio.CancelScope()
 
     async def run(self, runtime: ControllerRuntime) -> None:
-        """Follow the node; begin anew when it, or who asks, is another one."""
+        """Follow the node; begin anew when it, or the client's identity, is another one."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._follow_identity, runtime)
             async for _ in runtime.events():

@@ -1,6 +1,6 @@
 """The server from which the kubelet gets the static pods, at one address for as long as the node runs.
 
-PID 1 holds its socket. The kubelet asks without TLS or a secret and runs what it gets as root: were the port
+PID 1 holds its socket. The kubelet uses neither TLS nor a secret and runs what it gets as root: were the port
 free while this daemon is replaced, any process in the node's network, such as a pod's, could answer there.
 
 A kubelet that gets a new version of a pod while the old one runs ends that, and then looks only after ten to
@@ -40,8 +40,8 @@ LIST_DELAY = 1.3
 """Seconds from the end of its containers until then, at least: the kubelet lets go only after it has listed
 the containers anew, each second, although what tidies up may have removed the group before."""
 POLL_INTERVAL = 0.2
-"""Seconds between two checks whether it has ended. The kubelet itself is not asked: it asks the API server
-whether it may answer, which may be the very pod."""
+"""Seconds between two checks whether it has ended. The kubelet itself is not called: it has the API server
+authorize the call, which may be the very pod."""
 
 type Pod = Mapping[str, Any]
 
@@ -135,7 +135,7 @@ class StaticPodServer(Controller):
         return self._replacements.choose(offered, uids)
 
     async def _serve(self, stream: trio.SocketStream) -> None:
-        """Answer every request of a connection, which the kubelet keeps: it asks each second."""
+        """Answer every request of a connection, which the kubelet keeps: it sends one each second."""
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
             head = b""
             while True:
@@ -150,7 +150,7 @@ class StaticPodServer(Controller):
 
 
 def make_reply(found: list[Pod]) -> bytes:
-    """The HTTP response with a PodList, whatever is asked for."""
+    """The HTTP response with a PodList, whatever the path."""
     body = json.dumps({"apiVersion": "v1", "kind": "PodList", "items": found}).encode()
     head = (
         f"HTTP/1.1 {HTTPStatus.OK.value} {HTTPStatus.OK.phrase}\r\nContent-Type: application/json\r\n"

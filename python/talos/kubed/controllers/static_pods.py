@@ -103,7 +103,7 @@ class ControlPlanePodController(Controller):
 
     async def _wait_for_server(self, runtime: ControllerRuntime) -> None:
         began = trio.current_time()
-        while not await self._is_ready(runtime):  # only asking shows it
+        while not await self._is_ready(runtime):  # only a request shows it
             if not self._has_server.is_set():
                 await self._has_server.wait()
                 began = trio.current_time()

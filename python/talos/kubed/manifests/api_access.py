@@ -12,7 +12,7 @@ PORT = 50000
 
 
 def make_account_kind() -> Manifest:
-    """The kind of a pod's account: the roles that it asks for."""
+    """The kind of a pod's account: the roles that it requests."""
     text = {"type": "string"}
     spec = {
         "type": "object",

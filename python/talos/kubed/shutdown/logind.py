@@ -1,4 +1,4 @@
-"""What the kubelet asks of logind, and of the bus.
+"""What the kubelet calls of logind, and of the bus.
 
 https://www.freedesktop.org/software/systemd/man/org.freedesktop.login1.html
 """
@@ -30,7 +30,7 @@ class MethodCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusReply:
-    """What a call returns. ``descriptor`` is passed along and closed. ``follows``: it asked for signals."""
+    """What a call returns. ``descriptor`` is passed along and closed. ``follows``: it gets signals."""
 
     signature: str = ""
     body: tuple[object, ...] = ()

@@ -55,6 +55,6 @@ async def count_files(request: metrics_pb2.CountFilesRequest, _call: Call) -> me
     found: dict[int, int] = {}
     for pid in request.pids:
         with suppress(OSError):
-            if size := os.stat(f"/proc/{pid}/fd").st_size:  # noqa: PTH116 - asked for every process
+            if size := os.stat(f"/proc/{pid}/fd").st_size:  # noqa: PTH116 - done for every process
                 found[pid] = size
     return metrics_pb2.CountFilesResponse(files=found)

@@ -99,7 +99,7 @@ class PeerCalls:
 async def open_peers(node: Node, endpoint: str = "") -> AsyncGenerator[PeerCalls]:
     """Calls with this node's own certificate; FAILED_PRECONDITION while there is none.
 
-    Kubernetes is asked at ``endpoint`` instead of on this node, if there is one.
+    Kubernetes is called at ``endpoint`` instead of on this node, if there is one.
     """
     try:
         spec = (await node.state.get(*ids.API_CERTIFICATE)).spec

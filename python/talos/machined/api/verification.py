@@ -22,7 +22,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
     """Those of machine.ImageService."""
 
     async def verify(request: ImageServiceVerifyRequest, _call: Call) -> ImageServiceVerifyResponse:
-        # Few nodes are ever asked, and what HTTP needs is not loaded before.
+        # Few nodes ever get this call, and what HTTP needs is not loaded before.
         from talos.images.registry.session import open_session
 
         try:

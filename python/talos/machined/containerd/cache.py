@@ -18,7 +18,7 @@ READY_TIMEOUT = 60.0
 
 
 async def wait_for_cache(state: State) -> None:
-    """Wait until a cache that is being prepared is served, and asked before all others; up to a limit."""
+    """Wait until a cache that is being prepared is served, and tried before all others; up to a limit."""
     try:
         status = (await state.get(*ids.IMAGE_CACHE_CONFIG)).spec.status
     except NotFoundError:
@@ -31,7 +31,7 @@ async def wait_for_cache(state: State) -> None:
 
 
 def bypass_proxies(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The variables with which no proxy is asked for the cache; containerd does that by itself."""
+    """The variables with which no proxy is used for the cache; containerd does that by itself."""
     found = {name.lower(): value for name, value in environment.items()}
     return {**found, "no_proxy": ",".join(filter(None, (found.get("no_proxy"), HOST)))}
 

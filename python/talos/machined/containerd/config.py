@@ -167,7 +167,7 @@ def make_credentials(registries: RegistriesConfigSpec) -> dict[str, Any]:
 
 
 def make_hosts(registries: RegistriesConfigSpec) -> Mapping[str, str]:
-    """Files below :data:`HOSTS`, by name: what is to be asked for each registry's images."""
+    """Files below :data:`HOSTS`, by name: what serves each registry's images."""
     files: dict[str, str] = {}
     for registry in sorted({*registries.registry_mirrors, *registries.registry_tl_ss}):
         folder = make_folder_name(registry)
@@ -192,7 +192,7 @@ def _make_registry(registries: RegistriesConfigSpec, registry: str, folder: str)
         hosts[endpoint.base] = entry
     document: dict[str, Any] = {"host": hosts}
     if mirror is not None and mirror.mirror_skip_fallback and hosts:
-        # Without a server of its own the registry itself would be asked at last.
+        # Without a server of its own the registry itself would be tried at last.
         last = next(reversed(hosts))
         document = {"server": last, **hosts[last], "host": hosts}
     files[f"{folder}/hosts.toml"] = format_toml(document)

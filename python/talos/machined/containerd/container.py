@@ -30,7 +30,7 @@ REMOVE_LIMIT = 30.0
 KILL_LIMIT = 10.0
 """Seconds for the processes of a container that was killed to end."""
 EXIT_RETRY = 1.0
-"""Seconds between two attempts to ask for an exit code, while containerd is down."""
+"""Seconds between two attempts to fetch an exit code, while containerd is down."""
 EXIT_LIMIT = 30.0
 """Seconds after which the exit code of a container stays unknown."""
 UNKNOWN_EXIT = 255

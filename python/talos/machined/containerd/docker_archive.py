@@ -86,7 +86,7 @@ async def store_layer(
             yield chunk
         if left:
             raise UserError(ENDS_EARLY, where=WHERE)
-        # What is asked for at the end of the write.
+        # What is needed at the end of the write.
         found.digest = f"sha256:{hashed.hexdigest()}"
 
     async with aclosing(read()) as content:

@@ -18,7 +18,7 @@ from talos.system.zstd import ZstdError, unpack_zstd_stream
 
 UNPRIVILEGED = Privileges(uid=65534, gid=65534)
 MAX_MEMORY = 512 * 1024 * 1024
-"""Bytes of addresses; a stream of zstd may ask for 128 MiB."""
+"""Bytes of addresses; a stream of zstd may request 128 MiB."""
 CHUNK = 128 * 1024
 CHECK_BYTES = 4 * 1024 * 1024
 """Bytes written between two checks of the disk and the clock."""

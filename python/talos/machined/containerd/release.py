@@ -41,7 +41,7 @@ async def load_release(containerd: Containerd, reference: str, *, root: str, key
     wanted = find_version(name)
     if wanted and wanted != release.version:
         text = f"is the release {release.version}, not {wanted} which is its tag"
-        raise UserError(text, where=where, hint="ask for it by its own version")
+        raise UserError(text, where=where, hint="request it by its own version")
     return Release(name=name, manifest=release, layer=layer)
 
 

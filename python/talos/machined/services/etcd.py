@@ -92,7 +92,7 @@ def _make_container(image: str, argv: Iterable[str], *mounts: Mount) -> Containe
 
 
 async def _join_or_begin(context: ServiceContext) -> PlanResponse:
-    """Wait until this node is a member of a cluster, or is asked to begin one."""
+    """Wait until this node is a member of a cluster, or is to begin one."""
     plans: list[PlanResponse] = []
     requests: list[PlannedBootstrap] = []
     async with trio.open_nursery() as nursery:

@@ -157,7 +157,7 @@ class HttpProbe:
     path: str
 
     async def __call__(self, connect: Connect) -> None:
-        """Ask for the path and read the status of the reply."""
+        """Request the path and read the status of the reply."""
         del connect
         async with await trio.open_tcp_stream("127.0.0.1", self.port) as stream:
             await stream.send_all(f"GET {self.path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
@@ -168,7 +168,7 @@ class HttpProbe:
 
 
 class ProcessorWaits:
-    """How long a process, or PID 1, which asks it, has waited for a processor since the first failure."""
+    """How long a process, or PID 1, which probes it, has waited for a processor since the first failure."""
 
     def __init__(self, pid: int) -> None:
         self._pids = (pid, os.getpid())

@@ -195,7 +195,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def make_bootstrap_kubeconfig(secret: KubeletSpec) -> str:
-    """With this the kubelet asks for its first certificate."""
+    """With this the kubelet requests its first certificate."""
     return format_kubeconfig(
         Kubeconfig(
             server=secret.endpoint.full_path,

@@ -89,7 +89,7 @@ class Runner:
         self._preparing = trio.CancelScope()
         self._is_requested = False
         self._is_terminated = False
-        """Whether the process was asked to end so that another one begins."""
+        """Whether the process is being ended so that another one begins."""
         self._listener: socket.socket | None = None
         """Of a daemon that listens, for as long as PID 1 runs: no other gets its port between two runs."""
         self._exit_code: int | None = None

@@ -22,7 +22,7 @@ REFUSAL_TIMEOUT = 30.0
 longer, and the node that was upgraded before gives the lock back a moment after it is done.
 """
 POLL_INTERVAL = 2.0
-"""Seconds until etcd is asked again."""
+"""Seconds until etcd is called again."""
 RENEWAL_INTERVAL = 300.0
 """Seconds; the lock lasts for 1,200 from each request."""
 RETRY_INTERVAL = 30.0
@@ -31,7 +31,7 @@ _PASSING = frozenset({Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.ABORTED})
 
 
 class EtcdLock:
-    """The lock. A node without etcd's data has no member, so that no other is asked.
+    """The lock. A node without etcd's data has no member, so that no other is called.
 
     An upgrade takes it when the release is written, which may never be tried, and anew before this boot ends.
     It does so under a lease of this boot: what an earlier boot has taken is given back apart from that, and
@@ -46,7 +46,7 @@ class EtcdLock:
     async def take(self, report: Callable[[str], None]) -> None:
         """Let no other node upgrade; RpcError when etcd would not survive that this one is down now.
 
-        It lasts for 20 minutes from then on, also when it was taken before. What may pass is asked again for
+        It lasts for 20 minutes from then on, also when it was taken before. What may pass is retried for
         :data:`REFUSAL_TIMEOUT`, and reported meanwhile. After an error the lock may be taken nevertheless:
         :meth:`release` follows.
         """

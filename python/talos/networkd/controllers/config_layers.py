@@ -47,7 +47,7 @@ class Sources:
     """What command line, machine config and platform have of links."""
 
     links: frozenset[str]
-    """Those that they configure, or want left alone: none of these requests an address unasked."""
+    """Those that they configure, or want left alone: none of these requests an address by default."""
     operators: tuple[OperatorSpecSpec, ...]
 
 

@@ -61,7 +61,7 @@ class EthernetConfigController(Reconciler):
 class EthernetStatusController(Reconciler):
     """EthernetSpec, LinkStatus → EthernetStatus, one for each link of this kind, real or virtual.
 
-    A driver is asked again when its link or its spec has changed, and what differs from the spec is set.
+    A driver is read again when its link or its spec has changed, and what differs from the spec is set.
     """
 
     name = "network.EthernetStatusController"

@@ -44,7 +44,7 @@ class LinkStatusController(KernelReconciler):
                 await runtime.put(kinds.LINK_STATUS, link.name, status)
 
     async def _identify(self, link: LinkState) -> Identity:
-        """The driver's answers; they change with the carrier, if at all, and asking takes a thread."""
+        """The driver's answers; they change with the carrier, if at all, and a request takes a thread."""
         version = link.name, link.flags, link.operational_state, link.carrier
         known = self._identities.get(link.index)
         if link.type == ARPHRD_LOOPBACK or (known is not None and known[0] == version):

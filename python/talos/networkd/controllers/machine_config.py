@@ -97,7 +97,7 @@ class ServersConfigController(Reconciler):
 
 
 def make_resolvers(servers: Sequence[NameserverConfig], domains: Sequence[str]) -> ResolverSpecSpec:
-    """Resolvers with the way in which each is asked."""
+    """Resolvers with the way in which each is queried."""
     named = [
         NameServerSpec(
             addr=make_ip(ip_address(server.address or "")),

@@ -93,7 +93,7 @@ class Client6:
             is_declined = await self._keep(lease)
             await self.report(None)
             if is_declined:
-                # A server that has no other address must not be asked for it in a circle.
+                # A server that has no other address must not be solicited in a circle.
                 await trio.sleep(REFUSED_DELAY)
 
     async def _solicit(self) -> Lease6 | None:
@@ -202,7 +202,7 @@ class Client6:
             server=lease.server if lease is not None and with_server else b"",
             addresses=[item.address for item in lease.addresses] if lease is not None else (),
         )
-        # Machines that start together shall not ask together: 10 %, section 15.
+        # Machines that start together shall not send together: 10 %, section 15.
         jitter = (self.pick(16) / 0xFFFF - 0.5) * 0.2 * seconds
         replies: list[Reply6] = []
         with trio.move_on_after(seconds + jitter):

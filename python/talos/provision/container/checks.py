@@ -11,7 +11,7 @@ from talos.system.errors import UserError
 
 # The first four bytes of a squashfs image, "hsqs".
 SQUASHFS_MAGIC = b"hsqs"
-# What is asked of the host beside the kernel, and the Debian package that has it.
+# What the host needs beside the kernel, and the Debian package that has it.
 TOOLS = {"mkfs.xfs": "xfsprogs"}
 
 

@@ -3,7 +3,7 @@
 Two forks: the first child joins the node's control groups and leaves all namespaces but the
 user's, the second, which is PID 1 of the new pid namespace, makes the mounts, waits until it
 has its eth0, makes its root the root and becomes /sbin/init. The first child ends at once,
-and this process, a subreaper, becomes PID 1's parent: what a node asks of ``reboot(2)``
+and this process, a subreaper, becomes PID 1's parent: what a node calls ``reboot(2)`` for
 reaches it as the signal its PID 1 ended with.
 """
 
@@ -128,7 +128,7 @@ def _become_init(root: Path, output: int, error_write: int) -> NoReturn:
     os.dup2(output, 1)
     os.dup2(output, 2)
     kernel.pivot_root(str(root))
-    # What containers mount has to be seen by those that asked for it.
+    # What containers mount has to be seen by those that requested it.
     kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_SHARED)
     # Python ignores these for itself; what is ignored stays so across exec.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)

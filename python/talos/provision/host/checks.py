@@ -1,4 +1,4 @@
-"""Whether this machine can carry a cluster of any kind, asked before anything is made."""
+"""Whether this machine can carry a cluster of any kind, checked before anything is made."""
 
 import os
 from ipaddress import IPv4Address, IPv4Network

@@ -19,7 +19,7 @@ from talos.provision.cluster import ClusterRequest
 BRIDGE = "br0"
 _UPLINK = "uplink"
 # Between two questions who has an address. The kernel's own second would be the time for which a
-# node that has just got its address stays out of reach for who asked a moment too early.
+# node that has just got its address stays out of reach for a client that was a moment too early.
 _RETRANSMIT_MILLISECONDS = 50
 
 

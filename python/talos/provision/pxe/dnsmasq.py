@@ -1,6 +1,6 @@
 """The arguments of dnsmasq, and its log in plain English.
 
-Firmware asks twice: its own boot code loads iPXE over TFTP, then iPXE asks again and is sent to the script
+There are two requests: firmware's own boot code loads iPXE over TFTP, then iPXE is sent to the script
 on the web server. iPXE is recognised by DHCP option 175, which only it uses.
 """
 
@@ -24,7 +24,7 @@ _OFFER = re.compile(r"DHCPACK\(\S+\) (?P<ip>\S+) (?P<mac>[0-9a-f:]{17})")
 _PROXY = re.compile(r"PXE\(\S+\) (?:[0-9.]+ )?(?P<mac>[0-9a-f:]{17}) (?P<file>\S+)")
 _SENT = re.compile(r"sent (?P<path>\S+) to (?P<ip>\S+)")
 _ORDINARY = ("User aborted the transfer", "autoexec.ipxe not found", " proxy")
-"""UEFI asks for a size first; iPXE looks for a script that we lack; an offer of PXE without a file."""
+"""UEFI requests a size first; iPXE looks for a script that we lack; an offer of PXE without a file."""
 _FAILED = re.compile(r"(?:failed|error|cannot|not found|no address)", re.IGNORECASE)
 
 

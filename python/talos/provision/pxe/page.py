@@ -48,7 +48,7 @@ def _make_parts(machines: Machines) -> Iterator[str]:
     yield f"<title>{len(found)} machines</title><style>{_STYLE}</style></head><body>"
     yield "<h1>Machines that boot</h1>"
     if not found:
-        yield "<p>No machine has asked yet.</p>"
+        yield "<p>No machine has sent a request yet.</p>"
     for machine in found:
         yield from _make_machine(machine)
     yield "</body></html>"
@@ -56,7 +56,7 @@ def _make_parts(machines: Machines) -> Iterator[str]:
 
 def _make_machine(machine: Machine) -> Iterator[str]:
     title = " ".join(filter(None, (machine.mac, machine.ip)))
-    reached = STAGES[machine.stage - 1][1] if machine.stage else "has asked"
+    reached = STAGES[machine.stage - 1][1] if machine.stage else "has sent a request"
     yield f"<article><h2>{escape(title)}</h2>"
     if machine.names:
         yield f"<p><small>{escape(machine.names)}</small></p>"

@@ -23,13 +23,13 @@ IDENTITY = {
 
 
 def make_config_url(base: str, query: Mapping[str, str], token: str) -> str:
-    """The address of the config of a machine that has asked for its script."""
+    """The address of the config of a machine that has requested its script."""
     known = {name: query[name] for name in IDENTITY if query.get(name)}
     return f"{base}/{CONFIG}?{urlencode(known | {TOKEN: token})}"
 
 
 def make_first_script(base: str) -> str:
-    """The script with which a machine asks for its own; iPXE fills in what it has found out of it."""
+    """The script with which a machine requests its own; iPXE fills in what it has found out of it."""
     query = "&".join(f"{name}={variable}" for name, variable in IDENTITY.items())
     return f"#!ipxe\nchain --replace {base}/{START}?{query}\n"
 

@@ -71,7 +71,7 @@ def make_names(query: Mapping[str, str]) -> list[str]:
 
 
 def find_config(configs: Path, query: Mapping[str, str]) -> Path | None:
-    """The config of the machine that asks; None when there is none, not even for all."""
+    """The config of the machine that requests it; None when there is none, not even for all."""
     for name in make_names(query):
         path = configs / f"{name}{SUFFIX}"
         if path.is_file():
@@ -144,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(f"there is no {url.path}", with_content=with_content)
 
     def _find_base(self) -> str:
-        """This server's URL by the address that was asked: where a port is forwarded it is not its own."""
+        """This server's URL by the address that was called: where a port is forwarded it is not its own."""
         host = self.headers.get("Host", "")
         return f"http://{host}" if _HOST.fullmatch(host) else self.site.base
 

@@ -23,7 +23,7 @@ YAML_SPEC_ANNOTATION = "talos.dev/yaml-spec"
 """The value "1" marks a spec whose YAML is one string, itself holding YAML."""
 
 PLAIN_SPECS: Mapping[str, tuple[str, ...]] = {"talos-specs": ("proto",)}
-"""Call metadata that asks for specs without YAML; only this system's programs send it."""
+"""Call metadata that requests specs without YAML; only this system's programs send it."""
 
 _NANOS = 1_000_000_000
 _UNDEFINED = "undefined"

@@ -275,7 +275,7 @@ class Channel:
     async def _connect(self) -> ClientConnection:
         pause = FIRST_RETRY_DELAY
         # The failure of an attempt that began before this call is none of a server that came up since:
-        # the kernel asks ever less often.
+        # the kernel tries ever less often.
         is_older = self._attempt is not None
         while True:
             if self._closed:

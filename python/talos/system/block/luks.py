@@ -74,7 +74,7 @@ class Luks:
         *,
         is_random: bool = False,
     ) -> None:
-        """Make a header with one key in a file; the device is only asked for its size."""
+        """Make a header with one key in a file; of the device only the size is read."""
         cipher = options.cipher or DEFAULT_CIPHER
         sector = [f"--sector-size={options.sector_size}"] if options.sector_size else []
         argv = [

@@ -11,7 +11,7 @@ _MAX_ATTRIBUTE = 1 << 16
 class SysDevice:
     """A device: its folder below ``/sys`` as the kernel spells it, ``/devices/...``.
 
-    Attributes are read when they are asked for. Two objects of one path are equal.
+    Attributes are read on access. Two objects of one path are equal.
     """
 
     root: str = field(compare=False)
@@ -30,7 +30,7 @@ class SysDevice:
     @property
     def exists(self) -> bool:
         """Whether it is still there."""
-        return os.path.exists(self.folder)  # noqa: PTH110 - asked for every device
+        return os.path.exists(self.folder)  # noqa: PTH110 - done for every device
 
     @property
     def subsystem(self) -> str:
@@ -50,7 +50,7 @@ class SysDevice:
 
     def has(self, name: str) -> bool:
         """Whether there is an attribute or folder of that name."""
-        return os.path.exists(f"{self.folder}/{name}")  # noqa: PTH110 - asked for every device
+        return os.path.exists(f"{self.folder}/{name}")  # noqa: PTH110 - done for every device
 
     def attribute(self, name: str) -> str:
         """An attribute's text without blanks at its end; empty when it can't be read.
@@ -90,7 +90,7 @@ class SysDevice:
         """The nearest folder above that is a device."""
         path = self.path.rpartition("/")[0]
         while path.count("/") > 1:
-            if os.path.exists(f"{self.root}{path}/uevent"):  # noqa: PTH110 - asked for every device
+            if os.path.exists(f"{self.root}{path}/uevent"):  # noqa: PTH110 - done for every device
                 return SysDevice(root=self.root, path=path)
             path = path.rpartition("/")[0]
         return None

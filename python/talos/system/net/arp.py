@@ -1,4 +1,4 @@
-"""Announcing an address on a link, and asking whether another machine has it. RFC 5227, 826, 4861."""
+"""Announcing an address on a link, and probing whether another machine has it. RFC 5227, 826, 4861."""
 
 import errno
 import socket
@@ -81,7 +81,7 @@ async def find_owner(link: str, hardware: bytes, address: IPv4Address) -> bytes 
                     if found is None or found[0] == hardware:
                         continue
                     _, sender, target = found
-                    # A machine that asks with no address of its own is about to take it, too.
+                    # A machine that probes with no address of its own is about to take it, too.
                     if sender == address or (int(sender) == 0 and target == address):
                         return found[0]
     return None

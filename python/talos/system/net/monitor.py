@@ -1,9 +1,9 @@
 """The kernel's network tables, each read once and then kept current from the kernel's notifications.
 
-A dump of a table costs time in proportion to its length, and every controller asks for the tables in
+A dump of a table costs time in proportion to its length, and every controller reads the tables in
 every round: with a dump each, the work for many links, addresses and routes would grow with the square of
 their number. What a notification does not have makes the table stale, and it is dumped again when it is
-asked for next.
+read next.
 """
 
 import errno
@@ -142,7 +142,7 @@ class Monitor:
         except BaseException:
             copy.is_stale, copy.missed = True, None
             raise
-        # One that changes all the time is better than nothing, and dumped again when it is asked for next.
+        # One that changes all the time is better than nothing, and dumped again when it is read next.
         copy.is_stale |= not is_whole
         entries = {table.key(state): state for state in states}
         # What the dump shows first is the same when its notification comes: earlier readers are woken here.
@@ -214,7 +214,7 @@ class Monitor:
         return table.topic | (self.mark_stale(table.stales(old, state)) if old is not None else Topic(0))
 
     def mark_stale(self, topics: Topic) -> Topic:
-        """Dump these tables again when they are asked for; returns ``topics``."""
+        """Dump these tables again when they are read; returns ``topics``."""
         for copy in self._copies.values():
             if copy.table.topic & topics:
                 copy.is_stale = True

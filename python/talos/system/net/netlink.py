@@ -1,7 +1,7 @@
 """Netlink messages of families that pyroute2 has in part only: nftables' and ethtool's.
 
 Calls block until the kernel has answered, which it does before it does anything else; a driver that works
-for longer is asked from a thread.
+for longer is called from a thread.
 """
 
 import errno

@@ -1,4 +1,4 @@
-"""Whether two ends of a connection are on one link: routes are asked, since addresses show nothing of it."""
+"""Whether two ends of a connection are on one link: by routes, since addresses show nothing of it."""
 
 import socket
 from contextlib import suppress

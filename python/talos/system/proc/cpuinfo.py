@@ -139,7 +139,7 @@ def _read_frequency(files: Files, folder: str) -> CpuFrequency:
         return next((int(value) for value in found if value.isdigit()), 0)
 
     return CpuFrequency(
-        # cpuinfo_cur_freq asks the hardware and exists only where the driver can.
+        # cpuinfo_cur_freq reads the hardware and exists only where the driver can.
         current_frequency=number("cpuinfo_cur_freq", "scaling_cur_freq"),
         minimum_frequency=number("cpuinfo_min_freq", "scaling_min_freq"),
         maximum_frequency=number("cpuinfo_max_freq", "scaling_max_freq"),

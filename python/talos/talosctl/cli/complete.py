@@ -68,7 +68,7 @@ def complete(root: Command, argv: Sequence[str]) -> Completion:
 
 def _completion(offers: Iterable[tuple[str, str]], current: str) -> Completion:
     fitting = tuple(offer for offer in offers if offer[0].startswith(current))
-    # A folder's path goes on; so does a group of nodes that asks for a value.
+    # A folder's path goes on; so does a group of nodes that needs a value.
     goes_on = len(fitting) == 1 and fitting[0][0].endswith(("/", "="))
     space = Directive.NO_SPACE if goes_on else Directive.DEFAULT
     return Completion(offers=fitting, directive=Directive.NO_FILE_COMP | space)

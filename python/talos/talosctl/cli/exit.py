@@ -6,13 +6,13 @@ from talos.system.errors import UserError
 
 
 class Exit(enum.IntEnum):
-    """The exit codes. The existing client has 0 and 1 only: what asks for "not 0" goes on working."""
+    """The exit codes. The existing client has 0 and 1 only: what compares with 0 goes on working."""
 
     DONE = 0
     FAILED = 1
     """What no other code is for, and nodes that failed for different reasons."""
     USAGE = 2
-    """The command line itself is wrong: nothing was asked of a node."""
+    """The command line itself is wrong: no node was called."""
     UNREACHABLE = 3
     """No connection, or it broke before the answer."""
     REFUSED = 4

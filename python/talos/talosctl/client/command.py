@@ -66,7 +66,7 @@ def raise_error(message: Message) -> None:
 def run_table[T](
     invocation: Invocation, header: Row, call: NodeCall[T], rows: Callable[[str, T], Iterable[Row]]
 ) -> int:
-    """Ask every node and print one table of all their rows."""
+    """Call every node and print one table of all their rows."""
 
     async def main() -> int:
         target = await find_target(invocation.flags)
@@ -89,7 +89,7 @@ def print_table[T](
 
 
 def run_each[T](invocation: Invocation, call: NodeCall[T], show: Callable[[str, T], None]) -> int:
-    """Ask every node and show each answer on its own."""
+    """Call every node and show each answer on its own."""
 
     async def main() -> int:
         target = await find_target(invocation.flags)

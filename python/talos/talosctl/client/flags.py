@@ -11,7 +11,7 @@ CLIENT_FLAGS = (
         short="n",
         type=Type.STRINGS,
         suggestions=GROUPS,
-        help="the nodes to ask, instead of the context's: addresses, names, @all, @controlplane, @workers, "
+        help="the nodes to call, instead of the context's: addresses, names, @all, @controlplane, @workers, "
         "@label=KEY or @label=KEY=VALUE",
     ),
     Flag(

@@ -43,7 +43,7 @@ async def resolve_nodes(target: Target) -> Target:
 
 
 def _check_group(node: str) -> None:
-    """CommandError for what begins as a group and is none: no node need be asked."""
+    """CommandError for what begins as a group and is none: no node need be called."""
     is_label = node.startswith(_LABEL) and node != _LABEL
     if node.startswith("@") and not is_label and node not in ("@all", *_ROLES):
         text = f"{node}: is no group of nodes (use {', '.join(GROUPS)}KEY or …KEY=VALUE)"

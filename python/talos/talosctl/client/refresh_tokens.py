@@ -58,7 +58,7 @@ class RefreshTokens:
         try:
             return parse_object(read_file(self.path, MAX_FILE))
         except UserError:
-            return {}  # a person is asked, and it is written anew
+            return {}  # a person is prompted, and it is written anew
 
     def _write(self, entry: dict[str, Any] | None) -> None:
         entries = {**self._read(), self.context: entry}

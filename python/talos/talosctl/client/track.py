@@ -30,7 +30,7 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 POLL_INTERVAL = 1.0  # seconds
 POLL_TIMEOUT = 5.0  # seconds
 LOST_ANSWER_TIMEOUT = 10.0
-"""Seconds until a node is asked again whose answer was lost: one that goes down is faster than that."""
+"""Seconds until a node is called again whose answer was lost: one that goes down is faster than that."""
 _DOWN = frozenset({Code.UNAVAILABLE, Code.CANCELLED, Code.INTERNAL, Code.UNKNOWN, Code.DEADLINE_EXCEEDED})
 """What a call may end with when its node goes down."""
 _LOST = frozenset({Code.UNAVAILABLE, Code.CANCELLED, Code.DEADLINE_EXCEEDED})
@@ -82,7 +82,7 @@ async def act_and_track(
 async def _begin(session: Session, report: "Report", act: Act, boot_id: str) -> tuple[str, bool]:
     """Start the action: the actor id, and whether an answer was lost.
 
-    A node that goes down may be faster than its answer. It is asked again while it is in the same boot; in
+    A node that goes down may be faster than its answer. It is called again while it is in the same boot; in
     the next one there is no actor id.
     """
     try:
@@ -98,7 +98,7 @@ async def _begin(session: Session, report: "Report", act: Act, boot_id: str) -> 
             async with open_session(session.target) as fresh:
                 if await read_boot_id(fresh, report.node) != boot_id:
                     return "", True
-                report("asked again")
+                report("called again")
                 return await act(fresh, report.node), True
         except RpcError as error:
             # The call that was lost may still be at work on the node.

@@ -138,7 +138,7 @@ def check_presets(flags: Flags) -> bool:
             )
     for name in FACTORY:
         if flags.is_given(name):
-            text = "no image factory is asked"
+            text = "no image factory is used"
             raise UserError(text, where=f"--{name}", hint="give the image with --iso-path")
     return "maintenance" in flags.texts("presets")
 
@@ -177,9 +177,7 @@ COMMAND = Command(
         Flag(name="presets", type=Type.STRINGS, default="iso", help=f"{' and '.join(PRESETS)}"),
         Flag(name="wait-timeout", type=Type.DURATION, default="20m0s", help="how long to wait"),
         Flag(name="image-factory-auth", help="not possible here"),
-        Flag(
-            name="image-factory-url", default="https://factory.talos.dev/", help="accepted: it is not asked"
-        ),
+        Flag(name="image-factory-url", default="https://factory.talos.dev/", help="accepted: it is not used"),
         Flag(name="omni-api-endpoint", help="not possible here"),
         Flag(name="schematic-id", help="not possible here"),
         Flag(name="talos-version", default=LATEST, help="the ISO's, always"),

@@ -135,7 +135,7 @@ def parse_cpus(text: str, where: str) -> float:
 NODE_FLAGS = (
     Flag(
         name="images",
-        help="a folder of OCI archives that the nodes get images from before they ask a registry; "
+        help="a folder of OCI archives that the nodes get images from before they try a registry; "
         f"{IMAGES_VARIABLE} names it otherwise",
     ),
     Flag(name="registry-mirror", type=Type.STRINGS, help="mirrors as <registry host>=<mirror URL>"),

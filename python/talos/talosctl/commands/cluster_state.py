@@ -129,7 +129,7 @@ DESTROY = Command(
 
 
 def run_reboot(invocation: Invocation) -> int:
-    """Reset the nodes: nothing in them is asked."""
+    """Reset the nodes; nothing in them is called."""
     flags = invocation.flags
     check_local(flags)
     directory = Path(flags.text("state"))

@@ -1,4 +1,4 @@
-"""``talosctl completion``: scripts that make a shell ask ``talosctl __complete``.
+"""``talosctl completion``: scripts that make a shell call ``talosctl __complete``.
 
 The protocol is the one that cobra documents, so that the scripts of the Go client work, too: the words up to
 the cursor as arguments, the last one perhaps empty; one offer a line, with a tab and its meaning unless the

@@ -99,7 +99,7 @@ def run_merge(invocation: Invocation) -> int:
 
 
 def run_remove(invocation: Invocation) -> int:
-    """Remove the contexts that a pattern matches, except the current one, after asking for each."""
+    """Remove the contexts that a pattern matches, except the current one, after a prompt for each."""
     from talos.talosctl.client.refresh_tokens import RefreshTokens
 
     flags = invocation.flags
@@ -216,7 +216,7 @@ COMMAND = Command(
             "context is never removed.",
             flags=(
                 Flag(name="dry-run", type=Type.BOOL, default="false", help="only show which"),
-                Flag(name="noconfirm", short="y", type=Type.BOOL, default="false", help="do not ask"),
+                Flag(name="noconfirm", short="y", type=Type.BOOL, default="false", help="do not prompt"),
             ),
             minimum=1,
             maximum=1,

@@ -59,7 +59,7 @@ COMMAND = Command(
             details=(
                 "Runs an image of Kubernetes' end-to-end tests as a pod with all rights, shows its log and "
                 "copies its results. The mode fast runs most tests in parallel and the others afterwards, "
-                "certified one after another, as is asked for by those who certify. Whatever was made for it "
+                "certified one after another, as the certification demands. Whatever was made for it "
                 "is removed in the end, also after an interrupt. The node that is named leads to the others."
             ),
             flags=(

@@ -10,7 +10,7 @@ from talos.talosctl.client.flags import CLIENT_FLAGS, INSECURE_FLAGS
 from talos.talosctl.client.select import find_target
 
 MIN_INTERVAL = 0.5
-"""Seconds; asking more often would measure the asking."""
+"""Seconds; more frequent requests would measure themselves."""
 
 
 def run_dashboard(invocation: Invocation) -> int:

@@ -230,7 +230,7 @@ COMMAND = Command(
                 Command(
                     name="validate",
                     usage="<version>",
-                    summary="Ask whether a version can be reached",
+                    summary="Check whether a version can be reached",
                     minimum=1,
                     maximum=1,
                     flags=(OUTPUT,),

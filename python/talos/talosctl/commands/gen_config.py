@@ -45,7 +45,7 @@ def run_config(invocation: Invocation) -> int:
 
 
 def make_options(name: str, endpoint: str, flags: Flags) -> GenerateOptions:
-    """What the flags ask for."""
+    """What the flags request."""
     contract = parse_contract(flags.text("talos-version"))
     if flags.text("version") != "v1alpha1":
         raise UserError(

@@ -97,7 +97,7 @@ COMMAND = Command(
         *CLIENT_FLAGS,
         Flag(name="control-plane-nodes", type=Type.STRINGS, help="the control plane nodes to expect"),
         Flag(name="init-node", help="the first node of a cluster of the oldest kind"),
-        Flag(name="k8s-endpoint", help="ask this Kubernetes endpoint instead of the configured one"),
+        Flag(name="k8s-endpoint", help="use this Kubernetes endpoint instead of the configured one"),
         Flag(name="run-e2e", type=Type.BOOL, default="false", help="not possible here"),
         Flag(
             name="server",

@@ -82,10 +82,10 @@ def run_sources(invocation: Invocation) -> int:
     unread = [name for name in INDEXES if flags.is_set(name)]
     if any(flags.is_given(name) for name in unread):
         hint = f"read the list in {REGISTRY}/{unread[0]}:{tag}"
-        raise UserError("this client asks no registry", where=f"--{unread[0]}", hint=hint)
+        raise UserError("this client calls no registry", where=f"--{unread[0]}", hint=hint)
     if unread:
         console.note(
-            f"NOTE: the images that {' and '.join(unread)}:{tag} list are left out: no registry is asked"
+            f"NOTE: the images that {' and '.join(unread)}:{tag} list are left out: no registry is called"
         )
     return 0
 

@@ -35,7 +35,7 @@ async def collect(flags: Flags) -> str:
 
 
 async def start_server(flags: Flags, host: str, port: int) -> asyncio.Server:
-    """Answer ``GET /metrics``. The nodes are asked then and only then, for one client after another."""
+    """Answer ``GET /metrics``. The nodes are called then and only then, for one client after another."""
     turn = asyncio.Lock()
 
     async def scrape() -> str:
@@ -67,7 +67,7 @@ COMMAND = Command(
     name="metrics",
     summary="Show or serve the nodes' metrics for Prometheus",
     details="Prints the metrics of the nodes in Prometheus' text format. With --listen serves them at "
-    "/metrics: the nodes are asked at each scrape, and groups of nodes are resolved anew. The role "
+    "/metrics: the nodes are called at each scrape, and groups of nodes are resolved anew. The role "
     "os:reader suffices.",
     example="talosctl -n @all metrics --listen 0.0.0.0:9190",
     flags=(*CLIENT_FLAGS, Flag(name="listen", help="serve the metrics at this address and port")),

@@ -40,7 +40,7 @@ COMMAND = Command(
     flags=(
         *CLIENT_FLAGS,
         OUTPUT,
-        Flag(name="check", help="the time server to ask instead of the node's own"),
+        Flag(name="check", help="the time server to query instead of the node's own"),
     ),
     run=run_time,
 )

@@ -43,7 +43,7 @@ NAMESPACES = {
     "cri": ContainerdInstance(driver=ContainerDriver.CRI, namespace=ContainerdNamespace.NS_CRI),
 }
 LEGACY_FLAGS = ("force", "legacy", "preserve", "stage")
-"""Each asks for the call of older nodes; all but one are fields of it."""
+"""Each needs the call of older nodes; all but one are fields of it."""
 FLEET_FLAGS = ("parallel", "max-unavailable", "output")
 POLL_INTERVAL = 2.0
 """Seconds between two checks of a node that is on trial."""
@@ -123,7 +123,7 @@ def find_archive(image: str) -> Path | None:
 
 
 def make_old_request(flags: Flags, mode: str) -> UpgradeRequest | None:
-    """The call of older nodes, None when nothing asks for it."""
+    """The call of older nodes, None when no flag needs it."""
     if not any(flags.is_set(name) for name in LEGACY_FLAGS):
         return None
     legacy = {name: flags.is_set(name) for name in LEGACY_FLAGS if name != "legacy"}
@@ -240,7 +240,7 @@ COMMAND = Command(
             name="force",
             type=Type.BOOL,
             default="false",
-            help="allow an older release, skipped minor versions and missing features, and don't ask etcd; "
+            help="allow an older release, skipped minor versions and missing features, and don't check etcd; "
             "by the call of older nodes, the only one that has it",
         ),
         Flag(
@@ -274,7 +274,7 @@ COMMAND = Command(
             name="preserve",
             type=Type.BOOL,
             default="false",
-            help="don't ask etcd, by the call of older nodes; data is always kept",
+            help="don't check etcd, by the call of older nodes; data is always kept",
         ),
         Flag(name="progress", default="auto", help="how to show the progress: auto or plain"),
         Flag(name="reboot-mode", short="m", default="default", help="default or powercycle"),

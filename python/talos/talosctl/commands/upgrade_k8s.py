@@ -32,7 +32,7 @@ IMAGES = {
 def run_upgrade(invocation: Invocation) -> int:
     """Upgrade Kubernetes on all nodes of the cluster."""
     flags = invocation.flags
-    # Before anything is asked: these need no node.
+    # Before any call: these need no node.
     target = flags.text("to").removeprefix("v")
     parse(target, "--to")
     if flags.text("from"):

@@ -50,7 +50,7 @@ COMMAND = Command(
     flags=(
         *CLIENT_FLAGS,
         *INSECURE_FLAGS,
-        Flag(name="client", type=Type.BOOL, default="false", help="ask no node"),
+        Flag(name="client", type=Type.BOOL, default="false", help="call no node"),
         Flag(name="short", type=Type.BOOL, default="false", help="only the version number"),
         Flag(name="json", type=Type.BOOL, default="false", help="the nodes' versions as JSON", hidden=True),
     ),

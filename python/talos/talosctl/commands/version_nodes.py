@@ -1,4 +1,4 @@
-"""The part of ``talosctl version`` that asks nodes; apart, because it imports the client."""
+"""The part of ``talosctl version`` that calls nodes; apart, because it imports the client."""
 
 from google.protobuf.empty_pb2 import Empty
 

@@ -1,4 +1,4 @@
-"""What one node reports, as it changes: its resources by watches, its counters by asking again and again."""
+"""What one node reports, as it changes: its resources by watches, its counters by polling."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from talos.talosctl.client.command import parts
 from talos.talosctl.dashboard.figures import Figures, Sample, make_figures, take_sample
 
 RETRY = 3.0
-"""Seconds before a node that failed is asked again."""
+"""Seconds before a node that failed is called again."""
 HISTORY = 120
 """Figures that charts show."""
 WATCHED: tuple[Kind[Message], ...] = (

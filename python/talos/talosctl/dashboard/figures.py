@@ -104,7 +104,7 @@ class Figures:
 
 
 async def take_sample(session: Session, node: str) -> Sample:
-    """Ask for all counters at once; RpcError when one can't be had."""
+    """Fetch all counters at once; RpcError when one can't be had."""
     system, load, memory, disks, network, processes = await asyncio.gather(
         session.unary(node, _SERVICE + "SystemStat", Empty(), SystemStatResponse, timeout=_TIMEOUT),
         session.unary(node, _SERVICE + "LoadAvg", Empty(), LoadAvgResponse, timeout=_TIMEOUT),

@@ -135,7 +135,7 @@ class Conformance:
                 for line in await reader.read(self._client):
                     self._report(line)
             except KubernetesError as error:
-                # Some tests make it fail; what is asked for of a pod that is gone never comes.
+                # Some tests make it fail; what is requested of a pod that is gone never comes.
                 if error.status == HTTPStatus.NOT_FOUND:
                     raise UserError("it was deleted meanwhile", where=f"pod {NAMESPACE}/{POD}") from error
                 code = None

@@ -1,4 +1,4 @@
-"""What each minor version of Kubernetes has no more, so that what asks for it must go before an upgrade.
+"""What each minor version of Kubernetes has no more: what uses it has to go before an upgrade.
 
 A program that is given a flag, a feature gate or an admission plugin that it does not have ends at once;
 objects of a removed kind can't be read any more. From Kubernetes' changelogs and from comparing the sources

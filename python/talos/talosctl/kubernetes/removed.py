@@ -1,4 +1,4 @@
-"""What a cluster asks for that the next version of Kubernetes does not have, found before an upgrade."""
+"""What a cluster uses that the next version of Kubernetes does not have, found before an upgrade."""
 
 import asyncio
 import re
@@ -14,7 +14,7 @@ from talos.talosctl.kubernetes.components import STATIC_PODS
 from talos.talosctl.kubernetes.removals import Minor, Removals
 
 REQUESTED = "apiserver_requested_deprecated_apis"
-"""The gauge of what was asked for since the API server's start, one for each version of a kind."""
+"""The gauge of what was requested since the API server's start, one for each version of a kind."""
 PROGRAMS = [component.name for component in STATIC_PODS]
 _SAMPLE = re.compile(rf"^{REQUESTED}\{{(.*)\}} ", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"\\]*)"')
@@ -78,7 +78,7 @@ async def open_servers(
 
 
 async def find_requested(servers: Mapping[str, KubernetesClient], target: Minor) -> list[str]:
-    """What clients have asked for since the API servers' starts, of which each counts on its own, as lines.
+    """What clients have requested since the API servers' starts, of which each counts on its own, as lines.
 
     A server without an answer has its line, too.
     """
@@ -87,8 +87,8 @@ async def find_requested(servers: Mapping[str, KubernetesClient], target: Minor)
         try:
             found = find_removed_requests(await servers[name].read_text("/metrics"), target)
         except KubernetesError as error:
-            return {f"what clients have asked of the API server {name} is unknown: {error}"}
-        return {f"clients have asked for {one}" for one in found}
+            return {f"what clients have requested of the API server {name} is unknown: {error}"}
+        return {f"clients have requested {one}" for one in found}
 
     return sorted(set[str]().union(*await asyncio.gather(*map(fetch, servers))))
 

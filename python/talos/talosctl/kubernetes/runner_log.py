@@ -5,11 +5,11 @@ from urllib.parse import quote
 from talos.kubernetes.client import KubernetesClient
 
 MAX_BYTES = 4 << 20
-"""Bytes that are asked for at once."""
+"""Bytes of one request."""
 
 
 class LogReader:
-    """Reads what is new. Its times are whole seconds, so the last second's lines are asked for again."""
+    """Reads what is new. Its times are whole seconds, so the last second's lines are fetched again."""
 
     def __init__(self, path: str) -> None:
         """``path`` is that of the log with its query."""

@@ -21,7 +21,7 @@ ROLLED_OUT = ("Deployment", "DaemonSet", "StatefulSet")
 KIND_LIMIT = 30.0
 """Seconds after which a kind whose definition was applied has to be served."""
 CHANGING = ("generation", "resourceVersion", "managedFields", "uid", "creationTimestamp")
-"""Metadata that is no part of what was asked for."""
+"""Metadata that is no part of what was applied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +133,7 @@ async def _find_place(client: KubernetesClient, manifest: Mapping[str, Any], sec
 
 
 async def _prune(client: KubernetesClient, gone: set[ObjectId], options: SyncOptions) -> None:
-    """Delete what is recorded, and forget it. The version of a kind is asked for: the record has none."""
+    """Delete what is recorded, and forget it. The API has the version of a kind, the record has none."""
     for one in sorted(gone):
         place = await _find_recorded(client, one)
         live = await client.get_or_none(place.path) if place else None
@@ -174,7 +174,7 @@ def check_policy(live: Mapping[str, Any], policy: str) -> None:
 
 
 def _clean(found: Mapping[str, Any]) -> dict[str, Any]:
-    """What was asked for of an object, its secrets not shown."""
+    """What was applied of an object, its secrets not shown."""
     metadata = {key: value for key, value in found.get("metadata", {}).items() if key not in CHANGING}
     cleaned = {**found, "metadata": metadata} if found else {}
     cleaned.pop("status", None)

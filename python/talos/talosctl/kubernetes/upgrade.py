@@ -133,7 +133,7 @@ class KubernetesUpgrade:
             self._report(format_table(table))
         if tables:
             version = f"{target[0]}.{target[1]}"
-            text = f"it asks for what Kubernetes {version} has no more"
+            text = f"it uses what Kubernetes {version} has no more"
             hint = "take it out of the machine configs, delete the objects"
             raise UserError(text, where="the cluster", hint=hint)
 

@@ -1,4 +1,4 @@
-"""A node's numbers, asked of it subject by subject: what one subject lacks does not hide the others.
+"""A node's numbers, fetched from it subject by subject: what one subject lacks does not hide the others.
 
 The role os:reader suffices.
 """

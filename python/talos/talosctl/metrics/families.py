@@ -1,7 +1,7 @@
 """The families of metrics, as docs/reference/metrics.md lists them, and Prometheus' text format.
 
 The format is 20 lines here. Its client library is a registry of counters that a process keeps and locks;
-there is nothing to keep: every number is asked of the nodes when it is asked for.
+there is nothing to keep: every number is fetched from the nodes on request.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence

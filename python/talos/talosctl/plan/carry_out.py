@@ -88,7 +88,7 @@ async def _apply_config(session: Session, node: NodePlan) -> None:
     known = await find_problems(SessionCalls(session), node.node, is_control_plane=node.role == ROLES[0])
     # Time has passed since all nodes were compared.
     if code := await check_unchanged(session, [node], Subject.CONFIG):
-        raise CommandError("it can't be asked for its config", code=Exit(code))
+        raise CommandError("its config can't be fetched", code=Exit(code))
     request = ApplyConfigurationRequest(data=read_planned(node), mode=ApplyConfigurationRequest.AUTO)
     results = await send_config(session, node.node, request)
     show_result(node.node, results, is_many=True)

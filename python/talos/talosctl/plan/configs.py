@@ -65,7 +65,7 @@ async def plan_config(session: Session, status: NodeStatus, path: Path) -> NodeP
 async def plan_text(
     session: Session, status: NodeStatus, before: str, after: bytes, *, source: str
 ) -> NodePlan:
-    """What a config changes on a node, which is asked whether it takes it; RpcError, UserError."""
+    """What a config changes on a node, by a dry run on it; RpcError, UserError."""
     old, new = load(before, source=f"node {status.node}"), load(after, source=source)
     is_changed = old.documents != new.documents
     later = [effect for effect in effects(old, new) if effect.applies is not Applies.LIVE]

@@ -15,7 +15,7 @@ from talos.talosctl.output import console
 async def find_pods(session: Session, nodes: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
     """Of each node its pods with why they stay; a warning and nothing where Kubernetes does not answer.
 
-    Each pod is asked for on its own: two of one budget may both move, one after the other.
+    Each pod has a dry run of its own: two of one budget may both move, one after the other.
     """
     found: dict[str, Mapping[str, str]] = {}
     if not nodes:

@@ -1,4 +1,4 @@
-"""What the fleet page shows of a node, asked at once. The role os:reader suffices, nothing is secret."""
+"""What the fleet page shows of a node, fetched at once. The role os:reader suffices, nothing is secret."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
@@ -24,7 +24,7 @@ from talos.talosctl.dashboard.summary import clean
 from talos.upgrade.state import IDLE, PENDING, Phase, Upgrade, find_default
 
 VIEW_TIMEOUT = 10.0
-"""Seconds for everything that is asked of a node."""
+"""Seconds for everything that is fetched from a node."""
 MAX_TEXT = 300
 """Characters of a message."""
 _SERVICE = "/machine.MachineService/"

@@ -65,7 +65,7 @@ async def query_address(
     protection: Protection = PLAIN,
     max_wait: float = ANSWER_TIMEOUT,
 ) -> packet.Sample:
-    """Ask one address of a server for the time. RpcError with the reason when there is no usable answer.
+    """Query one address of a server for the time. RpcError with the reason when there is no usable answer.
 
     The socket is connected: the kernel drops what comes from elsewhere.
     """
@@ -93,6 +93,6 @@ async def query_address(
 async def query(
     server: str, now: Now, *, port: int = packet.PORT, max_wait: float = ANSWER_TIMEOUT
 ) -> packet.Sample:
-    """Ask the first address of a server for the time. RpcError."""
+    """Query the first address of a server for the time. RpcError."""
     addresses = await resolve(server, port)
     return await query_address(server, addresses[0], now, max_wait=max_wait)

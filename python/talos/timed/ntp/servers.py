@@ -1,4 +1,4 @@
-"""The servers that are asked regularly: one address after the other, with pauses for those that refuse."""
+"""The servers that are queried regularly: one address after the other, with pauses for those that refuse."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,15 +11,15 @@ from talos.timed.ntp.client import PLAIN, Address, Now, Protection, query_addres
 from talos.timed.ntp.packet import RefusedError, Sample
 
 MAX_SERVERS = 8
-"""Of a longer list only so many are asked."""
+"""Of a longer list only so many are queried."""
 TRIES = 2
-"""Failures in a row after which another address of the name is asked."""
+"""Failures in a row after which another address of the name is queried."""
 RATE_DELAY = 64.0
-"""Seconds for which a server is left alone that asked for it; doubled with every further time."""
+"""Seconds for which a server is left alone that requested it; doubled with every further time."""
 MAX_RATE_DELAY = 3600.0
 """Seconds for which a server is left alone that denies access; the longest pause of the others."""
 RETRY = 2.0
-"""Seconds until silent servers are asked again; doubled with every round in vain."""
+"""Seconds until silent servers are queried again; doubled with every round in vain."""
 MAX_RETRY = 64.0
 
 
@@ -54,7 +54,7 @@ class _Server:
 
 
 class Servers:
-    """Asks all servers at once; each answers for itself and delays no other by more than its time-out."""
+    """Queries all servers at once; each answers for itself and delays no other by more than its time-out."""
 
     def __init__(self, names: Sequence[str], open_session: OpenSession, now: Now, log: Log) -> None:
         self._servers = [_Server(name) for name in dict.fromkeys(names[:MAX_SERVERS])]
@@ -81,7 +81,7 @@ class Servers:
 
     @property
     def retry(self) -> float:
-        """Seconds until servers that did not answer are asked again."""
+        """Seconds until servers that did not answer are queried again."""
         return min(RETRY * 2 ** max(self._rounds_in_vain - 1, 0), MAX_RETRY)
 
     async def _query(self, server: _Server) -> Sample | None:
@@ -92,7 +92,7 @@ class Servers:
             protection = await server.session.make_protection()
             sample = await query_address(server.name, address, self._now, protection=protection)
         except RefusedError as refusal:
-            # RFC 5905, section 7.4: RATE asks for longer pauses, DENY and RSTR for none at all.
+            # RFC 5905, section 7.4: RATE requests longer pauses, DENY and RSTR no query at all.
             pause = RATE_DELAY * 2**server.refusals if refusal.kiss == "RATE" else MAX_RATE_DELAY
             server.silent_until = trio.current_time() + min(pause, MAX_RATE_DELAY)
             server.refusals += 1

@@ -62,7 +62,7 @@ def judge_by(now: Callable[[], float], is_clock_right: Callable[[], bool]) -> Mo
 async def exchange_keys(
     server: str, moment: Moment, *, port: int = PORT, authorities: Path = AUTHORITIES
 ) -> Keys:
-    """Ask a server for keys and cookies. RpcError with the reason when it grants none."""
+    """Request keys and cookies from a server. RpcError with the reason when it grants none."""
     try:
         with trio.fail_after(EXCHANGE_TIMEOUT):
             stream = await trio.open_tcp_stream(server, port)

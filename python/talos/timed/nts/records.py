@@ -1,4 +1,4 @@
-"""Records of NTS key establishment (RFC 8915, section 4): what is asked, and what a server grants."""
+"""Records of NTS key establishment (RFC 8915, section 4): what is requested, and what a server grants."""
 
 import re
 import struct

@@ -86,7 +86,7 @@ def open_nts(moment: Moment) -> OpenSession:
 
 
 async def _spend(server: str, keys: Keys, cookies: deque[bytes]) -> Protection:
-    """A protection by the oldest cookie. RpcError when none is left: the server gets asked for new ones."""
+    """A protection by the oldest cookie. RpcError when none is left: then new ones are requested."""
     if not cookies:
         raise RpcError(Code.UNAVAILABLE, f"{server} returned no new cookies for NTS")
     cookie = cookies.popleft()

@@ -33,7 +33,7 @@ class S3Section(Section):
     bucket: str = setting("its name", default=REQUIRED)
     prefix: str = setting("what the names of this cluster's snapshots begin with, as demo/", default="")
     credentials: str = setting(
-        "who asks the store: a file as ~/.aws/credentials, in a resource the name of a Secret that has it "
+        "the store's user: a file as ~/.aws/credentials, in a resource the name of a Secret that has it "
         "under the key credentials",
         default=REQUIRED,
     )

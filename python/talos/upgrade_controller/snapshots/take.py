@@ -29,7 +29,7 @@ MAX_LAG = 5000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A member of etcd that can be asked."""
+    """A member of etcd that can be called."""
 
     node: str
     hostname: str
@@ -39,7 +39,7 @@ class Member:
 
 
 async def find_members(calls: FleetCalls) -> list[Member]:
-    """The members that have a leader, the one to ask first before the others; UserError, RpcError."""
+    """The members that have a leader, the one to call first before the others; UserError, RpcError."""
     nodes = {
         address: member.hostname
         for member in await calls.specs("", kinds.MEMBER)
@@ -50,7 +50,7 @@ async def find_members(calls: FleetCalls) -> list[Member]:
     if not found:
         reasons = "; ".join(str(answer) for answer in answers) or "discovery finds no control plane node"
         hint = "the certificate needs the role os:etcd:backup; see talosctl etcd status"
-        raise UserError(f"no member of etcd can be asked: {reasons}", where="snapshots", hint=hint)
+        raise UserError(f"no member of etcd can be called: {reasons}", where="snapshots", hint=hint)
     newest = max(member.applied for member in found)
     # A full database is an error of all members: it is the one to have a snapshot of.
     return sorted(

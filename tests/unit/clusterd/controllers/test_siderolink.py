@@ -286,7 +286,7 @@ async def test_packets_over_grpc_go_through_a_relay(autojump_clock: MockClock) -
     config = ConfigSpec(api_endpoint="url", host="192.0.2.1:4000", insecure=True, tunnel=True)
     async with node.running():
         await node.configure()
-        assert await node.specs() == {}, "packets that nobody has asked to carry"
+        assert await node.specs() == {}, "packets that nothing has requested"
         assert "change grpc_tunnel" in node.lines[-1]
         await put(node.state, *ids.SIDEROLINK_CONFIG, config)
         await node.settle()

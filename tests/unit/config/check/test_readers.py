@@ -54,7 +54,7 @@ def names_in(tree: ast.AST) -> set[str]:
 
 
 def read_kinds() -> set[str]:
-    """Kinds that a module of a node names, or that it asks one of these modules for."""
+    """Kinds that a module of a node names, or that it gets from one of these modules."""
     found: set[str] = set()
     for module in node_modules():
         found |= imported_from(module, "talos.config.documents") & MODULES.keys()

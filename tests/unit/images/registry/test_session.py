@@ -183,7 +183,7 @@ async def test_stalls(store: Store, behaviour: type[Handler], of: str, reason: s
 
 
 class Lying(Handler):
-    """Sends something else than it was asked for."""
+    """Sends something else than was requested."""
 
     @override
     def send_content(self, kind: str, digest: str, data: bytes) -> None:
@@ -323,7 +323,7 @@ async def test_a_token_is_fetched_once(store: Store, auth: RegistryAuthConfig) -
         ({"reply": bytes(100_000)}, USER, "its reply is larger than 65536 bytes"),
         ({"reply": b'{"token": "a\\r\\nX: y"}'}, USER, "its server for tokens gives none"),
         ({"challenge": 'Bearer realm="file:///etc/passwd"'}, USER, "it names no server for tokens"),
-        ({"challenge": "Basic realm=x"}, None, "it asks for a password"),
+        ({"challenge": "Basic realm=x"}, None, "it requires a password"),
         ({"challenge": "Basic realm=x"}, USER, "it replied 401"),
         ({"challenge": "Negotiate"}, USER, "it refuses access without saying how to get it"),
     ],
@@ -335,11 +335,11 @@ async def test_what_does_not_lead_in(
         session = begin("sample:1", make_sources(registry.port, auth=auth))
         text = await fail(session)
         assert reason in text
-        assert "password" not in text.replace("asks for a password", "")
+        assert "password" not in text.replace("requires a password", "")
 
 
 class Thief(Handler):
-    """A server that a registry redirects to, and that asks for its password."""
+    """A server that a registry redirects to, and that requires its password."""
 
     given: ClassVar[list[str]] = []
     challenge: ClassVar[str] = ""

@@ -48,7 +48,7 @@ CONFIG = {"rootfs": {"diff_ids": [BASE, UPPER]}}
 
 @dataclass
 class Containerd:
-    """One image with an index; remembers what it is asked."""
+    """One image with an index; records its requests."""
 
     requests: list[Message] = field(default_factory=list)
     content: dict[str, dict[str, Any]] = field(

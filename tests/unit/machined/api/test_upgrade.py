@@ -161,7 +161,7 @@ async def test_a_node_takes_the_lock_before_it_goes_away_to_try_a_release(
     power = metal.node.power
     assert isinstance(power, FakePower)
     await metal.call("Reboot", machine_pb2.RebootRequest())
-    assert len(power.begun) == 1, "a reboot into the same system asks nobody"
+    assert len(power.begun) == 1, "a reboot into the same system calls no member"
     metal.node.upgrades.current = STAGED
     refusals[:] = [RpcError(Code.FAILED_PRECONDITION, "cp-1 is being upgraded and holds the lock"), None]
     with pytest.raises(

@@ -88,7 +88,7 @@ async def test_the_lock_lasts_while_a_pod_takes_fifteen_minutes_to_end(
     times: list[float] = []
 
     async def check(at: float) -> None:
-        """Another node tries; no member is asked once this one is down."""
+        """Another node tries; no member is called once this one is down."""
         await trio.sleep(at)
         assert not await is_free(etcd), f"two nodes may be down {at:.0f} s after the first one began"
         times.append(at)

@@ -66,7 +66,7 @@ async def test_a_trial_holds_it_until_the_verdict(autojump_clock: trio.testing.M
         nursery.start_soon(run_controllers, world.state, [world.controller])
         await trio.testing.wait_all_tasks_blocked()
         await world.move(TRIAL)
-        assert (world.refusals, world.held) == (3, 0), "etcd is not asked before it is well"
+        assert (world.refusals, world.held) == (3, 0), "etcd is not called before it is healthy"
         await world.set_etcd(healthy=True)
         await world.move(TRIAL)
         assert (world.refusals, world.held) == (0, 1)

@@ -74,7 +74,7 @@ async def serve(daemon):
     print("hello from", os.getpid(), flush=True)
     folder = os.path.dirname(__file__)
     async with contextlib.AsyncExitStack() as stack:
-        if os.access(folder, os.W_OK):  # the scenario asks for a socket
+        if os.access(folder, os.W_OK):  # the scenario needs a socket
             while os.path.exists(folder + "/wait"):
                 await trio.sleep(0.01)
             await stack.enter_async_context(serve_socket(daemon, [], folder + "/socket"))
@@ -317,7 +317,7 @@ async def restarts(bench: Bench) -> dict[str, Any]:
 
 
 async def replaced(bench: Bench) -> dict[str, Any]:
-    """A process that is asked to end for the next one has the events of a stop and a start."""
+    """A process that ends for the next one has the events of a stop and a start."""
     supervisor = bench.make_supervisor(sh("sample", "exec sleep 60"))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(supervisor.run)

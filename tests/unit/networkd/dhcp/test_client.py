@@ -59,7 +59,7 @@ async def test_a_server_that_fell_silent_is_missed_at_the_end_of_the_lease(autoj
         server.silent = True
         await trio.sleep(3500)
         assert len(reported.leases) == 1
-        # First the server itself is asked, later all.
+        # First the server itself gets the request, later all.
         assert {to for _, _, to in server.heard[2:]} == {SERVER, None}
         await trio.sleep(110)
         assert reported.leases[-1] is None

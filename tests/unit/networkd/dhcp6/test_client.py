@@ -131,7 +131,7 @@ async def test_a_server_that_fell_silent_is_missed_at_the_end_of_the_lease(autoj
         server.silent = True
         await trio.sleep(HOUR - 30)
         assert len(leases) == 1
-        # First the server itself is asked, later all.
+        # First the server itself gets the request, later all.
         assert {(Kind.RENEW, True), (Kind.REBIND, False)} <= set(server.heard)
         await trio.sleep(60)
         assert leases[-1] is None

@@ -229,7 +229,7 @@ def test_credentials_of_docker_login(
 ) -> None:
     with running_registry(store, Private) as registry:
         assert create(registry, tmp_path / "cache") == 1
-        assert "asks for a password" in capsys.readouterr().err
+        assert "requires a password" in capsys.readouterr().err
         settings = tmp_path / "docker/config.json"
         settings.parent.mkdir()
         settings.write_text("{")

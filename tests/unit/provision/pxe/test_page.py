@@ -66,7 +66,7 @@ def test_what_a_machine_names_itself_is_text() -> None:
     page = make_page(follow("10.0.0.7: is hostname=<script>alert(1)</script>"))
     assert "&lt;script&gt;" in page
     assert "<script" not in page
-    assert "No machine has asked yet." in make_page(Machines())
+    assert "No machine has sent a request yet." in make_page(Machines())
 
 
 def test_the_page_is_for_its_own_name_alone() -> None:

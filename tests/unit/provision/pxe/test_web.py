@@ -1,4 +1,4 @@
-"""The web server on loopback, asked as iPXE and machines ask it."""
+"""The web server on loopback, called as iPXE and machines call it."""
 
 import http.client
 import re
@@ -17,7 +17,7 @@ MAC = "52:54:00:AA:00:01"
 
 
 class Client:
-    """Asks with the path as it is: no client's library shall clean it up."""
+    """Requests the path as it is: no client's library shall clean it up."""
 
     def __init__(self, port: int, logged: SimpleQueue[str]) -> None:
         self.port = port

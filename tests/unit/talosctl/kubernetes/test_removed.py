@@ -29,7 +29,7 @@ def test_requests_count_up_to_the_version() -> None:
 
 
 class Servers:
-    """The API servers of three nodes, of which the second one alone was asked for what is removed."""
+    """The API servers of three nodes, of which the second one alone had requests for what is removed."""
 
     def __init__(self, url: str = "") -> None:
         self.url = url
@@ -58,8 +58,8 @@ def test_every_api_server_is_called() -> None:
         return await find_requested(await open_servers(client, NODES, client), (1, 37))
 
     assert asyncio.run(find()) == [
-        "clients have asked for volumeattributesclasses.v1beta1.storage.k8s.io, removed in 1.37",
-        f"what clients have asked of the API server of node 10.0.0.3 is unknown: {REFUSED}",
+        "clients have requested volumeattributesclasses.v1beta1.storage.k8s.io, removed in 1.37",
+        f"what clients have requested of the API server of node 10.0.0.3 is unknown: {REFUSED}",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Asking a time server, against servers of our own."""
+"""Queries of a time server, against servers of our own."""
 
 import struct
 from collections.abc import AsyncGenerator, Callable

@@ -1,4 +1,4 @@
-"""Asking several servers again and again."""
+"""Queries of several servers, again and again."""
 
 from pathlib import Path
 

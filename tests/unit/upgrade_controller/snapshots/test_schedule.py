@@ -186,7 +186,7 @@ def test_the_member_to_call(world: World) -> None:
     with pytest.raises(UserError) as caught:
         find()
     text = "cp-1: has no leader; cp-2: 10.0.0.2 does not answer; cp-3: is a learner"
-    assert f"snapshots: no member of etcd can be asked: {text}" in str(caught.value)
+    assert f"snapshots: no member of etcd can be called: {text}" in str(caught.value)
     statuses.clear()
     with pytest.raises(UserError, match="discovery finds no control plane node"):
         find()

@@ -9,7 +9,7 @@ from talos.config.values import Url
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryEndpoint(Section):
-    """Servers to ask, in order."""
+    """Servers to try, in order."""
 
     url: Url = setting("URL", default=Url(""), schemes=("http", "https"))
     override_path: bool | None = setting("the URL has the whole path already")
@@ -23,5 +23,5 @@ class RegistryMirrorConfig(Document):
     named: ClassVar[bool] = True
 
     name: str = setting("registry whose images are meant", default="")
-    endpoints: tuple[RegistryEndpoint, ...] | None = setting("servers to ask, in order")
-    skip_fallback: bool | None = setting("never ask the registry itself")
+    endpoints: tuple[RegistryEndpoint, ...] | None = setting("servers to try, in order")
+    skip_fallback: bool | None = setting("never use the registry itself")

@@ -77,8 +77,8 @@ class DHCPOptions(Section):
     """Options of DHCP."""
 
     route_metric: int = setting("priority of routes from DHCP", default=0, bounds=UINT32)
-    ipv4: bool | None = setting("ask for IPv4 (default: enabled)")
-    ipv6: bool | None = setting("ask for IPv6 (default: disabled)")
+    ipv4: bool | None = setting("request IPv4 (default: enabled)")
+    ipv6: bool | None = setting("request IPv6 (default: disabled)")
     duidv6: str | None = setting("identifier for DHCPv6, in hexadecimal")
 
 

@@ -28,7 +28,7 @@ class HostDNSConfig(Section):
 
     enabled: bool | None = setting("enable it")
     forward_kube_dns_to_host: bool | None = setting(
-        "let the cluster's DNS ask it", key="forwardKubeDNSToHost"
+        "let the cluster's DNS query it", key="forwardKubeDNSToHost"
     )
     resolve_member_names: bool | None = setting("resolve the names of members")
 

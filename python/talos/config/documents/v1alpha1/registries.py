@@ -11,9 +11,9 @@ from talos.config.schema import Section, setting
 class RegistryMirrorConfig(Section):
     """Mirrors of a registry."""
 
-    endpoints: tuple[str, ...] = setting("servers to ask, in order", default=())
+    endpoints: tuple[str, ...] = setting("servers to try, in order", default=())
     override_path: bool | None = setting("the URL has the whole path already")
-    skip_fallback: bool | None = setting("never ask the registry itself")
+    skip_fallback: bool | None = setting("never use the registry itself")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

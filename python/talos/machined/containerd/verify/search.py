@@ -95,7 +95,7 @@ def judge(rules: Iterable[Rule], reference: Reference) -> Verdict | Rule:
 
 
 async def verify_image(session: "Session", image: "Fetched", rule: Rule, verifier: Verifier) -> Verdict:
-    """Look for a signature that a rule asks for; PERMISSION_DENIED when there is none."""
+    """Look for a signature that a rule demands; PERMISSION_DENIED when there is none."""
     try:
         request = await _make_request(rule, image.data, verifier.state)
         return await _verify(session, image, request, verifier.run)

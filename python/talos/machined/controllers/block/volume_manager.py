@@ -76,7 +76,7 @@ class VolumeManagerController(Controller):
         self._settler = VolumeSettler(context, self._encryption, self._used)
 
     async def run(self, runtime: ControllerRuntime) -> None:
-        """Reconcile until the volume lifecycle is torn down. Keys are asked for beside it."""
+        """Reconcile until the volume lifecycle is torn down. Keys are requested beside it."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._service.run)
             await self._run(runtime)

@@ -15,7 +15,7 @@ from talos.resource.controller.controller import ControllerRuntime, Input, Outpu
 
 
 class RegistriesConfigController(Reconciler):
-    """MachineConfig, ImageCacheConfig → RegistryConfig: a cache that is served is asked before all others."""
+    """MachineConfig, ImageCacheConfig → RegistryConfig: a cache that is served is tried before all others."""
 
     name = "cri.RegistriesConfigController"
     inputs = (Input(*ids.MACHINE_CONFIG), Input(*ids.IMAGE_CACHE_CONFIG))

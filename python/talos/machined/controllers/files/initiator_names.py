@@ -1,4 +1,4 @@
-"""EtcFileSpec: by what names this machine asks for disks over iSCSI and NVMe, as upstream makes them."""
+"""EtcFileSpec: the names by which this machine requests disks over iSCSI and NVMe, as upstream makes them."""
 
 import uuid
 from typing import override

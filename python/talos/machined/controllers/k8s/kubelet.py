@@ -2,7 +2,7 @@
 
 PID 1 makes both, since it starts what is in them as root: image, mounts and arguments are those of the
 config. Of what daemons write there are the node's name and addresses, and on control plane nodes, whose kubed
-has the keys of Kubernetes, where their static pods are. A worker's kubelet asks no server for any.
+has the keys of Kubernetes, where their static pods are. A worker's kubelet fetches none.
 
 https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/
 """

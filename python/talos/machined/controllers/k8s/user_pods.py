@@ -1,7 +1,7 @@
 """The static pods that the user wrote: resources, and each a file that the kubelet reads on its own.
 
 One that Kubernetes finds invalid, which only the kubelet finds out, keeps it from that one alone. The kubelet
-runs what is in the folder with all that a pod may ask for: PID 1 takes it from the config only.
+runs what is in the folder with all that a pod may request: PID 1 takes it from the config only.
 """
 
 import hashlib

@@ -16,7 +16,7 @@ EXTENSIONS = "/usr/local/share/spdx"
 SUFFIX = ".spdx.json"
 _UNKNOWN_LICENSE = "NOASSERTION"
 UPSTREAM_IDS = {"Talos": "talos", "linux": "kernel", "stdlib": "golang"}
-"""What upstream calls some packages, by their names in our documents: clients ask for these ids."""
+"""What upstream calls some packages, by their names in our documents: clients use these ids."""
 
 
 class SBOMItemController(Controller):

@@ -25,13 +25,13 @@ CHECK_TIMEOUT = 300.0
 MIN_LIMIT, MAX_LIMIT = 30.0, 3600.0
 STABLE_SHARE = 1 / 20
 """The part of the limit for which everything has to stay healthy: 15 s of :data:`CHECK_TIMEOUT`. Then every
-service is asked once more: those that answer are otherwise asked every 20 s only, so that one that hangs in
+service is probed once more: those that answer are otherwise probed every 20 s only, so that one that hangs in
 between would still pass for healthy.
 """
 MIN_STABLE, MAX_STABLE = 5.0, 15.0
 """Seconds; a longer limit is for a start that is slower."""
 RETRY = 10.0
-"""Seconds until the boot loader's config is written again, should that fail, or silent services are asked."""
+"""Seconds until the boot loader's config is written again, should that fail, or services probed."""
 FEED_INTERVAL = 20.0
 """Seconds between two feeds of the watchdog."""
 UNREAD = "the system's images are not read whole"
@@ -41,7 +41,7 @@ REVERTED, TRIAL, FALLBACK = "upgrade-reverted", "upgrade-trial", "upgrade-fallba
 
 
 type Probe = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
-"""Asks services now; the failures of those that don't answer."""
+"""Probes services now; the failures of those that don't answer."""
 type ReadImages = Callable[[], Awaitable[int]]
 """Reads every block of the system's images; the number of bytes. OSError."""
 type OpenWatchdog = Callable[[], Watchdog | None]

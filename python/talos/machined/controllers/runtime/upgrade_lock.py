@@ -12,7 +12,7 @@ from talos.system.logging import Log
 from talos.upgrade.state import PENDING, Phase
 
 RETRY = 5.0
-"""Seconds until etcd is asked again."""
+"""Seconds until etcd is called again."""
 RENEWAL = 300.0
 """Seconds after which a trial takes the lock anew, which lasts for 1,200: a self-check may take an hour."""
 _ETCD = "etcd"

@@ -30,7 +30,7 @@ EPHEMERAL = encrypt("EPHEMERAL", "{slot: 0, static: {passphrase: one}}, {slot: 1
 
 
 async def boot(world: World, config: bytes = b"") -> None:
-    """To the point where PID 1 asks for the volumes."""
+    """To the point where PID 1 requests the volumes."""
     await put(world.state, *ids.SYSTEM_INFORMATION, SystemInformationSpec(uuid=UUID))
     if config:
         await publish_config(world.state, ids.MACHINE_CONFIG, config)

@@ -126,7 +126,7 @@ async def test_a_key_of_a_service_is_added_to_a_volume_in_use(autojump_clock: Mo
             "EPHEMERAL",
             lambda found: list(found.spec.configured_encryption_keys) == ["kms"],
         )
-        assert not status.spec.encryption_failed_syncs, "it is being asked"
+        assert not status.spec.encryption_failed_syncs, "a request is open"
         async with serving(world):
             await wait_for(
                 world.state, kinds.VOLUME_STATUS, "EPHEMERAL", lambda found: found.spec.encryption_slot == 0

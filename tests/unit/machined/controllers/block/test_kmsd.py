@@ -1,4 +1,4 @@
-"""kmsd runs while a key is asked for."""
+"""kmsd runs while a key is requested."""
 
 from collections.abc import Iterable
 from typing import Any, cast

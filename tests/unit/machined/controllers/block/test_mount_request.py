@@ -1,4 +1,4 @@
-"""What all requesters of a volume ask for together."""
+"""What all requesters of a volume request together."""
 
 import trio
 

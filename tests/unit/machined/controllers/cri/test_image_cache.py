@@ -1,4 +1,4 @@
-"""The cache of images: registryd runs while it is configured and there, and is then asked first."""
+"""The cache of images: registryd runs while it is configured and there, and is then tried first."""
 
 import threading
 import time

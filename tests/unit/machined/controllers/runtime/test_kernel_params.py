@@ -51,7 +51,7 @@ async def test_a_config_sets_params(root: Path) -> None:
     ]
 
     async def settle(expected: Mapping[str, tuple[str, str, bool]]) -> None:
-        """Wait for these statuses: the kernel is asked in a thread."""
+        """Wait for these statuses: the kernel is called in a thread."""
         found: Mapping[str, tuple[str, str, bool]] = {}
         with trio.move_on_after(SETTLE_TIMEOUT):
             while found != expected:

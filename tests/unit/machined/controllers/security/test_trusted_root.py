@@ -1,4 +1,4 @@
-"""Whose certificates and logs count, while a rule asks for keyless signatures."""
+"""Whose certificates and logs count, while a rule demands keyless signatures."""
 
 from pathlib import Path
 
