@@ -89,7 +89,7 @@ def test_discovery(tmp_path: Path) -> None:
         table = Table("Discovery, 3 nodes and their own server", ("frames", "bytes"))
         with listening(measured.cluster.info.launcher) as traffic:
             for address in measured.cluster.addresses:
-                eventually(f"{address} knows all", lambda address=address: _knows_all(measured, address))
+                eventually(f"{address} has all", lambda address=address: _has_all(measured, address))
             time.sleep(2)
             frames, size = traffic.take()
             table.add("until all know each other, per node", f"{frames / 3:.0f}", f"{size / 3:.0f}")
@@ -100,6 +100,6 @@ def test_discovery(tmp_path: Path) -> None:
         table.show()
 
 
-def _knows_all(measured: Measured, address: str) -> None:
+def _has_all(measured: Measured, address: str) -> None:
     rows = measured.cluster.rows("-e", address, "-n", address, "get", "members")
     assert len(rows) == len(measured.cluster.nodes)

@@ -23,7 +23,7 @@ def members(cluster: Cluster, address: str) -> dict[str, dict[str, str]]:
     return {row["ID"]: row for row in cluster.rows("-e", address, "-n", address, "get", "members")}
 
 
-def sees_all(cluster: Cluster, address: str) -> None:
+def lists_all(cluster: Cluster, address: str) -> None:
     assert members(cluster, address).keys() == {node.name for node in cluster.nodes}
 
 
@@ -62,7 +62,7 @@ def discovery_pids(cluster: Cluster) -> list[int]:
 def test_every_node_sees_every_member(cluster: Cluster) -> None:
     for node in cluster.nodes:
         address = str(node.address)
-        eventually(f"{node.name} sees all", lambda address=address: sees_all(cluster, address))
+        eventually(f"{node.name} lists all", lambda address=address: lists_all(cluster, address))
         found = members(cluster, address)
         for other in cluster.nodes:
             row = found[other.name]
@@ -78,7 +78,7 @@ def test_every_node_sees_every_member(cluster: Cluster) -> None:
 
 def test_the_control_plane_s_addresses_are_endpoints(cluster: Cluster) -> None:
     worker = cluster.addresses[2]
-    eventually("the worker sees all", lambda: sees_all(cluster, worker))
+    eventually("the worker lists all", lambda: lists_all(cluster, worker))
 
     def are_endpoints() -> None:
         (endpoint,) = cluster.resource("-e", worker, "-n", worker, "endpoints", "discovered")
@@ -89,7 +89,7 @@ def test_the_control_plane_s_addresses_are_endpoints(cluster: Cluster) -> None:
 
 def test_the_server_may_restart_and_no_member_is_forgotten(cluster: Cluster) -> None:
     worker = cluster.addresses[2]
-    eventually("the worker sees all", lambda: sees_all(cluster, worker))
+    eventually("the worker lists all", lambda: lists_all(cluster, worker))
     (before,) = discovery_pids(cluster)
     os.kill(before, signal.SIGKILL)
 
@@ -103,7 +103,7 @@ def test_the_server_may_restart_and_no_member_is_forgotten(cluster: Cluster) -> 
     def has_connected_again() -> None:
         log = cluster.talosctl("-e", worker, "-n", worker, "logs", "clusterd").stdout
         assert log.count("connected to the discovery service") >= 2
-        sees_all(cluster, worker)
+        lists_all(cluster, worker)
 
     eventually("the worker is connected again", has_connected_again)
 
@@ -152,13 +152,13 @@ def test_a_node_with_another_secret_is_alone_until_it_has_the_right_one(cluster:
     for address in (first, worker):
         eventually(f"{address} names the reason", partial(is_logged, address))
     set_secret(cluster, worker, secret)
-    eventually(own, lambda: sees_all(cluster, worker))
+    eventually(own, lambda: lists_all(cluster, worker))
 
 
 def test_a_node_that_is_reset_leaves(cluster: Cluster) -> None:
     """The last test of this module: the cluster is one node smaller afterwards."""
     first, worker = cluster.addresses[0], cluster.addresses[2]
-    eventually("the first node sees all", lambda: sees_all(cluster, first))
+    eventually("the first node lists all", lambda: lists_all(cluster, first))
     cluster.talosctl("-e", worker, "-n", worker, "reset", "--graceful=false", "--wait=false")
 
     def has_left() -> None:

@@ -7,7 +7,7 @@ import time
 import pytest
 from tests.harness.cluster import NODE_TIMEOUT, Cluster, check_services, eventually
 
-from talos.machined.services.containerd import DEAD_AFTER
+from talos.machined.services.containerd import MAX_SILENCE
 from talos.process.daemons import BY_NAME
 
 SERVICES = {
@@ -82,7 +82,7 @@ def test_daemons_that_hang_are_replaced(cluster: Cluster, names: tuple[str, ...]
             assert len(after.get(name, [])) == len(before[name]), f"{name} is not there"
             assert before[name][0] not in after[name], f"{name} still hangs"
 
-    silence = max(DEAD_AFTER, *(BY_NAME[name].silence for name in names if name in BY_NAME))
+    silence = max(MAX_SILENCE, *(BY_NAME[name].silence for name in names if name in BY_NAME))
     eventually("all are replaced", are_replaced, seconds=silence + NODE_TIMEOUT, pause=1)
     eventually("all services are well", lambda: check_services(cluster, cluster.addresses[0]))
     after = cluster.processes()

@@ -27,7 +27,7 @@ KUBE_PRISM: Contract = (1, 6)
 HOST_DNS: Contract = (1, 7)
 RSA_SERVICE_ACCOUNT: Contract = (1, 7)
 FORWARD_KUBE_DNS: Contract = (1, 8)
-WORKERS_KNOW_CLUSTER_NAME: Contract = (1, 8)
+WORKERS_HAVE_CLUSTER_NAME: Contract = (1, 8)
 NO_LOAD_BALANCER_LABEL: Contract = (1, 8)
 NETWORK_DOCUMENTS: Contract = (1, 12)
 """HostnameConfig and the registries' documents; the endpoint's name is no longer added to certificates."""

@@ -205,8 +205,8 @@ async def test_an_answer_with_names_in_a_circle_ends() -> None:
 
 
 async def test_without_any_answer_the_client_gets_an_error_in_time() -> None:
-    dead = Upstream(Server(address=ip_address("127.0.0.1")), port=1)
-    async with resolving(dead) as (_, client):
+    silent = Upstream(Server(address=ip_address("127.0.0.1")), port=1)
+    async with resolving(silent) as (_, client):
         with trio.fail_after(5):  # what clients wait
             assert code(await client.udp(make_question("a.example"))) == 2
     async with resolving() as (_, client):

@@ -171,7 +171,7 @@ def they_boot(nodes: Nodes) -> None:
     nodes.stage = RuntimeMachineStage.MACHINE_STAGE_BOOTING
 
 
-def they_are_away(nodes: Nodes) -> None:
+def they_are_down(nodes: Nodes) -> None:
     nodes.error = RpcError(Code.UNAVAILABLE, "no route")
 
 
@@ -184,7 +184,7 @@ def they_are_away(nodes: Nodes) -> None:
         (a_stranger_is_listed, 'the member "10.0.0.9" (10.0.0.9) is no control plane node'),
         (one_is_missing, "etcd has 1 members for 2 control plane nodes"),
         (they_boot, "10.0.0.2: the boot has not ended"),
-        (they_are_away, "no route"),
+        (they_are_down, "no route"),
     ],
 )
 async def test_the_first_condition_that_is_not_met_is_named(change: Any, text: str) -> None:

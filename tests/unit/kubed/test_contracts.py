@@ -62,7 +62,7 @@ DIFFERENCES: dict[str, Contract] = {
     f"{API_SERVER} container livenessProbe": contract.DOCUMENTS,
     f"{KUBELET} seccompDefault": contract.SECCOMP_DEFAULT,
     "machine discovery_endpoints": contract.DOCUMENTS,  # its name: legacy
-    "machine cluster_name": contract.WORKERS_KNOW_CLUSTER_NAME,
+    "machine cluster_name": contract.WORKERS_HAVE_CLUSTER_NAME,
     "machine host_dns": contract.FORWARD_KUBE_DNS,
     "machine prism_port": contract.KUBE_PRISM,
     "machine auto_hostname": contract.STABLE_HOSTNAME,

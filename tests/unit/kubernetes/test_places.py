@@ -56,7 +56,7 @@ class Cluster:
         return await self._clients.enter_async_context(trio.SocketStream(raw))
 
 
-async def lives(client: trio.SocketStream) -> bool:
+async def is_served(client: trio.SocketStream) -> bool:
     """Whether what a client sends comes back; False when the connection was closed."""
     with trio.fail_after(20), suppress(trio.BrokenResourceError):
         await client.send_all(b"x")
@@ -105,18 +105,18 @@ async def test_the_connection_that_was_idle_for_longest_makes_room() -> None:
     async with balancing(make_places(idle_timeout=0)) as cluster:
         clients = [await cluster.connect() for _ in range(3)]
         for client in clients:
-            assert await lives(client)
-        assert await lives(clients[0])
-        assert await lives(await cluster.connect())
+            assert await is_served(client)
+        assert await is_served(clients[0])
+        assert await is_served(await cluster.connect())
         assert await is_closed(clients[1])
-        assert await lives(clients[0])
-        assert await lives(clients[2])
+        assert await is_served(clients[0])
+        assert await is_served(clients[2])
 
 
 async def test_a_client_that_says_nothing_makes_room() -> None:
     async with balancing(make_places(idle_timeout=0)) as cluster:
         silent = [await cluster.connect() for _ in range(3)]
-        assert await lives(await cluster.connect())
+        assert await is_served(await cluster.connect())
         assert await is_closed(silent[0])
 
 
@@ -125,7 +125,7 @@ async def test_nothing_is_closed_for_its_silence_while_there_are_places() -> Non
     async with balancing(places) as cluster:
         clients = [await cluster.connect() for _ in range(3)]
         for client in [*clients, *clients]:
-            assert await lives(client)
+            assert await is_served(client)
     assert isinstance(places.files, Tables)
     assert places.files.reads == 0
 
@@ -134,15 +134,15 @@ async def test_connections_in_use_stay_and_root_has_places() -> None:
     async with balancing(make_places(idle_timeout=60)) as cluster:
         users = [await cluster.connect() for _ in range(3)]
         for client in users:
-            assert await lives(client)
-        assert not await lives(await cluster.connect())
+            assert await is_served(client)
+        assert not await is_served(await cluster.connect())
         root = await cluster.connect(root=True)
-        assert await lives(root)
-        assert not await lives(await cluster.connect(root=True))
+        assert await is_served(root)
+        assert not await is_served(await cluster.connect(root=True))
         for client in [*users, root]:
-            assert await lives(client)
+            assert await is_served(client)
         await users[0].aclose()
-        while not await lives(await cluster.connect(root=True)):
+        while not await is_served(await cluster.connect(root=True)):
             await trio.lowlevel.checkpoint()
 
 
@@ -150,20 +150,20 @@ async def test_root_is_never_closed_for_others() -> None:
     async with balancing(make_places(idle_timeout=0)) as cluster:
         root = [await cluster.connect(root=True) for _ in range(2)]
         for client in root:
-            assert await lives(client)
+            assert await is_served(client)
         user = await cluster.connect()
-        assert await lives(user)
+        assert await is_served(user)
         other = await cluster.connect()
-        assert await lives(other)
+        assert await is_served(other)
         assert await is_closed(user)
         root += [await cluster.connect(root=True)]
-        assert await lives(root[-1])
+        assert await is_served(root[-1])
         root += [await cluster.connect(root=True)]
-        assert await lives(root[-1])
+        assert await is_served(root[-1])
         assert await is_closed(other)
-        assert not await lives(await cluster.connect())
+        assert not await is_served(await cluster.connect())
         for client in root:
-            assert await lives(client)
+            assert await is_served(client)
 
 
 async def test_a_closed_socket_is_nobodys() -> None:
@@ -179,7 +179,7 @@ async def test_a_closed_socket_is_nobodys() -> None:
                 held = places.take(accepted)
                 assert held is not None
                 await left.aclose()
-                assert await lives(await cluster.connect())
+                assert await is_served(await cluster.connect())
                 assert held.scope.cancel_called
 
 

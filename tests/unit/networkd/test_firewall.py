@@ -236,8 +236,8 @@ async def apply(state: MemoryState, lines: list[str], documents: str) -> None:
         chains = [make_chain(chain.id, chain.spec) for chain in await state.list(kinds.NF_TABLES_CHAIN)]
         if bool(chains) == has_table(TABLE) == bool(documents):
             names = ", ".join(f"{chain.name} ({len(chain.rules)} rules)" for chain in chains)
-            said = find_changes(lines)
-            if not chains or (said and f'"firewall: {names}"' in said[-1]):
+            found = find_changes(lines)
+            if not chains or (found and f'"firewall: {names}"' in found[-1]):
                 return
 
 

@@ -137,7 +137,7 @@ def _features(options: GenerateOptions) -> FeaturesConfig:
 
 def _cluster(options: GenerateOptions, endpoint: Url, *, is_control_plane: bool) -> ClusterConfig:
     contract, secrets = options.contract, options.secrets
-    named = is_control_plane or contract >= since.WORKERS_KNOW_CLUSTER_NAME
+    named = is_control_plane or contract >= since.WORKERS_HAVE_CLUSTER_NAME
     no_kubernetes = RegistryKubernetesConfig(disabled=contract >= since.NO_KUBERNETES_DISCOVERY or None)
     common = ClusterConfig(
         id=secrets.cluster_id,

@@ -8,7 +8,7 @@ import trio
 
 from talos.system.block import partitions, swap
 from talos.system.block.blkid import Content, Partition, probe
-from talos.system.block.blkpg import tell_kernel
+from talos.system.block.blkpg import notify_kernel
 from talos.system.block.partitions import NewPartition, Run, Table
 from talos.system.block.rotation import is_rotational
 from talos.system.block.wipe import EDGE, wipe_edges
@@ -131,7 +131,7 @@ class KernelBlocks(Blocks):
 
     async def _notify_kernel(self, disk: str, row: Partition) -> None:
         device = self.name_partition(disk, row.number)
-        await trio.to_thread.run_sync(tell_kernel, disk, device, row.number, row.start, row.size)
+        await trio.to_thread.run_sync(notify_kernel, disk, device, row.number, row.start, row.size)
 
     @override
     async def format(self, device: str, label: str, size: int, min_group: int) -> None:

@@ -20,7 +20,7 @@ async def describe_disk_plan(node: Node, config: Config) -> str:
     """
     if not node.platform.has_disks or await is_installed(node.state):
         return ""
-    if not await _knows_devices(node):
+    if not await _has_devices(node):
         return "The disks are not discovered yet: repeat the dry run for the plan of the installation."
     slots = node.upgrades.slots
     areas = slots.areas if isinstance(slots, DiskSlots) else INSTALLED
@@ -30,7 +30,7 @@ async def describe_disk_plan(node: Node, config: Config) -> str:
     return "" if plan is None else plan.text()
 
 
-async def _knows_devices(node: Node) -> bool:
+async def _has_devices(node: Node) -> bool:
     try:
         return (await node.state.get(*ids.DEVICES_STATUS)).spec.ready
     except NotFoundError:

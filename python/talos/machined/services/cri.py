@@ -8,7 +8,7 @@ from talos.api.definitions.network_pb2 import StatusSpec
 from talos.machined.containerd.client import CRI_SOCKET
 from talos.machined.containerd.config import CONFIG, STATUS, make_config
 from talos.machined.services.conditions import ResourceReady
-from talos.machined.services.containerd import DEAD_AFTER, START_LIMIT, write_file
+from talos.machined.services.containerd import MAX_SILENCE, START_LIMIT, write_file
 from talos.machined.services.health import HealthCheck, ServingProbe
 from talos.machined.services.spec import Directory, Execute, ServiceContext, ServiceSpec
 from talos.resource import ids, kinds
@@ -37,7 +37,7 @@ CRI = ServiceSpec(
     id="cri",
     start=Execute(argv=("/usr/bin/containerd", "--address", CRI_SOCKET, "--config", CONFIG)),
     conditions=(NETWORK_READY, SETTINGS_READY),
-    health=HealthCheck(probe=ServingProbe(CRI_SOCKET), silence=DEAD_AFTER, start_limit=START_LIMIT),
+    health=HealthCheck(probe=ServingProbe(CRI_SOCKET), silence=MAX_SILENCE, start_limit=START_LIMIT),
     prepare=_configure,
     directories=(Directory(path="/run/containerd", mode=0o711),),
     group="podruntime/runtime",

@@ -133,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
         if top == SCRIPT and not rest:
             script = make_first_script(self._find_base()) if self.site.base else self.site.script
             self._send_text(HTTPStatus.OK, script, with_content=with_content)
-            self._tell("runs the script")
+            self._report("runs the script")
         elif top == START and not rest and self.site.base:
             self._answer_start(_parse_query(url.query), with_content=with_content)
         elif top == CONFIG and not rest:
@@ -157,7 +157,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send_text(
             HTTPStatus.OK, make_script(self.site.arguments, config_url), with_content=with_content
         )
-        self._tell("runs its own script" if token else f"{query.get('mac', '')} {reason}".strip())
+        self._report("runs its own script" if token else f"{query.get('mac', '')} {reason}".strip())
 
     def _answer_config(self, query: Mapping[str, str], *, with_content: bool) -> None:
         known = " ".join(f"{key}={value}" for key, value in query.items() if key in IDENTITY)
@@ -168,7 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
                 f"no config for {known or 'this machine'}: not by its token", with_content=with_content
             )
         elif found:
-            self._tell(f"is {known or 'unknown'}")
+            self._report(f"is {known or 'unknown'}")
             if not self._send_file(found, "application/yaml", with_content=with_content) and self.site.base:
                 self.tokens.give_back(mac, token)
         else:
@@ -185,15 +185,15 @@ class _Handler(BaseHTTPRequestHandler):
             try:
                 shutil.copyfileobj(file, self.wfile, _BLOCK)
             except OSError as error:
-                self._tell(f"closed the connection while it loaded {path.name}: {error.strerror}")
+                self._report(f"closed the connection while it loaded {path.name}: {error.strerror}")
                 self.close_connection = True
                 return False
         shown = f", {size / _MEGABYTE:.1f} MB" if size >= _SHOWN_SIZE else ""
-        self._tell(f"has loaded {path.name}{shown}")
+        self._report(f"has loaded {path.name}{shown}")
         return True
 
     def _refuse(self, reason: str, *, with_content: bool) -> None:
-        self._tell(reason)
+        self._report(reason)
         self._send_text(HTTPStatus.NOT_FOUND, f"{reason}\n", with_content=with_content)
 
     def _send_text(self, status: HTTPStatus, text: str, *, with_content: bool) -> None:
@@ -208,5 +208,5 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(size))
         self.end_headers()
 
-    def _tell(self, what: str) -> None:
+    def _report(self, what: str) -> None:
         self.show(f"{self.client_address[0]}: {make_printable(what)}")

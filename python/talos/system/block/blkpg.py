@@ -37,7 +37,7 @@ class _Argument(ctypes.Structure):
     )
 
 
-def tell_kernel(disk: str, device: str, number: int, start: int, size: int) -> None:
+def notify_kernel(disk: str, device: str, number: int, start: int, size: int) -> None:
     """Give the kernel a partition of a disk as it is in the table. In bytes.
 
     ``device`` is the partition's. Nothing is done for an image file, or when the kernel has it already.

@@ -44,13 +44,13 @@ class Node:
     connected: list[str]
     connecting: Signal
 
-    async def sees(self, *names: str) -> None:
+    async def finds(self, *names: str) -> None:
         """Wait until it has exactly these nodes."""
         with trio.move_on_after(20):
             while {spec.hostname for spec in self.client.affiliates.values()} != {*names}:
                 await self.changed.wait()
             return
-        raise AssertionError(f"sees {self.client.affiliates} instead of {names}: {self.lines}")
+        raise AssertionError(f"finds {self.client.affiliates} instead of {names}: {self.lines}")
 
     async def logs(self, text: str) -> None:
         """Wait until it has logged this, once."""
@@ -127,7 +127,7 @@ async def running_server(
             await daemon.bridge.call(server.stop, 0)
 
 
-class Liar:
+class HostileServer:
     """A server that answers every watch with the same messages, as often as they are read, and every call."""
 
     def __init__(self, messages: Sequence[bytes], *, hello: bytes = b"", endless: bool = False) -> None:
@@ -188,15 +188,15 @@ def test_nodes_find_each_other_and_see_who_leaves() -> None:
             running_node(daemon, "one", endpoint) as one,
             running_node(daemon, "two", endpoint) as two,
         ):
-            await one.sees("two")
-            await two.sees("one")
+            await one.finds("two")
+            await two.finds("one")
             assert one.client.affiliates["id-two"] == make_local("two")
             changed = make_local("two")
             changed.hostname = "changed"
             two.client.publish(changed)
-            await one.sees("changed")
+            await one.finds("changed")
             two.client.leave()
-            await one.sees()
+            await one.finds()
 
     run(test)
 
@@ -216,7 +216,7 @@ def test_where_a_node_was_seen_is_added_to_what_it_publishes() -> None:
             running_node(daemon, "three", endpoint) as three,
         ):
             two.client.publish(local)
-            await one.sees("two", "three")
+            await one.finds("two", "three")
             three.client.publish(make_local("three"), {"id-two": seen})
             with trio.fail_after(20):
                 while seen not in one.client.affiliates["id-two"].kube_span.endpoints:
@@ -232,12 +232,12 @@ def test_a_server_that_restarts_gets_all_again_and_no_member_is_forgotten() -> N
             port = int(endpoint.rpartition(":")[2])
         async with running_node(daemon, "one", endpoint) as one, running_node(daemon, "two", endpoint) as two:
             async with running_server(daemon, port=port):
-                await one.sees("two")
+                await one.finds("two")
             async with running_server(daemon, port=port):
                 changed = make_local("two")
                 changed.hostname = "changed"
                 two.client.publish(changed)
-                await one.sees("changed")
+                await one.finds("changed")
             assert sum("fails" in line for line in one.lines) >= 1
 
     run(test)
@@ -257,7 +257,7 @@ def test_the_server_is_verified() -> None:
                 running_node(daemon, "three", endpoint, authorities=other.crt) as three,
             ):
                 if endpoint.startswith(address):
-                    await one.sees("two")
+                    await one.finds("two")
                 else:
                     await one.logs("IP address mismatch")
                 await three.logs("CERTIFICATE_VERIFY_FAILED")
@@ -273,7 +273,7 @@ def test_a_redirect_is_followed() -> None:
             running_node(daemon, "one", first) as one,
             running_node(daemon, "two", real),
         ):
-            await one.sees("two")
+            await one.finds("two")
             assert one.connected == [first, real]
 
     run(test)
@@ -285,13 +285,13 @@ def test_a_server_that_redirects_for_ever_is_left_alone() -> None:
 
     async def test(daemon: Daemon) -> None:
         for target in ("nonsense", "127.0.0.1:1"):
-            liar = Liar(
+            hostile = HostileServer(
                 [],
                 hello=b"\x0a" + bytes([len(target) + 2]) + b"\x0a" + bytes([len(target)]) + target.encode(),
             )
-            async with liar.serve(daemon) as endpoint, running_node(daemon, "one", endpoint) as one:
+            async with hostile.serve(daemon) as endpoint, running_node(daemon, "one", endpoint) as one:
                 with trio.move_on_after(2):
-                    await one.sees("nobody at all")
+                    await one.finds("nobody at all")
                 assert len(one.connected) < 10
                 assert len(one.lines) <= 4, one.lines
 
@@ -302,9 +302,9 @@ def test_garbage_is_an_error_and_the_client_goes_on() -> None:
     async def test(daemon: Daemon) -> None:
         good = PayloadCipher(KEY).seal(Payload(node_id="id-two", hostname="two"))
         message = WatchResponse(affiliates=[Affiliate(id="id-two", data=good)]).SerializeToString()
-        liar = Liar([message, b"\xff\xff\xff"])
-        async with liar.serve(daemon) as endpoint, running_node(daemon, "one", endpoint) as one:
-            await one.sees("two")
+        hostile = HostileServer([message, b"\xff\xff\xff"])
+        async with hostile.serve(daemon) as endpoint, running_node(daemon, "one", endpoint) as one:
+            await one.finds("two")
             await one.connects(3)
             assert [*one.client.affiliates] == ["id-two"]
             assert (
@@ -318,12 +318,12 @@ def test_garbage_is_an_error_and_the_client_goes_on() -> None:
 def test_a_flood_is_read_slowly() -> None:
     async def test(daemon: Daemon) -> None:
         big = WatchResponse(affiliates=[Affiliate(id=f"{n}", data=bytes(2000)) for n in range(100)])
-        liar = Liar([big.SerializeToString()], endless=True)
-        async with liar.serve(daemon) as endpoint, running_node(daemon, "one", endpoint) as one:
+        hostile = HostileServer([big.SerializeToString()], endless=True)
+        async with hostile.serve(daemon) as endpoint, running_node(daemon, "one", endpoint) as one:
             with trio.move_on_after(2):
-                await one.sees("nobody at all")
+                await one.finds("nobody at all")
             assert len(one.lines) <= 3
-            assert liar.sent < 400, "flow control holds the server back"
+            assert hostile.sent < 400, "flow control holds the server back"
 
     run(test)
 
@@ -336,7 +336,7 @@ def test_another_cluster_s_secret_is_logged_once() -> None:
             running_node(daemon, "two", endpoint),
             running_node(daemon, "one", endpoint) as one,
         ):
-            await one.sees("two")
+            await one.finds("two")
             await one.logs("another cluster's secret")
 
     run(test)

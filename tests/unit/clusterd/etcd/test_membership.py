@@ -40,12 +40,12 @@ def member(number: int, name: str, last: int, *, is_learner: bool = False) -> pb
 
 
 class Etcd(Keys):
-    """A cluster and the way to it. ``away`` are addresses that don't answer."""
+    """A cluster and the way to it. ``down`` are addresses that don't answer."""
 
     def __init__(self, *members: pb.Member) -> None:
         super().__init__()
         self.list = list(members)
-        self.away: set[str] = set()
+        self.down: set[str] = set()
         self.refusals: list[str] = []
         self.done: list[str] = []
         self.endpoint = "10.0.0.2"
@@ -59,7 +59,7 @@ class Etcd(Keys):
 
     @asynccontextmanager
     async def member(self, address: str) -> AsyncGenerator["Etcd"]:
-        if address in self.away:
+        if address in self.down:
             raise RpcError(Code.UNAVAILABLE, f"failed to connect to {address}")
         self.address = address
         yield self
@@ -82,7 +82,7 @@ class Etcd(Keys):
         return pb.StatusResponse(header=pb.ResponseHeader(member_id=1), leader=1)
 
     async def check_quorum(self) -> None:
-        if self.address in self.away:
+        if self.address in self.down:
             raise RpcError(Code.DEADLINE_EXCEEDED, "too late")
 
     async def add_learner(self, urls: list[str]) -> pb.MemberAddResponse:
@@ -131,7 +131,7 @@ async def test_the_former_member_of_a_node_is_removed_first(
 ) -> None:
     del autojump_clock
     etcd = Etcd(FIRST, SECOND, former)
-    etcd.away = {"10.0.0.4", "10.0.0.9"}
+    etcd.down = {"10.0.0.4", "10.0.0.9"}
     await make(etcd).join(SPEC)
     assert etcd.done == ["remove 7", "add"]
 
@@ -237,14 +237,14 @@ def test_the_only_member_stays() -> None:
 async def test_a_member_that_answers_late_counts(autojump_clock: trio.testing.MockClock) -> None:
     del autojump_clock
     etcd = Etcd(FIRST, SECOND, THIRD)
-    etcd.away = {"10.0.0.3"}
+    etcd.down = {"10.0.0.3"}
     with pytest.raises(RpcError, match="2 voting members of which 1 are healthy"):
         await make(etcd).remove(3)
     assert etcd.done == []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(make(etcd).remove, 3)
         await trio.sleep(STATUS_TIMEOUT / 2)
-        etcd.away = {"10.0.0.4"}
+        etcd.down = {"10.0.0.4"}
     assert etcd.done == ["remove 3"], "the one that goes need not answer"
 
 
@@ -259,7 +259,7 @@ async def test_a_bootstrap_checks_for_other_clusters() -> None:
     with pytest.raises(RpcError, match=r"etcd runs on 10\.0\.0\.2 already") as caught:
         await make(etcd).check_no_cluster()
     assert caught.value.code is Code.ALREADY_EXISTS
-    etcd.away = {"10.0.0.2", "10.0.0.3"}
+    etcd.down = {"10.0.0.2", "10.0.0.3"}
     await make(etcd).check_no_cluster()
 
 
@@ -279,7 +279,7 @@ def leases(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("members", "away", "code", "text"),
+    ("members", "down", "code", "text"),
     [
         ([FIRST, SECOND, THIRD], "", None, ""),
         ([FIRST], "", None, ""),
@@ -299,10 +299,10 @@ def leases(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     ],
 )
 async def test_every_member_is_probed_before_an_upgrade(
-    leases: list[int], members: list[pb.Member], away: str, code: Code | None, text: str
+    leases: list[int], members: list[pb.Member], down: str, code: Code | None, text: str
 ) -> None:
     etcd = Etcd(*members)
-    etcd.away = {away}
+    etcd.down = {down}
     if code is None:
         await make(etcd).check_upgrade(0xA1)
     else:

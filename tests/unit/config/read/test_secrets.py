@@ -69,13 +69,13 @@ def variants(kind: str) -> Iterator[str]:
 @pytest.mark.parametrize("kind", ALL_KINDS, ids=[name_of(document_type(kind)) for kind in ALL_KINDS])
 def test_no_mistake_shows_a_secret(kind: str) -> None:
     for text in variants(kind):
-        said = shown(text)
-        assert PLANTED not in said.lower(), said
-        assert ENCODED not in said, said
+        output = shown(text)
+        assert PLANTED not in output.lower(), output
+        assert ENCODED not in output, output
 
 
 def test_a_password_with_an_asterisk_is_not_shown() -> None:
     """YAML takes it for an alias."""
-    said = shown(f"apiVersion: v1alpha1\nkind: RegistryAuthConfig\nname: a\npassword: *{PLANTED}\n")
-    assert "4:11" in said
-    assert PLANTED not in said
+    output = shown(f"apiVersion: v1alpha1\nkind: RegistryAuthConfig\nname: a\npassword: *{PLANTED}\n")
+    assert "4:11" in output
+    assert PLANTED not in output

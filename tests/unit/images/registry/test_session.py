@@ -112,9 +112,9 @@ async def test_the_next_endpoint_is_tried(store: Store) -> None:
         f"image docker.io/library/other:1: manifest 1: 127.0.0.1:{empty.port}: it replied 404; "
         f"127.0.0.1:{full.port}: it replied 404"
     )
-    away = begin("other:1", make_sources(1))
+    unreachable = begin("other:1", make_sources(1))
     with pytest.raises(UserError, match="refused") as caught:
-        await away.fetch_manifest("1")
+        await unreachable.fetch_manifest("1")
     assert not isinstance(caught.value, NoSuchImageError)
 
 

@@ -77,11 +77,11 @@ class Server(Wire6):
         if self.rapid:
             options.append(option(Option.RAPID_COMMIT, b""))
         # Of another client's exchange, and of an older one of ours.
-        self.say(answer(reply, transaction, given, client=make_duid(bytes(6))))
-        self.say(answer(reply, bytes(3), given))
-        self.say(answer(reply, transaction, *options))
+        self.reply_with(answer(reply, transaction, given, client=make_duid(bytes(6))))
+        self.reply_with(answer(reply, bytes(3), given))
+        self.reply_with(answer(reply, transaction, *options))
 
-    def say(self, data: bytes) -> None:
+    def reply_with(self, data: bytes) -> None:
         self._send.send_nowait((data, SENDER))
 
     @override

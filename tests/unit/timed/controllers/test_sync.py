@@ -27,10 +27,10 @@ NOW = 1_800_000_000.0
 
 @dataclass
 class Twin:
-    """A server that answers by the true time plus ``lies`` as soon as it is reachable."""
+    """A server that answers by the true time plus ``errors`` as soon as it is reachable."""
 
     clock: MemoryClock
-    lies: dict[str, float] = field(default_factory=dict[str, float])
+    errors: dict[str, float] = field(default_factory=dict[str, float])
     reachable: bool = True
     opened: list[Settings] = field(default_factory=list[Settings])
     retry: float = 1.0
@@ -44,7 +44,7 @@ class Twin:
         if not self.reachable:
             return []
         offsets = [
-            (server, self.clock.lag + self.lies.get(server, 0.0)) for server in self.opened[-1].servers
+            (server, self.clock.lag + self.errors.get(server, 0.0)) for server in self.opened[-1].servers
         ]
         return [
             Sample(server=server, local=self.clock.now(), offset=offset, delay=0.0, distance=0.001)
@@ -115,7 +115,7 @@ async def test_silent_servers_are_queried_until_they_answer(autojump_clock: Mock
 
 async def test_servers_of_a_new_config_are_followed(autojump_clock: MockClock) -> None:
     del autojump_clock
-    twin = Twin(MemoryClock(start=NOW, lag=50.0), lies={"a": 60.0})
+    twin = Twin(MemoryClock(start=NOW, lag=50.0), errors={"a": 60.0})
     async with running(twin, servers=["a", "b"]) as state:
         await trio.sleep(100)
         assert not (await state.get(*ids.TIME_STATUS)).spec.synced
@@ -129,10 +129,10 @@ async def test_spikes_are_shown(autojump_clock: MockClock) -> None:
     twin = Twin(MemoryClock(start=NOW))
     async with running(twin, servers=["a"]) as state:
         await wait_until_synced(state)
-        twin.lies["a"] = 400_000_000.0
+        twin.errors["a"] = 400_000_000.0
         found = await wait_for(state, *ids.NTP_STATUS, lambda resource: resource.spec.spike_detected)
         assert found.spec.consecutive_spikes == 1
-        twin.lies.clear()
+        twin.errors.clear()
         await wait_for(state, *ids.NTP_STATUS, lambda resource: not resource.spec.spike_detected)
     assert twin.clock.steps == []
 
