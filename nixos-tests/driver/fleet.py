@@ -16,6 +16,9 @@ from driver.machine import Machine
 from driver.process import end_process, start_process
 from driver.retry import POLL_INTERVAL
 
+UNANSWERED = re.compile(r"no answer within .*\(nothing has been changed\)")
+"""What a command ends with whose first calls machines did not answer in time: emulated ones may be slow."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
@@ -32,16 +35,22 @@ class Outcome:
 
 
 class Upgrade:
-    """A running ``talosctl upgrade``; its limits are counted by the clock of the programs under test."""
+    """A running ``talosctl upgrade``; its end is by the clock of the programs under test."""
 
-    def __init__(self, process: subprocess.Popen[bytes], folder: Path, seconds: float) -> None:
-        self._process, self._folder = process, folder
-        self._end = CLOCK.now() + seconds
+    def __init__(self, process: subprocess.Popen[bytes], folder: Path, end: float) -> None:
+        self._process, self._folder, self._end = process, folder, end
 
     @property
     def output(self) -> str:
         """What it has reported."""
         return (self._folder / "stderr").read_text(errors="replace")
+
+    def is_unanswered(self) -> bool:
+        """Wait until it reports anything; whether it has ended without a change, as there was no answer."""
+        while self._process.poll() is None and "\n" not in self.output:
+            self._check_time("the upgrade begins")
+            time.sleep(POLL_INTERVAL)
+        return UNANSWERED.search(self.output) is not None and not self.finish().rows
 
     def wait_for(self, pattern: str) -> None:
         """Wait until it has reported this."""
@@ -101,7 +110,17 @@ class Fleet:
         return Fleet(self.machines, self._folder, endpoints=others)
 
     def begin_upgrade(self, image: str, *, seconds: float) -> Upgrade:
-        """Begin to upgrade all machines by one command; ``seconds`` are those of emulated processors."""
+        """Begin to upgrade all machines by one command; ``seconds`` are those of emulated processors.
+
+        A command without an answer has changed nothing, and is given again.
+        """
+        end = CLOCK.now() + self.machines[0].patience.seconds(seconds)
+        upgrade = self._start_upgrade(image, end)
+        while upgrade.is_unanswered():
+            upgrade = self._start_upgrade(image, end)
+        return upgrade
+
+    def _start_upgrade(self, image: str, end: float) -> Upgrade:
         folder = self._folder / f"upgrade-{len(list(self._folder.glob('*')))}"
         folder.mkdir(parents=True)
         argv = self._client.argv(["upgrade", "--image", image, "-o", "json"], insecure=False)
@@ -109,7 +128,7 @@ class Fleet:
             process = start_process(
                 argv, log=folder / "stderr", stdout=stdout.fileno(), env=self._client.environment
             )
-        return Upgrade(process, folder, self.machines[0].patience.seconds(seconds))
+        return Upgrade(process, folder, end)
 
     def upgrade(self, image: str, *, seconds: float) -> Outcome:
         """The same, to its end."""

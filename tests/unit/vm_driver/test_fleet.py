@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from driver.clock import CLOCK
 from driver.failure import Failed
 from driver.fleet import Upgrade
 from driver.process import start_process
@@ -22,7 +23,7 @@ def begin(folder: Path, program: str) -> Upgrade:
         process = start_process(
             [sys.executable, "-c", program], log=folder / "stderr", stdout=stdout.fileno()
         )
-    return Upgrade(process, folder, 20)
+    return Upgrade(process, folder, CLOCK.now() + 20)
 
 
 def test_the_outcome_is_the_code_and_the_rows(tmp_path: Path) -> None:
@@ -39,3 +40,17 @@ def test_a_refusal_is_the_reason(tmp_path: Path) -> None:
     assert upgrade.finish().reason == "error: it is on trial\n"
     with pytest.raises(Failed, match="ended before it reported /done/"):
         upgrade.wait_for("done")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_unanswered"),
+    [
+        ("error: upgrade: 10.0.2.9: no answer within 10 s (nothing has been changed)", True),
+        ("error: upgrade: 10.0.2.9: v1.15.3 is on trial (nothing has been changed)", False),
+        ("10.0.2.9: pulling", False),
+    ],
+)
+def test_only_a_command_without_an_answer_is_given_again(
+    tmp_path: Path, text: str, *, is_unanswered: bool
+) -> None:
+    assert begin(tmp_path, f"import sys; sys.exit({text!r})").is_unanswered() is is_unanswered
