@@ -47,16 +47,16 @@ def test_tests_that_import_a_module_are_run_unless_most_do(tmp_path: Path) -> No
     folder = tmp_path / "tests/unit/disks"
     folder.mkdir(parents=True)
     imports = {
-        "test_one": "from talos.system.block.gpt import list_rows\n",
-        "test_two": "from talos.system.block import gpt, meta\n",
-        "test_other": "from talos.system.block.gpt_of_others import x\n",
+        "test_one": "from talos.system.block.luks import find_mapped\n",
+        "test_two": "from talos.system.block import luks, meta\n",
+        "test_other": "from talos.system.block.luks_header import read_header\n",
         "test_helper": "from tests.unit.disks.heads import make_head\n",
         "test_beside": "from .heads import make_head\n",
-        "heads": "from talos.system.block.gpt import list_rows\n",
+        "heads": "from talos.system.block.luks import find_mapped\n",
     }
     for name, text in imports.items():
         (folder / f"{name}.py").write_text(text, encoding="utf-8")
-    changed = "python/talos/system/block/gpt.py"
+    changed = "python/talos/system/block/luks.py"
     expected = ["tests/unit/disks/test_one.py", "tests/unit/disks/test_two.py"]
     assert find_importing([changed, "docs/install.md"], tmp_path) == expected
     assert find_importing(["tests/unit/disks/heads.py"], tmp_path) == [
