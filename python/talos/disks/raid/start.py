@@ -62,6 +62,8 @@ class ArrayStarter:
                 self._known[uuid] = _Known(started=known.started | devices, tried=known.tried)
             elif not devices <= known.started:
                 await self._try(known, found, devices)
+            else:
+                known.waits_since = None
 
     async def _try(self, known: _Known, found: Sequence[FoundMember], devices: frozenset[str]) -> None:
         """Start an array with these devices, at once or, after a while, without the others."""

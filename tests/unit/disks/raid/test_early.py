@@ -1,5 +1,6 @@
 """The array with the system is started before the controllers run, for what a kernel argument erases."""
 
+import math
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -15,7 +16,7 @@ from talos.resource.memory.state import MemoryState
 from talos.system.logging import Log
 
 from .heads import SYSTEM, make_head
-from .memory_mdadm import MemoryMdadm, make_members
+from .memory_mdadm import MemoryMdadm, find_member, make_members
 
 
 @asynccontextmanager
@@ -84,3 +85,19 @@ async def test_one_that_does_not_start_ends_the_wait(autojump_clock: MockClock) 
     memory.failing["--assemble"] = "no superblock"
     await start(memory, "vda")
     assert len(memory.calls) == 2
+
+
+async def test_a_member_that_comes_and_goes_is_waited_for_no_longer(autojump_clock: MockClock) -> None:
+    del autojump_clock
+    memory = make_members("vda", "vdb")
+    memory.failing["--assemble"] = "no superblock"
+    starter = ArrayStarter(memory.mdadm, memory.read_arrays, Log(write=lambda _: None))
+    one, other = find_member("vda"), find_member("vdb")
+    await starter.start([one])
+    await trio.sleep(starter.time_left)
+    await starter.start([one])  # given up
+    assert starter.time_left == math.inf
+    await starter.start([one, other])
+    assert 0 < starter.time_left < math.inf
+    await starter.start([one])
+    assert starter.time_left == math.inf
