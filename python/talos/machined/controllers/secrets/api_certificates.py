@@ -78,6 +78,7 @@ class ApiCertificatesController(RenewingReconciler):
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Issue the certificates, or new ones when they are due."""
+        self.interval = math.inf
         root = await runtime.get_or_none(*ids.OS_ROOT_SECRET)
         if root is None:
             await self._maintain(runtime)
@@ -152,8 +153,11 @@ class ApiCertificatesController(RenewingReconciler):
         has_accepted = current is not None and is_current(current.spec.server, sans, accepted)
         if current is not None and has_accepted:
             await runtime.modify(*ids.API_CERTIFICATE, lambda spec: _accept(spec, accepted))
-            is_due = trio.current_time() >= self._request_due
-            if is_issued_by(current.spec.server.crt, issuing) or not is_due:
+            if is_issued_by(current.spec.server.crt, issuing):
+                return
+            left = self._request_due - trio.current_time()
+            if left > 0:
+                self.interval = left
                 return
         # Until trustd has answered there is no certificate to serve with: neither for
         # unauthenticated callers any more, nor for authenticated ones yet.
@@ -171,22 +175,20 @@ class ApiCertificatesController(RenewingReconciler):
         certificates = secrets.APICertsSpec()
         certificates.server.crt, certificates.server.key = certificate_to_pem(signed), key_to_pem(key)
         is_wanted = is_issued_by(certificates.server.crt, issuing)
-        self._plan_request(is_wanted)
-        if has_accepted and not is_wanted:
-            return
+        if not is_wanted:
+            self._plan_request()
+            if has_accepted:
+                return
         # Only what the config names: who answers as trustd would else choose who administers this node.
         _accept(certificates, accepted)
         await runtime.put(*ids.API_CERTIFICATE, certificates)
 
-    def _plan_request(self, is_wanted: bool) -> None:
+    def _plan_request(self) -> None:
         """Request again later what is signed by another CA than this node's config names.
 
         In a rotation a control plane node may not have followed its config yet; where the configs differ
         for good, the last interval is that of renewals.
         """
-        if is_wanted:
-            self.interval = math.inf
-            return
         self.interval = self._request_interval
         self._request_due = trio.current_time() + self._request_interval
         self._request_interval = min(2 * self._request_interval, CHECK_INTERVAL)
