@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sys
+from itertools import chain
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlparse
 
@@ -116,13 +117,24 @@ def find_file(page: str, address: str, file: str) -> str:
     raise FetchError(f"{download.without_password(address)}: the index no longer has {file}")
 
 
+def one_version_each(wanted: list[Wheel]) -> list[list[Wheel]]:
+    """Separate the versions of a project: pip refuses two of them in one call, sets may differ in them."""
+    groups: list[dict[str, Wheel]] = []
+    for wheel in wanted:
+        if not (free := [group for group in groups if wheel.name not in group]):
+            groups.append({wheel.name: wheel})
+        else:
+            free[0][wheel.name] = wheel
+    return [list(group.values()) for group in groups]
+
+
 def by_pip(wanted: list[Wheel]) -> None:
     """Have pip download wheels, with the configuration that it has on this machine."""
     folder = SCRATCH / "wheels"
     folder.mkdir(parents=True, exist_ok=True)
     requirements = folder / "requirements.txt"
     done = 0
-    for batch in batches(wanted, BATCH):
+    for batch in chain.from_iterable(batches(group, BATCH) for group in one_version_each(wanted)):
         log(f"fetch: wheels {done + 1}-{done + len(batch)} of {len(wanted)}: {batch[0].name} …")
         requirements.write_text("".join(f"{w.name}=={w.version} --hash=sha256:{w.sha256}\n" for w in batch))
         options = ["--require-hashes", "--no-deps", "--quiet", "--dest", str(folder)]

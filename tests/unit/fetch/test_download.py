@@ -142,3 +142,28 @@ def test_a_module_comes_from_the_first_proxy_that_has_it(
     monkeypatch.setenv("GOPROXY", "direct")
     with pytest.raises(FetchError, match="no go command on this machine; set GOPROXY"):
         gomodules.by_http([module], list(module.inputs()))
+
+
+def test_two_versions_of_a_project_are_downloaded_by_two_calls(
+    tmp_path: Path, added: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip refuses them in one, and the sets of wheels may differ in a version."""
+    names = ("markdown-1.0", "packaging-26.3", "packaging-26.4", "pygments-2.0")
+    items = [Wheel(*name.split("-"), SHA256, f"{name}-py3-none-any.whl") for name in names]
+    calls: list[list[str]] = []
+
+    def download_all(command: list[str]) -> str:
+        lines = Path(command[command.index("--requirement") + 1]).read_text().splitlines()
+        calls.append([line.partition(" ")[0].replace("==", "-") for line in lines])
+        for name in calls[-1]:
+            (tmp_path / "scratch/wheels" / f"{name}-py3-none-any.whl").write_bytes(CONTENT)
+        return ""
+
+    def add(files: list[Path]) -> None:
+        added.extend(file.name for file in files)
+
+    monkeypatch.setattr(wheels, "run", download_all)
+    monkeypatch.setattr(wheels, "add_files", add)
+    wheels.by_pip(items)
+    assert calls == [["markdown-1.0", "packaging-26.3", "pygments-2.0"], ["packaging-26.4"]]
+    assert added == [item.file for item in (items[0], items[1], items[3], items[2])]
