@@ -148,8 +148,8 @@ def test_two_versions_of_a_project_are_downloaded_by_two_calls(
     tmp_path: Path, added: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """pip refuses them in one, and the sets of wheels may differ in a version."""
-    names = ("markdown-1.0", "packaging-26.3", "packaging-26.4", "pygments-2.0")
-    items = [Wheel(*name.split("-"), SHA256, f"{name}-py3-none-any.whl") for name in names]
+    wanted = (("markdown", "1.0"), ("packaging", "26.3"), ("packaging", "26.4"), ("pygments", "2.0"))
+    items = [Wheel(name, version, SHA256, f"{name}-{version}-py3-none-any.whl") for name, version in wanted]
     calls: list[list[str]] = []
 
     def download_all(command: list[str]) -> str:
