@@ -31,6 +31,8 @@ _SYS_IOPRIO_SET = 251
 _AT_RECURSIVE = 0x8000
 _MOUNT_ATTR_RDONLY = 0x00000001
 _SYS_MOUNT_SETATTR = 442
+# linux/nsfs.h: _IOR(NSIO, 7, int)
+_NS_GET_TGID_FROM_PIDNS = 0x8004B707
 # linux/prctl.h
 _PR_CAPBSET_READ = 23
 _PR_CAPBSET_DROP = 24
@@ -162,6 +164,11 @@ def unshare(flags: int) -> None:
 def setns(fd: int, type: int = 0) -> None:
     """Enter a namespace."""
     _check(_libc.setns(fd, type), "setns")
+
+
+def find_pid(namespace: int, pid: int) -> int:
+    """A process's pid here by that in another pid namespace; ProcessLookupError. Since Linux 6.11."""
+    return fcntl.ioctl(namespace, _NS_GET_TGID_FROM_PIDNS, pid)
 
 
 def reboot(command: int) -> None:

@@ -18,7 +18,6 @@ from talos.config.schema import Form, Section, fields_of
 UNREAD_KINDS = frozenset({
     "BGPInstanceConfig", "ContainerConfig",
     "KernelModuleConfig",
-    "SecurityProfileConfig",
 })  # fmt: skip
 
 _INTERFACES = "machine.network.interfaces"

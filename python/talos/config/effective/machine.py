@@ -16,6 +16,7 @@ from talos.config.documents.runtime.etc_file import EtcFileConfig
 from talos.config.documents.runtime.event_sink import EventSinkConfig
 from talos.config.documents.runtime.kmsg_log import KmsgLogConfig
 from talos.config.documents.runtime.oom import OOMConfig
+from talos.config.documents.runtime.security_profile import SecurityProfileConfig
 from talos.config.documents.runtime.sysctl import SysctlConfig
 from talos.config.documents.runtime.sysfs import SysfsConfig
 from talos.config.documents.runtime.udev_rules import UdevRulesConfig
@@ -45,6 +46,12 @@ def is_image_cache_enabled(config: Config) -> bool:
         return bool(document.local and document.local.enabled)
     features = find_machine(config).features
     return bool(features and features.image_cache and features.image_cache.local_enabled)
+
+
+def isolates_workloads(config: Config) -> bool:
+    """Whether Kubernetes and its pods run in a pid and a mount namespace of their own."""
+    document = config.find(SecurityProfileConfig)
+    return bool(document and document.workload_isolation)
 
 
 def sysctls(config: Config) -> Mapping[str, str]:

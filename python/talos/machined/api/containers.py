@@ -3,6 +3,7 @@
 import json
 import signal
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -14,7 +15,7 @@ from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError, Transport
 from talos.machined.api import containerd_instances as instances
 from talos.machined.api.pump import in_thread
-from talos.machined.containerd.client import PODS, SYSTEM, TIMEOUT, Containerd
+from talos.machined.containerd.client import PODS, SYSTEM, TIMEOUT, Containerd, open_namespace
 from talos.machined.node.ports.node import Node
 from talos.machined.node.ports.services import ServiceStatus
 from talos.system.cgroups import Usage
@@ -154,7 +155,7 @@ async def read_usage(node: Node, namespace: str, rows: Sequence[ContainerRow]) -
 
 async def _list_instance(node: Node, socket: str, namespace: str) -> list[ContainerRow]:
     async with await instances.connect_to(node, socket) as transport:
-        found = await _list(Containerd(transport, namespace))
+        found = await _list(open_namespace(transport, socket, namespace, node.workloads))
         states = dict[str, cri_pb2.ContainerState]()
         if namespace == PODS:
             states = await _list_states(transport)
@@ -186,7 +187,15 @@ async def _list(calls: Containerd) -> list[ContainerRow]:
     # The id of a task is its container's; older versions fill in one of the two fields only.
     tasks = {task.container_id or task.id: task for task in running.tasks}
     rows = [make_row(container, tasks.get(container.id)) for container in listed.containers]
+    rows = [replace(row, pid=_find_pid(calls, row.pid)) for row in rows]
     return sorted(rows, key=lambda row: (row.pod_id, row.container, row.id))
+
+
+def _find_pid(calls: Containerd, pid: int) -> int:
+    """The pid of a task's first process here; 0 for none and for one that has ended."""
+    with suppress(ProcessLookupError):
+        return pid and calls.find_pid(pid)
+    return 0
 
 
 def make_daemon_row(service: ServiceStatus) -> ContainerRow:

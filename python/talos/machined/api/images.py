@@ -17,7 +17,7 @@ from talos.api.timestamps import make_duration
 from talos.images.reference import DIGEST, parse_reference
 from talos.images.registry.hosts import NoSuchImageError
 from talos.machined.api import containerd_instances as instances
-from talos.machined.containerd.client import PODS, SYSTEM, Containerd, find_root
+from talos.machined.containerd.client import PODS, SYSTEM, Containerd, find_root, open_namespace
 from talos.machined.containerd.pull import Admit, LayerProgress, admit_all, pull_image, read_sources
 from talos.machined.containerd.release import check_manifest
 from talos.machined.containerd.store import read_image
@@ -94,7 +94,8 @@ async def open_instance(
         raise RpcError(Code.INVALID_ARGUMENT, f"namespace {namespace} is not known, use system or cri")
     socket = instances.SOCKETS[PODS if is_cri else SYSTEM]
     async with await instances.connect_to(node, socket) as transport:
-        yield Instance(containerd=Containerd(transport, name), root=find_root(socket))
+        containerd = open_namespace(transport, socket, name, node.workloads)
+        yield Instance(containerd=containerd, root=find_root(socket))
 
 
 def _choose_admission(node: Node, call: Call) -> Admit:

@@ -29,12 +29,15 @@ def handlers(node: Node) -> Mapping[str, Handler]:
     """Those of machine.MachineService."""
 
     async def netstat(request: pb.NetstatRequest, _call: Call) -> pb.NetstatResponse:
-        return await in_thread(list_sockets, node.ports.files, request)
+        directory = node.workloads.find_path(NAMESPACE_DIR)
+        return await in_thread(list_sockets, node.ports.files, request, directory)
 
     return {"Netstat": netstat}
 
 
-def list_sockets(files: Files, request: pb.NetstatRequest) -> pb.NetstatResponse:
+def list_sockets(
+    files: Files, request: pb.NetstatRequest, directory: str = NAMESPACE_DIR
+) -> pb.NetstatResponse:
     """The requested sockets; an empty request means all of the host's.
 
     RpcError: NOT_FOUND for a network namespace that isn't there.
@@ -43,34 +46,34 @@ def list_sockets(files: Files, request: pb.NetstatRequest) -> pb.NetstatResponse
     owners = read_socket_owners(files) if request.feature.pid else {}
     records = [
         _make_record(socket, namespace, owners)
-        for namespace in _choose_namespaces(files, request.netns)
-        for socket in _read_namespace(files, namespace, wanted)
+        for namespace in _choose_namespaces(files, request.netns, directory)
+        for socket in _read_namespace(files, namespace, wanted, directory)
         if _is_wanted(socket, request.filter)
     ]
     return pb.NetstatResponse(messages=[pb.Netstat(connectrecord=records)])
 
 
-def _choose_namespaces(files: Files, request: pb.NetstatRequest.NetNS) -> list[str]:
+def _choose_namespaces(files: Files, request: pb.NetstatRequest.NetNS, directory: str) -> list[str]:
     named = list(request.netns)
     if request.allnetns:
-        named = _list_names(files)
+        named = _list_names(files, directory)
     with_host = request.hostnetwork or request.allnetns or not named
     return [HOST, *named] if with_host else named
 
 
-def _list_names(files: Files) -> list[str]:
+def _list_names(files: Files, directory: str) -> list[str]:
     try:
-        return list(files.list(NAMESPACE_DIR))
+        return list(files.list(directory))
     except FileNotFoundError:
         return []
 
 
-def _read_namespace(files: Files, name: str, protocols: Sequence[str]) -> list[Socket]:
+def _read_namespace(files: Files, name: str, protocols: Sequence[str], directory: str) -> list[Socket]:
     if name == HOST:
         return read_sockets(files, protocols, "/proc/self/net")
     if "/" in name or name in {"", ".", ".."}:
         raise RpcError(Code.INVALID_ARGUMENT, f"{name!r} is not the name of a network namespace")
-    path = f"{NAMESPACE_DIR}/{name}"
+    path = f"{directory}/{name}"
     try:
         inode = Path(path).stat().st_ino
     except OSError as error:

@@ -19,6 +19,7 @@ from talos.machined.node.key_requests import KeyRequests
 from talos.machined.node.meta_store import MetaStore
 from talos.machined.node.stage import MachineStage
 from talos.machined.node.sysctls import KernelParams
+from talos.machined.node.workloads import Workloads
 from talos.machined.platform.platform import PlatformPort
 from talos.machined.services.processes import ProcessRunner
 from talos.machined.services.reaper import Reaper
@@ -76,6 +77,7 @@ class Machine:
     meta: MetaStore
     keys: KeyRequests
     upgrades: Upgrades
+    workloads: Workloads
     extensions: Sequence[str]
     """The services of system extensions."""
     nursery: trio.Nursery

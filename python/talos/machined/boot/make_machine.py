@@ -28,6 +28,7 @@ from talos.machined.node.ports.node import Node, Ports
 from talos.machined.node.ports.services import ServiceState
 from talos.machined.node.stage import MachineStage
 from talos.machined.node.sysctls import KernelParams, default_params
+from talos.machined.node.workloads import Workloads
 from talos.machined.platform.platform import detect_platform
 from talos.machined.services.etcd import leave_etcd, resign
 from talos.machined.services.extensions import load_services
@@ -88,6 +89,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
     etcd = EtcdControl()
     reaper = Reaper()
     zygote = Zygote(reaper, context.zygote, context.zygote_pid)
+    workloads = Workloads()
     processes = ProcessRunner(reaper, context.logs)
     runner_context = RunnerContext(
         reaper=reaper,
@@ -100,6 +102,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
             connect=partial(open_channel, daemon),
             etcd=etcd,
             processes=processes,
+            workloads=workloads,
         ),
         connect=partial(open_channel, daemon),
         log=daemon.log,
@@ -203,6 +206,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         meta=meta,
         keys=KeyRequests(),
         upgrades=upgrades,
+        workloads=workloads,
         extensions=tuple(service.id for service in extensions),
         nursery=nursery,
     )
@@ -227,6 +231,7 @@ def make_node(machine: Machine) -> Node:
         etcd=machine.etcd,
         upgrades=machine.upgrades,
         upgrade_lock=EtcdLock(connect),
+        workloads=machine.workloads,
         connect=connect,
         connect_remote=partial(open_remote, machine.daemon.bridge),
     )

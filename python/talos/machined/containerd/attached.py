@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import AsyncGenerator
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from io import FileIO
 
 import trio
@@ -11,6 +11,7 @@ import trio
 from talos.api.containerd import tasks_pb2
 from talos.machined.containerd.client import Containerd
 from talos.machined.containerd.container import Contained, Placement, run_container
+from talos.machined.containerd.pipes import open_named_pipe
 from talos.machined.containerd.spec import ContainerSpec
 from talos.machined.containerd.store import Image
 
@@ -77,24 +78,11 @@ async def run_attached(
     containerd: Containerd, spec: ContainerSpec, image: Image, *, id: str, group: str, oom_score_adj: int
 ) -> AsyncGenerator[Attached]:
     """Run a container for as long as the context is open. UserError, RpcError, OSError."""
-    with ExitStack() as stack:
-        (input_end, writing), (reading, output_end) = _open_pipe(stack), _open_pipe(stack)
-        os.set_blocking(writing.fileno(), False)
-        os.set_blocking(reading.fileno(), False)
-        # The shim opens the pipes by their names here, and so needs no files that could be left behind.
+    with open_named_pipe(f"{id}-in") as given, open_named_pipe(f"{id}-out") as output:
+        os.set_blocking(given.writing.fileno(), False)
         placement = Placement(
-            id=id,
-            group=group,
-            oom_score_adj=oom_score_adj,
-            input=f"/proc/{os.getpid()}/fd/{input_end.fileno()}",
-            output=f"/proc/{os.getpid()}/fd/{output_end.fileno()}",
+            id=id, group=group, oom_score_adj=oom_score_adj, input=given.path, output=output.path
         )
         async with run_container(containerd, spec, image, placement) as child:
-            output_end.close()  # the shim has it: the output ends with the last process that can write
-            yield Attached(containerd, id, child, reading, writing)
-
-
-def _open_pipe(stack: ExitStack) -> tuple[FileIO, FileIO]:
-    """A pipe's reading and writing end, closed with the stack at the latest."""
-    reading, writing = os.pipe()
-    return stack.enter_context(FileIO(reading, "r")), stack.enter_context(FileIO(writing, "w"))
+            output.writing.close()  # the shim has it: the output ends with the last process that can write
+            yield Attached(containerd, id, child, output.reading, given.writing)

@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 
 from talos.api.containerd import leases_pb2
 from talos.api.rpc import Code, DuplexTransport, RpcError
+from talos.machined.node.workloads import Workloads
 from talos.process.daemons import RUN
 
 SYSTEM_SOCKET = f"{RUN}/containerd/containerd.sock"
@@ -38,6 +39,8 @@ class Containerd:
     transport: DuplexTransport
     namespace: str
     lease: str = ""
+    find_pid: Callable[[int], int] = int
+    """The pid in PID 1's namespace by that in containerd's; ProcessLookupError when the process has ended."""
 
     @property
     def metadata(self) -> dict[str, list[str]]:
@@ -96,6 +99,14 @@ class Containerd:
         finally:
             with trio.CancelScope(shield=True), suppress(RpcError):
                 await self.call("leases.v1.Leases/Delete", leases_pb2.DeleteRequest(id=name), Empty)
+
+
+def open_namespace(
+    transport: DuplexTransport, socket: str, namespace: str, workloads: Workloads
+) -> Containerd:
+    """A namespace of an instance; that for Kubernetes may itself be in a pid namespace of its own."""
+    find_pid = workloads.find_pid if socket == CRI_SOCKET else int
+    return Containerd(transport, namespace, find_pid=find_pid)
 
 
 def find_root(socket: str) -> str:

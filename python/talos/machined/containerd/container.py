@@ -40,7 +40,7 @@ OVERLAYS = Path("/run/overlays")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where a container runs: its id, its control group, and the files of its output and input."""
+    """Where a container runs: its id, its control group, and the named pipes of its output and input."""
 
     id: str
     group: str
@@ -134,9 +134,9 @@ async def _create(
         tasks_pb2.CreateTaskResponse,
         timeout=WORK_TIMEOUT,
     )
-    child = Contained(task.pid)
+    child = Contained(containerd.find_pid(task.pid))
     try:
-        set_oom_score(task.pid, placement.oom_score_adj)
+        set_oom_score(child.pid, placement.oom_score_adj)
         start = tasks_pb2.StartRequest(container_id=placement.id)
         await containerd.call("tasks.v1.Tasks/Start", start, tasks_pb2.StartResponse, timeout=WORK_TIMEOUT)
     except BaseException:

@@ -6,6 +6,7 @@ import trio
 
 from talos.machined.containerd.client import Containerd
 from talos.machined.containerd.container import Placement, run_container
+from talos.machined.containerd.pipes import open_named_pipe
 from talos.machined.containerd.spec import ContainerSpec
 from talos.machined.containerd.store import Image
 
@@ -18,11 +19,10 @@ async def run_to_end(
     containerd: Containerd, spec: ContainerSpec, image: Image, *, id: str, group: str
 ) -> tuple[int, str]:
     """Run a container: its exit code and what it wrote. UserError, RpcError, OSError."""
-    reading, writing = os.pipe()
-    os.set_blocking(reading, False)
     kept = bytearray()
-    try:
-        placement = Placement(id=id, group=group, oom_score_adj=0, output=f"/proc/{os.getpid()}/fd/{writing}")
+    with open_named_pipe(id) as pipe:
+        reading = pipe.reading.fileno()
+        placement = Placement(id=id, group=group, oom_score_adj=0, output=pipe.path)
         async with run_container(containerd, spec, image, placement) as child, trio.open_nursery() as nursery:
 
             async def read() -> None:
@@ -39,7 +39,4 @@ async def run_to_end(
                 kept.extend(os.read(reading, _READ))
             except BlockingIOError:
                 break
-    finally:
-        os.close(reading)
-        os.close(writing)
     return code, kept[-MAX_OUTPUT:].decode(errors="replace")

@@ -2,10 +2,9 @@
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from os import getpid
 
 from talos.images.reference import parse_reference
-from talos.machined.containerd.client import SYSTEM, Connect, Containerd, find_root
+from talos.machined.containerd.client import SYSTEM, Connect, Containerd, find_root, open_namespace
 from talos.machined.containerd.container import SHIM_GROUP, Contained, Placement, run_container
 from talos.machined.containerd.pull import pull_image, read_sources
 from talos.machined.containerd.store import Image, find_image
@@ -21,16 +20,16 @@ async def start_container(
     context: ServiceContext,
     connect: Connect,
     groups: Groups,
-    output: int,
+    output: str,
     report: Callable[[str], None],
 ) -> AsyncGenerator[Contained]:
     """Run a service's container for as long as the context is open; UserError, RpcError, OSError.
 
-    ``output`` is the pipe that takes what it writes; ``report`` is called before what takes long.
+    ``output`` is the named pipe that takes what it writes; ``report`` is called before what takes long.
     """
     spec = await start.make(context)
     async with connect(start.socket) as transport:
-        containerd = Containerd(transport, SYSTEM)
+        containerd = open_namespace(transport, start.socket, SYSTEM, context.workloads)
         image = None
         if not spec.rootfs:
             image = await _find_or_pull(containerd, spec.image, find_root(start.socket), context, report)
@@ -40,8 +39,7 @@ async def start_container(
             id=service.id,
             group=service.group,
             oom_score_adj=service.oom_score_adj,
-            # The shim opens the pipe by its name here, and so needs no file that could be left behind.
-            output=f"/proc/{getpid()}/fd/{output}",
+            output=output,
             # Version 1 has hierarchies in which no group of ours exists: a shim could not join them.
             shim_group="" if isinstance(groups, SplitGroups) else SHIM_GROUP,
         )

@@ -7,6 +7,7 @@ from google.protobuf.message import Message
 from talos.api.definitions.network_pb2 import StatusSpec
 from talos.machined.containerd.client import CRI_SOCKET
 from talos.machined.containerd.config import CONFIG, STATUS, make_config
+from talos.machined.node.workloads import SANDBOXD
 from talos.machined.services.conditions import ResourceReady
 from talos.machined.services.containerd import MAX_SILENCE, START_LIMIT, write_file
 from talos.machined.services.health import HealthCheck, ServingProbe
@@ -35,7 +36,10 @@ async def _configure(_context: ServiceContext) -> None:
 
 CRI = ServiceSpec(
     id="cri",
-    start=Execute(argv=("/usr/bin/containerd", "--address", CRI_SOCKET, "--config", CONFIG)),
+    start=Execute(
+        argv=("/usr/bin/containerd", "--address", CRI_SOCKET, "--config", CONFIG), is_workload=True
+    ),
+    depends=(SANDBOXD,),
     conditions=(NETWORK_READY, SETTINGS_READY),
     health=HealthCheck(probe=ServingProbe(CRI_SOCKET), silence=MAX_SILENCE, start_limit=START_LIMIT),
     prepare=_configure,

@@ -14,7 +14,7 @@ from talos.api.rpc import Code, RpcError
 from talos.disks.volumes.folders import ETCD_USER
 from talos.etcd.paths import SECRETS
 from talos.images.reference import parse_reference
-from talos.machined.containerd.client import CRI_SOCKET, SYSTEM, Containerd, find_root
+from talos.machined.containerd.client import CRI_SOCKET, SYSTEM, find_root, open_namespace
 from talos.machined.containerd.oneshot import run_to_end
 from talos.machined.containerd.pull import pull_image, read_sources
 from talos.machined.containerd.spec import ContainerSpec, Mount
@@ -119,7 +119,7 @@ async def _restore(context: ServiceContext, plan: PlanResponse) -> None:
     """Make the data directory from the snapshot; nothing of a failed attempt stays."""
     name = str(parse_reference(plan.image))
     async with context.connect(CRI_SOCKET) as transport:
-        containerd = Containerd(transport, SYSTEM)
+        containerd = open_namespace(transport, CRI_SOCKET, SYSTEM, context.workloads)
         image = await find_image(containerd, name)
         if image is None:
             sources = await read_sources(context.state)

@@ -83,6 +83,11 @@ class Lifecycle:
         return self.state is ServiceState.RUNNING and (not self._has_health or self.health.healthy)
 
     @property
+    def has_ended(self) -> bool:
+        """Whether it does not run, and does not begin unless it is started."""
+        return self.state in (S.INITIALIZED, S.FINISHED, S.FAILED, S.SKIPPED)
+
+    @property
     def is_settled(self) -> bool:
         """Whether it is up, or will not be."""
         return self.is_up or self.state in (ServiceState.SKIPPED, ServiceState.FINISHED)

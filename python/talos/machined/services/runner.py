@@ -3,8 +3,8 @@
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -13,6 +13,7 @@ from pathlib import Path
 import trio
 
 from talos.api.rpc import RpcError
+from talos.machined.containerd.pipes import open_named_pipe
 from talos.machined.logs.store import AUDIT, LineSplitter, LogStore, split_records
 from talos.machined.node.child import Child
 from talos.machined.node.ports.services import ServiceState, ServiceStatus
@@ -33,12 +34,13 @@ from talos.machined.services.spec import (
     Execute,
     Fork,
     InProcess,
+    Isolate,
     Restart,
     RunContainer,
     ServiceContext,
     ServiceSpec,
 )
-from talos.machined.services.zygote import ForkRequest
+from talos.machined.services.zygote import ExecuteRequest, ForkRequest, IsolateRequest
 from talos.machined.services.zygote_client import Zygote, ZygoteLostError
 from talos.process.ready import READY_MESSAGE
 from talos.system.cgroups import Groups
@@ -80,6 +82,8 @@ class Runner:
         self.life = life
         self._context = context
         self._output = -1
+        self._pipe = ""
+        """The path by which a shim opens the output of a container."""
         self._child: Child | None = None
         self._last_answer = -inf
         self._started = inf
@@ -99,6 +103,11 @@ class Runner:
         """Have the next :meth:`run` start it, unless it is stopped before."""
         self._is_requested = True
 
+    @property
+    def is_in_demand(self) -> bool:
+        """Whether it runs, or shall."""
+        return self._is_requested or not self.life.has_ended
+
     async def run(self, dependencies: Sequence[Lifecycle]) -> None:
         """From STARTING to FINISHED, FAILED or SKIPPED; once for each request."""
         if not self._is_requested:
@@ -114,11 +123,11 @@ class Runner:
         self._stopping = trio.Event()
         with trio.CancelScope() as self._scope:
             await self._wait_for_conditions(dependencies)
-            async with trio.open_nursery() as nursery:
-                reading, self._output = os.pipe()
-                nursery.start_soon(self._collect_output, reading)
-                await self._keep_running(dependencies)
-                nursery.cancel_scope.cancel()
+            with self._open_output() as reading:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._collect_output, reading)
+                    await self._keep_running(dependencies)
+                    nursery.cancel_scope.cancel()
         # Stopped while it was being started: by now there may be a process.
         await self._end_process()
         if self.life.state is not ServiceState.STOPPING:
@@ -140,14 +149,9 @@ class Runner:
         return replace(self.life.snapshot(), is_daemon=is_daemon, group=self.spec.group)
 
     async def stop(self) -> None:
-        """Stop it with SIGTERM, after ``stop_timeout`` with SIGKILL; return when it has ended."""
+        """Stop it with its signal, after ``stop_timeout`` with SIGKILL; return when it has ended."""
         self._is_requested = False
-        if self.life.state in (
-            ServiceState.INITIALIZED,
-            ServiceState.FINISHED,
-            ServiceState.FAILED,
-            ServiceState.SKIPPED,
-        ):
+        if self.life.has_ended:
             return
         self._stopping.set()
         if self._child is None or self._child.has_ended:
@@ -174,8 +178,9 @@ class Runner:
         if child is None or child.has_ended:
             return
         if self.life.state is not ServiceState.STOPPING:
-            self.life.step(ServiceState.STOPPING, f"Sending SIGTERM to PID {child.pid}")
-        child.signal(signal.SIGTERM)
+            name = self.spec.stop_signal.name
+            self.life.step(ServiceState.STOPPING, f"Sending {name} to PID {child.pid}")
+        child.signal(self.spec.stop_signal)
         with trio.move_on_after(self.spec.stop_timeout):
             await child.wait()
         if not child.has_ended:
@@ -277,7 +282,7 @@ class Runner:
         self._child = None
         with trio.CancelScope() as self._preparing:
             async with start_container(
-                start, self.spec, context.service, context.connect, context.groups, self._output, report
+                start, self.spec, context.service, context.connect, context.groups, self._pipe, report
             ) as child:
                 text = f"Started task {self.spec.id} (PID {child.pid}) for container {self.spec.id}"
                 return await self._accompany(child, -1, text)
@@ -292,8 +297,12 @@ class Runner:
         self._exit_code = await child.wait()
         return f"Process {child.pid} ended with {describe_exit(self._exit_code)}"
 
-    async def _start(self, start: Fork | Execute, ready: int) -> Child:
+    async def _start(self, start: Fork | Isolate | Execute, ready: int) -> Child:
+        workloads = self._context.service.workloads
         match start:
+            case Isolate():
+                request = IsolateRequest(title=self.spec.id)
+                return await self._context.zygote.fork(request, self._output, ready)
             case Fork():
                 request = ForkRequest(
                     module=start.module,
@@ -313,6 +322,9 @@ class Runner:
             case Execute():
                 variables = await read_variables(self._context.service.state)
                 environment = {**start.environment, **variables}
+                if start.is_workload and workloads.is_isolated:
+                    request = ExecuteRequest(argv=start.argv, environment=environment)
+                    return await self._context.zygote.fork(request, self._output, workloads.pidfd)
                 pid = spawn(start.argv, env=environment, stdout=self._output, stderr=self._output)
                 return self._context.reaper.register(pid)
 
@@ -329,19 +341,23 @@ class Runner:
         async with trio.open_nursery() as nursery:
             if self.spec.health is not None:
                 nursery.start_soon(self._check_health, self.spec.health, child)
-            if isinstance(self.spec.start, Fork):
-                nursery.start_soon(self._await_readiness, ready)
             if child is None:
                 await self._stopping.wait()
             else:
+                if isinstance(self.spec.start, Fork | Isolate):
+                    nursery.start_soon(self._await_readiness, child, ready)
                 await child.wait()
             nursery.cancel_scope.cancel()
+        if isinstance(self.spec.start, Isolate):
+            self._context.service.workloads.detach()
 
-    async def _await_readiness(self, ready: int) -> None:
+    async def _await_readiness(self, child: Child, ready: int) -> None:
         """A daemon's readiness is its first health check."""
         os.set_blocking(ready, False)
         await trio.lowlevel.wait_readable(ready)
         if os.read(ready, len(READY_MESSAGE)) == READY_MESSAGE:
+            if isinstance(self.spec.start, Isolate):
+                self._context.service.workloads.attach(child.pid)
             self._last_answer = trio.current_time()
             self.life.set_health(healthy=True, message="")
 
@@ -402,9 +418,26 @@ class Runner:
             return ""
         return await self._probe(check, connect)
 
+    @contextmanager
+    def _open_output(self) -> Generator[int]:
+        """Make the pipe that all processes of the service write to; its reading end."""
+        with ExitStack() as stack:
+            if isinstance(self.spec.start, RunContainer):
+                pipe = stack.enter_context(open_named_pipe(self.spec.id))
+                self._pipe = pipe.path
+                reading, self._output = pipe.reading.fileno(), pipe.writing.fileno()
+            else:
+                reading, self._output = os.pipe()
+                stack.callback(os.close, reading)
+                stack.callback(os.close, self._output)
+                os.set_blocking(reading, False)
+            try:
+                yield reading
+            finally:
+                self._output, self._pipe = -1, ""
+
     async def _collect_output(self, reading: int) -> None:
         """Append the output of all processes of the service to its log."""
-        os.set_blocking(reading, False)
         splitter = LineSplitter()
         for log in (self.spec.id, AUDIT) if self.spec.audited else (self.spec.id,):
             self._context.logs.register(log)
@@ -416,9 +449,6 @@ class Runner:
         finally:
             with suppress(BlockingIOError):
                 self._append(splitter.feed(os.read(reading, PIPE_READ)) + splitter.finish())
-            os.close(reading)
-            os.close(self._output)
-            self._output = -1
 
     def _append(self, lines: bytes) -> None:
         records = b""

@@ -1,6 +1,7 @@
 """The spec of a service. The table of services is in :mod:`talos.machined.services.table`."""
 
 import enum
+import signal
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -10,6 +11,7 @@ from talos.machined.containerd.spec import ContainerSpec
 from talos.machined.node.etcd import EtcdControl
 from talos.machined.node.ports.node import Platform, Processes
 from talos.machined.node.resources import read_variables
+from talos.machined.node.workloads import Workloads
 from talos.machined.services.conditions import Condition
 from talos.machined.services.health import Connect, HealthCheck
 from talos.resource.state import State
@@ -71,11 +73,17 @@ class Fork:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Isolate:
+    """The first process of namespaces for workloads, from the zygote. It reports readiness."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Execute:
-    """Another program."""
+    """Another program. One that ``is_workload`` is in the workloads' namespaces, where these are its own."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(default=ENVIRONMENT)
+    is_workload: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +113,7 @@ class ServiceContext:
     connect: Connect
     etcd: EtcdControl
     processes: Processes
+    workloads: Workloads = field(default_factory=Workloads)
 
 
 type Prepare = Callable[[ServiceContext], Awaitable[None]]
@@ -125,13 +134,14 @@ class ServiceSpec:
     """One row of the table of services.
 
     It starts when the services in ``depends`` are up and the conditions hold. ``skip`` gives
-    the reason why this machine does not run it. What is ``on_demand`` a controller starts and stops.
+    the reason why this machine does not run it. What is ``on_demand`` is started by a controller, or for a
+    config, and those that depend on it do so only then.
     Audit records of an ``audited`` one go to a log of their own. ``oom_score_adj`` is set where the kernel
     permits it.
     """
 
     id: str
-    start: Fork | Execute | RunContainer | InProcess
+    start: Fork | Isolate | Execute | RunContainer | InProcess
     depends: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()
     health: HealthCheck | None = None
@@ -145,5 +155,6 @@ class ServiceSpec:
     limits: Limits = field(default_factory=Limits)
     oom_score_adj: int = 0
     restart: Restart = Restart.ALWAYS
+    stop_signal: signal.Signals = signal.SIGTERM
     stop_timeout: float = 10.0
     actions: frozenset[ApiAction] = frozenset()

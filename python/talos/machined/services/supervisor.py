@@ -21,7 +21,7 @@ from talos.machined.node.ports.services import (
 )
 from talos.machined.services.lifecycle import Lifecycle, make_health
 from talos.machined.services.runner import BACKOFF_RESET, FIRST_BACKOFF, MAX_BACKOFF, Runner, RunnerContext
-from talos.machined.services.spec import ApiAction, Fork, ServiceSpec
+from talos.machined.services.spec import ApiAction, Fork, Isolate, ServiceSpec
 from talos.resource import changes, kinds
 from talos.resource.state import State, StateError
 from talos.system.wakeup import Wakeup
@@ -48,7 +48,7 @@ class Supervisor(Services):
         self._something_dirty = Wakeup()
         self._to_start, self._starts = trio.open_memory_channel[Runner](inf)
         for spec in specs:
-            has_health = spec.health is not None or isinstance(spec.start, Fork)
+            has_health = spec.health is not None or isinstance(spec.start, Fork | Isolate)
             life = Lifecycle(spec.id, has_health=has_health, report=self._report)
             self._runners[spec.id] = Runner(spec, life, context)
         self._order = _sort({spec.id: spec.depends for spec in specs})
@@ -152,12 +152,7 @@ class Supervisor(Services):
             runner = self._find(name)
             if self._denied:
                 raise ServiceRefusedError(f"no service may start: {self._denied}")
-            if runner.life.state in (
-                ServiceState.INITIALIZED,
-                ServiceState.FINISHED,
-                ServiceState.FAILED,
-                ServiceState.SKIPPED,
-            ):
+            if runner.life.has_ended:
                 runner.request_start()
                 self._to_start.send_nowait(runner)
 
@@ -203,7 +198,8 @@ class Supervisor(Services):
         return runner
 
     def _dependencies_of(self, runner: Runner) -> "Sequence[Lifecycle]":
-        return [self._runners[name].life for name in runner.spec.depends]
+        others = [self._runners[name] for name in runner.spec.depends]
+        return [other.life for other in others if not other.spec.on_demand or other.is_in_demand]
 
     # Publishing states.
 

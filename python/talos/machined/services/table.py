@@ -9,6 +9,7 @@ from talos.machined.services.daemons import make_daemon_service
 from talos.machined.services.etcd import ETCD_SERVICE
 from talos.machined.services.health import HealthCheck, MethodProbe
 from talos.machined.services.kubelet import KUBELET_SERVICE
+from talos.machined.services.sandboxd import SANDBOXD_SERVICE
 from talos.machined.services.spec import Directory, InProcess, ServiceSpec
 from talos.process.daemons import DAEMONS, MACHINE_SOCKET, MACHINED, ROUTERD
 from talos.system.cgroups import MIB, Limits
@@ -34,6 +35,7 @@ SERVICES = (
         limits=Limits(minimum=96 * MIB, low=192 * MIB, millicores=2000),
     ),
     CONTAINERD,
+    SANDBOXD_SERVICE,
     CRI,
     KUBELET_SERVICE,
     *map(make_daemon_service, DAEMONS),

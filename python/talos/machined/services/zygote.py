@@ -1,8 +1,8 @@
-"""The process from which daemons are forked.
+"""The process from which daemons are forked, and what runs in the workloads' own namespaces.
 
 PID 1 forks it before its event loops run, which do not survive a fork. It imports the
 daemons' modules once, so a daemon starts in milliseconds and shares that memory with the
-others. On request it forks twice, which makes PID 1 the daemon's parent. Its loop is one
+others. On request it forks twice, which makes PID 1 the new process's parent. Its loop is one
 thread without an event loop; PID 1's end is in :mod:`talos.machined.services.zygote_client`.
 """
 
@@ -16,7 +16,6 @@ import socket
 import ssl
 import struct
 import sys
-import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from talos.machined.platform.handover import is_container
+from talos.machined.services import isolation
 from talos.process.daemons import APID, DAEMONS, RUN
 from talos.process.listener import LISTENER_FD
 from talos.process.privileges import Privileges, drop_privileges, enter_sandbox
@@ -71,20 +71,50 @@ class ForkRequest:
     families: tuple[int, ...] = ()
     environment: Mapping[str, str]
 
-    def encode(self) -> bytes:
-        """Encode it for the socket."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        values |= {"environment": dict(self.environment), "paths": asdict(self.paths)}
-        return json.dumps(values).encode()
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsolateRequest:
+    """The first process of new namespaces for workloads; as a daemon, it reports readiness."""
+
+    title: str
 
 
-def parse_request(data: bytes) -> ForkRequest:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecuteRequest:
+    """A program to run in the workloads' namespaces; after its output comes a pidfd of the first process."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+type Request = ForkRequest | IsolateRequest | ExecuteRequest
+
+
+def format_request(request: Request) -> bytes:
+    """A request for the socket."""
+    values = {field.name: getattr(request, field.name) for field in fields(request)}
+    return json.dumps([type(request).__name__, values], default=_make_plain).encode()
+
+
+def _make_plain(value: Any) -> Any:
+    return asdict(value) if isinstance(value, Paths) else dict(value)
+
+
+def parse_request(data: bytes) -> Request:
     """A request from the socket."""
-    values: dict[str, Any] = json.loads(data)
-    for name in ("capabilities", "sockets", "families"):
-        values[name] = tuple(values[name])
-    values["paths"] = Paths(**{name: tuple(paths) for name, paths in values["paths"].items()})
-    return ForkRequest(**values)
+    name: str
+    values: dict[str, Any]
+    name, values = json.loads(data)
+    match name:
+        case "IsolateRequest":
+            return IsolateRequest(**values)
+        case "ExecuteRequest":
+            return ExecuteRequest(argv=tuple(values["argv"]), environment=values["environment"])
+        case _:
+            for key in ("capabilities", "sockets", "families"):
+                values[key] = tuple(values[key])
+            values["paths"] = Paths(**{name: tuple(paths) for name, paths in values["paths"].items()})
+            return ForkRequest(**values)
 
 
 def fork_zygote(first: Sequence[str] = ()) -> tuple[socket.socket, int]:
@@ -93,12 +123,11 @@ def fork_zygote(first: Sequence[str] = ()) -> tuple[socket.socket, int]:
     ``first`` are modules to load before all others; daemons of these are forked as soon as theirs is there.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         ours.close()
         try:
-            run_zygote(theirs, parent, first)
+            run_zygote(theirs, first)
         except BaseException:  # noqa: BLE001 - a fork never returns into its parent's code
             traceback.print_exc()
             os._exit(FAILED_TO_START)
@@ -108,10 +137,10 @@ def fork_zygote(first: Sequence[str] = ()) -> tuple[socket.socket, int]:
 
 def main() -> None:
     """A zygote in an interpreter of its own, after the first one was lost."""
-    run_zygote(socket.socket(fileno=ZYGOTE_FD), os.getppid())
+    run_zygote(socket.socket(fileno=ZYGOTE_FD))
 
 
-def run_zygote(requests: socket.socket, parent: int, first: Sequence[str] = ()) -> NoReturn:
+def run_zygote(requests: socket.socket, first: Sequence[str] = ()) -> NoReturn:
     """Serve requests until PID 1 closes the socket."""
     os.setsid()  # not to receive signals of a terminal or process group
     gc.disable()  # daemons enable it
@@ -132,10 +161,12 @@ def run_zygote(requests: socket.socket, parent: int, first: Sequence[str] = ()) 
             os._exit(0)
         request = parse_request(data)
         # What is written after a fork is no longer shared with the daemon: all but the first get everything.
-        while steps and request.module not in first:
+        module = request.module if isinstance(request, ForkRequest) else ""
+        while steps and module not in first:
             steps.pop(0)()
-        import_module(request.module)
-        pid = _fork_twice(request, fds, requests, parent)
+        if module:
+            import_module(module)
+        pid = _fork_twice(request, fds, requests)
         for fd in fds:
             os.close(fd)
         requests.send(struct.pack(PID_FORMAT, pid))
@@ -164,15 +195,17 @@ def run_ahead() -> None:
     keep_objects(shared=True)
 
 
-def _fork_twice(request: ForkRequest, fds: list[int], requests: socket.socket, parent: int) -> int:
+def _fork_twice(request: Request, fds: list[int], requests: socket.socket) -> int:
+    """The pid of a process that becomes what is requested; 0 when it could not be made.
+
+    When the middle process has been waited for, PID 1 is the parent.
+    """
     reading, writing = os.pipe()
     middle = os.fork()
     if middle == 0:
-        if os.fork() == 0:
-            os.close(reading)
-            requests.close()
-            _become_daemon(request, fds, writing, parent)
-        os._exit(0)
+        requests.close()
+        os.close(reading)
+        _run_middle(request, fds, writing)
     os.close(writing)
     os.waitpid(middle, 0)
     with open(reading, "rb") as pipe:  # noqa: PTH123 - a descriptor
@@ -180,36 +213,46 @@ def _fork_twice(request: ForkRequest, fds: list[int], requests: socket.socket, p
     return struct.unpack(PID_FORMAT, answer)[0] if answer else 0
 
 
-def _become_daemon(request: ForkRequest, fds: list[int], writing: int, parent: int) -> NoReturn:
+def _run_middle(request: Request, fds: list[int], writing: int) -> NoReturn:
+    try:
+        output, *rest = fds
+        _connect(output)
+        match request:
+            case ForkRequest():
+                pass
+            case IsolateRequest():
+                isolation.make_namespaces()
+            case ExecuteRequest():
+                isolation.enter_namespaces(rest[0])
+        pid = os.fork()
+        if pid == 0:
+            os.close(writing)
+            _become(request, rest)
+        os.write(writing, struct.pack(PID_FORMAT, pid))
+    except BaseException:  # noqa: BLE001 - a fork never returns into its parent's code
+        traceback.print_exc()
+    finally:
+        os._exit(0)
+
+
+def _become(request: Request, fds: list[int]) -> NoReturn:
     code = FAILED_TO_START
     try:
         os.setsid()
-        while os.getppid() != parent:  # until the middle process has ended and PID 1 is the parent
-            time.sleep(0.0002)
-        os.write(writing, struct.pack(PID_FORMAT, os.getpid()))
-        os.close(writing)
-        output, ready, *listener = fds
-        _connect(output)
-        kernel.close_inherited((ready, *listener, *open_bundles()))
-        kernel.limit_arenas(ARENAS)
-        os.environ.clear()
-        os.environ.update({**request.environment, READY_FD: str(ready)})
-        if listener:
-            os.environ[LISTENER_FD] = str(listener[0])
-        make_private_view(request.paths.writable, request.sockets)
-        drop_privileges(
-            request.title,
-            Privileges(
-                uid=request.uid,
-                gid=request.gid,
-                capabilities=frozenset(request.capabilities),
-            ),
-        )
-        enter_sandbox(request.families, request.paths)
-        code = 1
-        main = importlib.import_module(request.module).main
-        gc.enable()
-        main()
+        match request:
+            case IsolateRequest():
+                (ready,) = fds
+                kernel.close_inherited((ready, *open_bundles()))
+                isolation.run_first_process(request.title, ready)
+            case ExecuteRequest():
+                kernel.close_inherited(())
+                isolation.execute(request.argv, request.environment)
+            case ForkRequest():
+                _become_daemon(request, fds)
+                code = 1
+                main = importlib.import_module(request.module).main
+                gc.enable()
+                main()
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
@@ -220,6 +263,26 @@ def _become_daemon(request: ForkRequest, fds: list[int], writing: int, parent: i
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code)
+
+
+def _become_daemon(request: ForkRequest, fds: list[int]) -> None:
+    ready, *listener = fds
+    kernel.close_inherited((ready, *listener, *open_bundles()))
+    kernel.limit_arenas(ARENAS)
+    os.environ.clear()
+    os.environ.update({**request.environment, READY_FD: str(ready)})
+    if listener:
+        os.environ[LISTENER_FD] = str(listener[0])
+    make_private_view(request.paths.writable, request.sockets)
+    drop_privileges(
+        request.title,
+        Privileges(
+            uid=request.uid,
+            gid=request.gid,
+            capabilities=frozenset(request.capabilities),
+        ),
+    )
+    enter_sandbox(request.families, request.paths)
 
 
 def _connect(output: int) -> None:

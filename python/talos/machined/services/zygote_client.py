@@ -12,7 +12,7 @@ import trio
 from talos.machined.node.child import Child
 from talos.machined.services.health import MIN_SILENCE_SHARE
 from talos.machined.services.reaper import Reaper
-from talos.machined.services.zygote import PID_FORMAT, ZYGOTE_FD, ForkRequest
+from talos.machined.services.zygote import PID_FORMAT, ZYGOTE_FD, Request, format_request
 from talos.system.process import read_processor_times
 
 ANSWER_LIMIT = 60.0
@@ -42,21 +42,22 @@ class Zygote:
         self._socket = trio.socket.from_stdlib_socket(connection)
         self.process = self._reaper.register(pid)
 
-    async def fork(self, request: ForkRequest, output: int, ready: int, *listener: int) -> Child:
-        """Start a daemon that writes to ``output``, reports readiness on ``ready`` and gets ``listener``.
+    async def fork(self, request: Request, output: int, *others: int) -> Child:
+        """Start a process that writes to ``output``; ``others`` are the descriptors that its request needs.
 
+        A daemon's are the pipe on which it reports readiness, and its listener if it has one.
         Shielded from cancellation: a process that was started has to be registered.
         """
         async with self._lock:
             children: list[Child] = []
             with trio.CancelScope(shield=True):
-                children.append(await self._request(request, output, ready, *listener))
+                children.append(await self._request(request, output, *others))
             return children[0]
 
-    async def _request(self, request: ForkRequest, *descriptors: int) -> Child:
+    async def _request(self, request: Request, *descriptors: int) -> Child:
         with self._reaper.expecting():
             try:
-                await self._socket.sendmsg([request.encode()], _rights(descriptors))
+                await self._socket.sendmsg([format_request(request)], _rights(descriptors))
                 answer = await self._receive()
             except OSError as error:
                 raise ZygoteLostError(str(error)) from error
@@ -64,7 +65,7 @@ class Zygote:
                 raise ZygoteLostError("the zygote has ended")
             (pid,) = struct.unpack(PID_FORMAT, answer)
             if not pid:
-                raise ZygoteLostError("the daemon ended before its main function")
+                raise ZygoteLostError("no process could be made, its log has the reason")
             return self._reaper.register(pid)
 
     async def _receive(self) -> bytes:

@@ -29,6 +29,7 @@ from talos.machined.node.ports.services import (
     ServiceStatus,
     UnknownServiceError,
 )
+from talos.machined.node.workloads import Workloads
 from talos.machined.platform.platform import ContainerPlatform, MetalPlatform
 from talos.machined.services.upgrade_lock import EtcdLock
 from talos.resource.memory.state import MemoryState
@@ -378,6 +379,7 @@ def node(tmp_path: Path) -> Node:
         etcd=EtcdControl(),
         upgrades=make_upgrader(),
         upgrade_lock=EtcdLock(_connect_to_nothing),
+        workloads=Workloads(),
         connect=_connect_to_nothing,
         connect_remote=_connect_to_no_node,
     )

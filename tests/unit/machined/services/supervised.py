@@ -27,12 +27,14 @@ from talos.machined.logs.store import LogStore
 from talos.machined.node.etcd import EtcdControl
 from talos.machined.node.events import EventLog
 from talos.machined.node.ports.services import ServiceState
+from talos.machined.node.workloads import SANDBOXD, Workloads
 from talos.machined.platform.platform import ContainerPlatform
 from talos.machined.services import runner
 from talos.machined.services import zygote as zygote_module
 from talos.machined.services.processes import ProcessRunner
 from talos.machined.services.reaper import Reaper
 from talos.machined.services.runner import FIRST_BACKOFF, RunnerContext
+from talos.machined.services.sandboxd import SANDBOXD_SERVICE
 from talos.machined.services.spec import (
     ApiAction,
     Execute,
@@ -106,6 +108,7 @@ class Bench:
         daemon.bridge.loop.add_signal_handler(signal.SIGCHLD, self.reaper.drain)
         self.zygote = Zygote(self.reaper, connection, pid)
         self.logs, self.events = LogStore(), EventLog()
+        self.workloads = Workloads()
         self.state = MemoryState()
 
     def make_supervisor(self, *specs: ServiceSpec) -> Supervisor:
@@ -122,6 +125,7 @@ class Bench:
                 connect=connect,
                 etcd=EtcdControl(),
                 processes=ProcessRunner(self.reaper, self.logs),
+                workloads=self.workloads,
             ),
             connect=connect,
             log=self.daemon.log,
@@ -684,6 +688,80 @@ async def stopped_defect(bench: Bench) -> dict[str, Any]:
         await supervisor.stop_all()
         nursery.cancel_scope.cancel()
     return {"again": again}
+
+
+WORKLOAD = """
+if [ "$(cat /proc/1/comm)" = sandboxd ]; then
+    mkdir -p {folder}/inside && mount -t tmpfs none {folder}/inside && touch {folder}/inside/file
+    echo parent $(grep PPid: /proc/$$/status | cut -f2)
+    echo processes $(cat /proc/[0-9]*/comm | sort -u)
+    ( (sleep 0.01; exit 3) & )
+    kill -TERM 1
+fi
+echo $$ > {folder}/pid
+exec sleep 600
+"""
+
+
+async def isolation(bench: Bench) -> dict[str, Any]:
+    """A service among workloads: its pid from outside, its mounts, its end with the first process."""
+    folder = tempfile.mkdtemp()
+    written, mounted = Path(folder, "pid"), Path(folder, "inside/file")
+    argv = ("/bin/sh", "-c", WORKLOAD.format(folder=folder))
+    supervisor = bench.make_supervisor(
+        SANDBOXD_SERVICE,
+        ServiceSpec(id="workload", start=Execute(argv=argv, is_workload=True), depends=(SANDBOXD,)),
+    )
+    result: dict[str, Any] = {}
+
+    async def find_workload() -> int:
+        """Its pid in its own namespace, once it has written that."""
+        await until(lambda: written.is_file() and read(str(written)).endswith("\n"))
+        pid = int(read(str(written)))
+        await trio.Path(written).unlink()
+        return pid
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(supervisor.run)
+        supervisor.start_soon(["workload"])
+        inner = await find_workload()
+        result["alone"] = [inner == supervisor.get("workload").pid, supervisor.get(SANDBOXD).state.value]
+        await supervisor.halt("workload")
+        bench.workloads.is_isolated = True
+        supervisor.start_soon([SANDBOXD, "workload"])
+        inner = await find_workload()
+        outer = supervisor.get("workload").pid
+        first = supervisor.get(SANDBOXD).pid
+        result["pids"] = [
+            inner < outer,
+            bench.workloads.find_pid(inner) == outer,
+            bench.workloads.find_pid(1) == first,
+        ]
+        result["parent"] = read(f"/proc/{outer}/status").partition("PPid:")[2].split()[0] == str(os.getpid())
+        result["mount"] = [
+            await trio.Path(mounted).exists(),
+            await trio.Path(bench.workloads.find_path(str(mounted))).exists(),
+        ]
+        status = dict(line.split(":", 1) for line in read(f"/proc/{first}/status").splitlines())
+        result["capabilities"] = int(status["CapEff"], 16) | int(status["CapBnd"], 16)
+        result["title"] = read(f"/proc/{first}/cmdline").rstrip("\0")
+        os.kill(first, signal.SIGKILL)
+        await until(lambda: not Path(f"/proc/{outer}").exists())
+        inner = await find_workload()
+        result["again"] = [
+            bench.workloads.find_pid(inner) == supervisor.get("workload").pid,
+            supervisor.get(SANDBOXD).pid not in (0, first),
+        ]
+        outer = supervisor.get("workload").pid
+        began = trio.current_time()
+        await supervisor.halt(SANDBOXD)
+        result["end"] = trio.current_time() - began
+        await until(lambda: not Path(f"/proc/{outer}").exists())
+        await supervisor.stop_all()
+        async with bench.logs.read("workload") as chunks:
+            result["log"] = b"".join([chunk async for chunk in chunks]).decode().splitlines()
+        nursery.cancel_scope.cancel()
+    return result
 
 
 def no_sandbox(families: Iterable[int], paths: Paths) -> None:

@@ -45,6 +45,23 @@ def test_a_forked_daemon() -> None:
     ]  # fmt: skip
 
 
+def test_workloads_in_namespaces_of_their_own() -> None:
+    result = run("isolation")
+    assert result["alone"] == [True, "Initialized"]
+    assert result["pids"] == [True, True, True]
+    assert result["parent"]
+    assert result["mount"] == [False, True]
+    assert (result["title"], result["capabilities"]) == ("sandboxd", 0)
+    assert result["again"] == [True, True]
+    assert result["end"] < 5
+    lines = [line.split() for line in result["log"]]
+    assert [words[0] for words in lines] == ["parent", "processes"] * 2
+    for (_, parent), (_, *names) in zip(lines[::2], lines[1::2], strict=True):
+        assert parent == "0"
+        assert "sandboxd" in names
+        assert set(names) <= {"sandboxd", "sh", "cat", "sort"}
+
+
 def test_no_other_gets_the_port_of_a_daemon_that_is_replaced() -> None:
     result = run("kept_listener")
     assert result["taken"] == []

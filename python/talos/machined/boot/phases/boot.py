@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import trio
 from google.protobuf.empty_pb2 import Empty
@@ -13,6 +14,7 @@ from talos.machined.boot import filesystems
 from talos.machined.boot.machine import Machine
 from talos.machined.boot.sequence import Phase, Task
 from talos.machined.logs.store import DIRECTORY
+from talos.machined.node.workloads import SANDBOXD
 from talos.machined.services.etcd import ETCD
 from talos.machined.services.kubelet import KUBELET
 from talos.machined.services.table import SERVICES
@@ -21,6 +23,9 @@ from talos.resource.changes import put, wait_for
 from talos.resource.resource import Resource
 from talos.system import kernel
 from talos.upgrade.state import Phase as UpgradePhase
+
+if TYPE_CHECKING:
+    from talos.config.model import Config
 
 EPHEMERAL = "EPHEMERAL"
 START_LIMIT = 70 * 60.0
@@ -56,12 +61,8 @@ def make_boot(machine: Machine) -> tuple[Phase, ...]:
             await trio.to_thread.run_sync(machine.logs.flush_files)
 
     async def start_everything() -> None:
-        specs = [spec for spec in SERVICES if not spec.on_demand]
-        names = [spec.id for spec in specs]
-        if not await is_control_plane(machine):
-            names = [spec.id for spec in specs if not spec.control_plane_only]
-        elif not await has_etcd(machine):
-            names.remove(ETCD)
+        names = await choose_services(machine)
+        machine.workloads.is_isolated = SANDBOXD in names
         await put(machine.state, *ids.KUBELET_LIFECYCLE, Empty())
         machine.supervisor.start_soon(names)
         # A node whose kubelet has no image, or the wrong flags, can be repaired, and so has to be restarted.
@@ -77,31 +78,44 @@ def make_boot(machine: Machine) -> tuple[Phase, ...]:
 
 async def write_files(machine: Machine) -> None:
     """Write the files of the main document; what is not possible is logged."""
-    # What reads configs is large: PID 1 has started its first services by now.
-    from talos.config.active import parse_active
     from talos.config.effective import machine as effective_machine
     from talos.machined.boot.user_files import write_user_files
 
-    config = parse_active((await machine.state.get(*ids.MACHINE_CONFIG)).spec.yaml_marshalled)
-    files = effective_machine.files(config)
+    files = effective_machine.files(await read_config(machine))
     for problem in await trio.to_thread.run_sync(write_user_files, files, machine.ports.mounts):
         machine.log.error("a file of the config is not written", reason=problem)
+
+
+async def choose_services(machine: Machine) -> list[str]:
+    """The services that a machine of this role and config starts."""
+    # What reads configs is large: PID 1 has started its first services by now.
+    from talos.config.effective import machine as effective_machine
+    from talos.config.effective import secrets as effective_secrets
+
+    specs = [spec for spec in SERVICES if not spec.on_demand]
+    names = [spec.id for spec in specs]
+    is_member = await is_control_plane(machine)
+    config = await read_config(machine)
+    if not is_member:
+        names = [spec.id for spec in specs if not spec.control_plane_only]
+    elif effective_secrets.etcd_ca(config) is None:
+        names.remove(ETCD)  # its config has none
+    if machine.platform.has_kernel and effective_machine.isolates_workloads(config):
+        names.append(SANDBOXD)
+    return names
+
+
+async def read_config(machine: Machine) -> "Config":
+    """The active config."""
+    from talos.config.active import parse_active
+
+    return parse_active((await machine.state.get(*ids.MACHINE_CONFIG)).spec.yaml_marshalled)
 
 
 async def is_control_plane(machine: Machine) -> bool:
     """Whether the config makes this machine part of the control plane; waits until that is known."""
     found = await wait_for(machine.state, *ids.MACHINE_TYPE, _is_known)
     return machine_types.is_control_plane(found.spec.machine_type)
-
-
-async def has_etcd(machine: Machine) -> bool:
-    """Whether the config of a control plane node has etcd, which can be left out."""
-    # What reads configs is large: PID 1 has started its first services by now.
-    from talos.config.active import parse_active
-    from talos.config.effective import secrets as effective_secrets
-
-    config = parse_active((await machine.state.get(*ids.MACHINE_CONFIG)).spec.yaml_marshalled)
-    return effective_secrets.etcd_ca(config) is not None
 
 
 def _is_known(resource: Resource[config_pb2.MachineTypeSpec]) -> bool:

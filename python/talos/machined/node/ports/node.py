@@ -17,6 +17,7 @@ from talos.machined.node.ports.logs import Events, KernelLog, Logs
 from talos.machined.node.ports.power import Power
 from talos.machined.node.ports.services import Services
 from talos.machined.node.ports.upgrades import UpgradeLock, Upgrades
+from talos.machined.node.workloads import Workloads
 from talos.resource.state import State
 from talos.rpc.port.remote import RemoteServer
 from talos.system.cgroups import Groups
@@ -114,6 +115,7 @@ class Node:
     etcd: EtcdControl
     upgrades: Upgrades
     upgrade_lock: UpgradeLock
+    workloads: Workloads
     connect: Callable[[str], AbstractAsyncContextManager[DuplexTransport]]
     """A channel to a unix socket, such as containerd's; it reconnects by itself."""
     connect_remote: Callable[[RemoteServer], AbstractAsyncContextManager[DuplexTransport]]
