@@ -24,13 +24,22 @@ async def open_channel(
 
     While nothing listens a call fails with UNAVAILABLE, or with ``wait_for_ready`` it waits.
     """
+    async with open_local(host, path, wait_for_ready=wait_for_ready) as channel:
+        yield _Channel(channel)
+
+
+@asynccontextmanager
+async def open_local(
+    host: Host, path: Path | str, *, wait_for_ready: bool = False
+) -> AsyncGenerator[LocalChannel]:
+    """The same for calls as bytes."""
 
     async def make() -> LocalChannel:
         return LocalChannel(path, TRIO, wait_for_ready=wait_for_ready)
 
     channel = await host.bridge.call(make)
     try:
-        yield _Channel(channel)
+        yield channel
     finally:
         channel.close()
 

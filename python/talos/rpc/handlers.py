@@ -18,6 +18,7 @@ from talos.rpc.status import to_rpc_error
 from talos.system.logging import Log
 
 type ServeCall = Callable[[ServerCall], Awaitable[None]]
+type CallHandler = Callable[[ServerCall], Awaitable[Status]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,20 @@ async def answer_health(call: ServerCall) -> None:
         status = Status.of(error)
     finally:
         call.finish(status)
+
+
+async def run_handler(handler: CallHandler, call: ServerCall, log: Log) -> Status:
+    """Run a handler until it returns how the call ended or the caller cancels; the call then ends."""
+    status = STOPPING
+    try:
+        with trio.CancelScope() as scope:
+            call.cancel = scope.cancel
+            status = await handler(call)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
+        status = Status.of(to_rpc_error(error, call.method, log))
+    finally:
+        call.finish(status)
+    return status
 
 
 def make_method_handlers(service: Service, log: Log, on_end: OnEnd | None = None) -> dict[str, ServeCall]:
@@ -89,14 +104,8 @@ class _Method:
         """Run the handler until it returns or the caller cancels."""
         status, began = STOPPING, time.monotonic()
         try:
-            with trio.CancelScope() as scope:
-                call.cancel = scope.cancel
-                await self._run(call)
-                status = OK
-        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
-            status = Status.of(to_rpc_error(error, self.path, self._log))
+            status = await run_handler(self._answer, call, self._log)
         finally:
-            call.finish(status)
             if self._on_end is not None:
                 end = CallEnd(
                     method=self.path,
@@ -106,6 +115,10 @@ class _Method:
                     metadata=call.metadata,
                 )
                 self._on_end(end)
+
+    async def _answer(self, call: ServerCall) -> Status:
+        await self._run(call)
+        return OK
 
     async def _unary(self, call: ServerCall) -> None:
         request = self._decode(await receive_one(call))

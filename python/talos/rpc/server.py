@@ -1,6 +1,6 @@
 """A gRPC server on a unix socket, whose handlers are trio functions."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -29,22 +29,25 @@ async def serve(
     max_message: int = MAX_MESSAGE,
     grace: float = STOP_TIMEOUT,
     on_end: OnEnd | None = None,
+    others: Mapping[str, ServeCall] | None = None,
 ) -> AsyncGenerator[None]:
     """Serve on a unix socket for as long as the context is open. Health checks are answered, too.
 
     Only root, the server's own uid and the callers of ``limits`` may connect.
 
-    ``on_end`` is called after each call, health checks apart.
+    ``on_end`` is called after each call, health checks apart. ``others`` serve the methods that are in none
+    of the services, by the path of theirs, ``/package.Service``.
 
     Leaving it takes no new calls, gives the open ones ``grace`` seconds, then cancels them.
     """
+    elsewhere = others or {}
     methods: dict[str, ServeCall] = {HEALTH: answer_health}
     for service in services:
         methods |= make_method_handlers(service, host.log, on_end)
     async with trio.open_nursery() as calls:
 
         def begin(call: ServerCall) -> None:
-            method = methods.get(call.method)
+            method = methods.get(call.method) or elsewhere.get(call.method.rpartition("/")[0])
             if method is None:
                 call.finish(Status(code=Code.UNIMPLEMENTED, message=f"unknown method {call.method}"))
                 return

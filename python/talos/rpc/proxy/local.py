@@ -12,7 +12,7 @@ from talos.rpc.http2.server import LocalServer
 from talos.rpc.http2.waiting import ASYNCIO
 from talos.rpc.limits import MAX_FORWARDED_METADATA
 from talos.rpc.protocol import Metadata, Status, check_size
-from talos.rpc.proxy.raw import RawCall, receive_one
+from talos.rpc.proxy.raw import RawCall, receive_one, send_only, take_replies
 from talos.rpc.shares import Shares
 from talos.rpc.status import to_rpc_error
 from talos.system.logging import Log
@@ -63,10 +63,10 @@ async def forward(
         if request is None:
             upload = asyncio.get_running_loop().create_task(_upload(call, upstream))
         else:
-            await _send(upstream, request)
+            await send_only(upstream, request)
         if kind is StreamKind.UNARY:
             return await _take_reply(call, upstream)
-        return await _take_replies(call, upstream)
+        return await take_replies(call, upstream)
     finally:
         upstream.cancel()
         upstream.release()
@@ -82,23 +82,6 @@ async def _take_reply(call: RawCall, upstream: ClientCall) -> Status:
     if message is not None and not status.code:
         await call.send(message)
     return status
-
-
-async def _take_replies(call: RawCall, upstream: ClientCall) -> Status:
-    await call.send_headers(await upstream.initial_metadata())
-    while (message := await upstream.receive()) is not None:
-        await call.send(message)
-        upstream.release()
-    return await upstream.end()
-
-
-async def _send(upstream: ClientCall, request: bytes) -> None:
-    """Send the only request; when the call has ended meanwhile, its reader finds out how."""
-    try:
-        await upstream.send(request, last=True)
-    except RpcError:
-        if upstream.status is None:
-            raise
 
 
 async def _upload(call: RawCall, upstream: ClientCall) -> None:

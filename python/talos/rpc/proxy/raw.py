@@ -1,13 +1,14 @@
-"""A call as bytes: what a proxy needs of it, for every transport."""
+"""A call as bytes: what a proxy needs of it, for every transport, and on asyncio as on trio."""
 
 from typing import Protocol
 
 from talos.api.rpc import Code, RpcError
-from talos.rpc.protocol import Metadata
+from talos.rpc.http2.client import ClientCall
+from talos.rpc.protocol import Metadata, Status
 
 
 class RawCall(Protocol):
-    """The server's end of a call. Its functions are asyncio's."""
+    """The server's end of a call. Its functions wait as its server does."""
 
     @property
     def method(self) -> str:
@@ -42,3 +43,21 @@ async def receive_one(call: RawCall) -> bytes:
     if request is None:
         raise RpcError(Code.INTERNAL, "the request has no message")
     return request
+
+
+async def send_only(upstream: ClientCall, request: bytes) -> None:
+    """Send the only request; when the call has ended meanwhile, its reader finds out how."""
+    try:
+        await upstream.send(request, last=True)
+    except RpcError:
+        if upstream.status is None:
+            raise
+
+
+async def take_replies(call: RawCall, upstream: ClientCall) -> Status:
+    """Pass any number of replies back; returns how the call ended."""
+    await call.send_headers(await upstream.initial_metadata())
+    while (message := await upstream.receive()) is not None:
+        await call.send(message)
+        upstream.release()
+    return await upstream.end()
