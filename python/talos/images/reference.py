@@ -1,12 +1,14 @@
 """References to images: a registry, a repository in it, and a tag or a digest."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import override
 
 from talos.system.errors import UserError
 
 DEFAULT_REGISTRY, OFFICIAL, DEFAULT_TAG = "docker.io", "library", "latest"
+HUB = "index.docker.io"
+"""Another name of docker.io, to containerd as to Docker's own client; what upstream calls it in rules."""
 MAX_LENGTH = 1024
 """Characters."""
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128}")
@@ -33,6 +35,11 @@ class Reference:
     def object(self) -> str:
         """What is requested of its registry."""
         return self.digest or self.tag
+
+    @property
+    def stored(self) -> "Reference":
+        """As containerd names it for Kubernetes: a digest makes a tag beside it void."""
+        return replace(self, tag="") if self.digest else self
 
 
 def is_registry(text: str) -> bool:
@@ -66,6 +73,7 @@ def parse_reference(text: str) -> Reference:
         registry, path = first, rest
     else:
         registry, path = DEFAULT_REGISTRY, name
+    registry = DEFAULT_REGISTRY if registry == HUB else registry
     if not is_registry(registry):
         raise UserError(f"{registry!r} is no host", where=where)
     repository, colon, tag = path.partition(":")

@@ -6,10 +6,7 @@ from dataclasses import dataclass
 
 from talos.config.documents.security.image_verification import ImageKeylessVerifier, ImageVerificationConfig
 from talos.config.model import Config
-from talos.images.reference import DEFAULT_REGISTRY, Reference
-
-HUB = "index.docker.io"
-"""What upstream calls docker.io where it matches rules. Here a pattern may have either name."""
+from talos.images.reference import DEFAULT_REGISTRY, HUB, Reference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +47,10 @@ def _find_documents(config: Config | None) -> Iterable[ImageVerificationConfig]:
 
 
 def find_rule(rules: Iterable[Rule], reference: Reference) -> Rule | None:
-    """The first rule whose pattern matches registry and repository; tag and digest don't count."""
+    """The first rule whose pattern matches registry and repository; tag, digest and case don't count.
+
+    A pattern may have either name of docker.io.
+    """
     names = [f"{reference.registry}/{reference.repository}"]
     if reference.registry == DEFAULT_REGISTRY:
         names.append(f"{HUB}/{reference.repository}")
@@ -58,5 +58,6 @@ def find_rule(rules: Iterable[Rule], reference: Reference) -> Rule | None:
 
 
 def _matches(pattern: str, name: str) -> bool:
-    """``*`` stands for anything, slashes included; all else for itself."""
-    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name, re.DOTALL) is not None
+    """``*`` stands for anything, slashes included; all else for itself. Names of hosts have no case."""
+    parts = map(re.escape, pattern.split("*"))
+    return re.fullmatch(".*".join(parts), name, re.DOTALL | re.IGNORECASE) is not None
