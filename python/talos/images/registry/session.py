@@ -39,7 +39,7 @@ CHUNK = 256 * 1024
 ATTEMPTS = 3
 """For each part and endpoint, when a failure may be temporary."""
 MAX_THREADS = 6
-"""Of all pulls together."""
+"""Of all of the node's own pulls together."""
 ACCEPT = ", ".join((*INDEX_TYPES, *MANIFEST_TYPES))
 
 _threads = trio.CapacityLimiter(MAX_THREADS)
@@ -74,6 +74,7 @@ class Session:
     reference: Reference
     sources: Sources
     endpoints: tuple[Endpoint, ...]
+    threads: trio.CapacityLimiter
     limits: PullLimits = PullLimits()
     _tokens: dict[str, str] = field(default_factory=dict[str, str])
     _contexts: dict[str, ssl.SSLContext] = field(default_factory=dict[str, ssl.SSLContext])
@@ -158,7 +159,7 @@ class Session:
             return opened
 
         try:
-            return await trio.to_thread.run_sync(open_now, abandon_on_cancel=True, limiter=_threads)
+            return await trio.to_thread.run_sync(open_now, abandon_on_cancel=True, limiter=self.threads)
         except trio.Cancelled:
             abort()
             for opened in made:  # the thread was done, but no task waits for what it made
@@ -195,7 +196,7 @@ class Session:
 
     async def _in_thread[T](self, opened: "_Opened", read: Callable[[], T]) -> T:
         try:
-            return await trio.to_thread.run_sync(read, abandon_on_cancel=True, limiter=_threads)
+            return await trio.to_thread.run_sync(read, abandon_on_cancel=True, limiter=self.threads)
         except trio.Cancelled:
             opened.abort()
             raise
@@ -239,7 +240,22 @@ class _Opened:
     abort: Abort
 
 
-def open_session(reference: Reference, sources: Sources, limits: PullLimits | None = None) -> Session:
-    """The session of one pull; UserError when the config leaves no endpoint."""
-    endpoints = find_endpoints(sources.registries, reference.registry)
-    return Session(reference=reference, sources=sources, endpoints=endpoints, limits=limits or PullLimits())
+def open_session(
+    reference: Reference,
+    sources: Sources,
+    limits: PullLimits | None = None,
+    *,
+    threads: trio.CapacityLimiter | None = None,
+) -> Session:
+    """The session of one pull; UserError when the config leaves no endpoint.
+
+    A registry that stalls holds some of ``threads``, for which others then wait; by default those of the
+    node's own pulls.
+    """
+    return Session(
+        reference=reference,
+        sources=sources,
+        endpoints=find_endpoints(sources.registries, reference.registry),
+        threads=threads or _threads,
+        limits=limits or PullLimits(),
+    )

@@ -5,11 +5,13 @@ import hashlib
 import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, override
 from urllib.parse import urlsplit
 
 import pytest
+import trio
 from tests.harness.registry import Handler, Registry, Store, running_registry
 from tests.harness.tls import make_server_tls
 
@@ -156,6 +158,19 @@ class Silent(Handler):
     def may_pass(self) -> bool:
         time.sleep(2)
         return False
+
+
+async def test_a_registry_that_stalls_holds_up_those_that_share_its_threads_alone(store: Store) -> None:
+    with hostile(store, Silent) as (stalled, _), running_registry(store) as registry:
+        few = trio.CapacityLimiter(1)
+        begun = replace(stalled, threads=few)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(begun.fetch_manifest, "1")
+            while not few.borrowed_tokens:
+                await trio.lowlevel.checkpoint()
+            assert (await begin("sample:1", make_sources(registry.port)).fetch_manifest("1")).data
+            assert few.borrowed_tokens
+            nursery.cancel_scope.cancel()
 
 
 class Dripping(Handler):
