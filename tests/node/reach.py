@@ -17,7 +17,7 @@ from talos.machined.containerd.client import CRI_SOCKET, SYSTEM_SOCKET
 from talos.machined.services.daemons import make_daemon_service
 from talos.machined.services.spec import Fork
 from talos.machined.services.zygote import make_private_view
-from talos.process.daemons import BY_NAME, DAEMONS, MACHINE_SOCKET
+from talos.process.daemons import BY_NAME, DAEMONS, KUBELET_IMAGES, MACHINE_SOCKET
 from talos.process.privileges import Privileges, drop_privileges
 from talos.system import sandbox
 
@@ -80,7 +80,7 @@ MAX_FAMILY = 45
 
 def find_sockets() -> list[str]:
     """Those that answer."""
-    paths = [MACHINE_SOCKET, SYSTEM_SOCKET, CRI_SOCKET]
+    paths = [MACHINE_SOCKET, SYSTEM_SOCKET, CRI_SOCKET, KUBELET_IMAGES]
     paths += [path for row in DAEMONS for path in (row.state_socket, *((row.socket,) if row.caller else ()))]
     found: list[str] = []
     for path in paths:

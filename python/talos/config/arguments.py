@@ -64,6 +64,9 @@ KUBELET_FIELDS = frozenset({
 })  # fmt: skip
 """Of the kubelet's configuration, what users do not set; ``readOnlyPort`` needs no certificates."""
 
+IMAGE_SERVICE, IMAGE_SERVICE_ARGUMENT = "imageServiceEndpoint", "image-service-endpoint"
+"""The kubelet's setting and its argument that the system sets while images are held to rules."""
+
 
 def find_denied(program: str, names: Sequence[str]) -> list[str]:
     """The arguments that may not be given."""

@@ -282,6 +282,8 @@ KMSD = DaemonSpec(
 
 KUBELET_BUS = f"{KUBED.directory}/dbus/system_bus_socket"
 """Where kubed serves a bus to the kubelet, which sees nothing else of its folder."""
+KUBELET_IMAGES = f"{RUN}/kubelet/images.sock"
+"""Where PID 1 serves the kubelet what it pulls images by, while these are held to rules."""
 
 DAEMONS = (NETWORKD, ROUTERD, TIMED, CLUSTERD, DNSD, KUBED, APID, TRUSTD, UDEVD, LOGD, REGISTRYD, KMSD)
 """Every daemon beside PID 1, in the order in which a booting node starts them."""

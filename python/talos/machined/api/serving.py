@@ -1,4 +1,4 @@
-"""The machine's API, for routerd."""
+"""The machine's API, for routerd, and the image service, for the kubelet."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -12,6 +12,7 @@ from talos.api.rpc import RpcError
 from talos.machined.api.call_log import CallLog
 from talos.machined.api.meta import hide_meta
 from talos.machined.api.metrics import Counts, make_metrics_service
+from talos.machined.api.pod_images import serve_pod_images
 from talos.machined.api.services import make_services
 from talos.machined.node.ports.node import Node
 from talos.process.daemons import DAEMONS, MACHINE_SOCKET, ROUTERD
@@ -48,7 +49,10 @@ async def serve_node(
         make_metrics_service(counts, node.ports.files, parts),
     ]
     limits, calls = LocalLimits(callers=frozenset({ROUTERD.uid})), CallLog(node.logs)
-    async with serve(daemon, public, MACHINE_SOCKET, limits=limits, on_end=calls.record):
+    async with (
+        serve(daemon, public, MACHINE_SOCKET, limits=limits, on_end=calls.record),
+        serve_pod_images(daemon, node),
+    ):
         yield
 
 

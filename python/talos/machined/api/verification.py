@@ -1,7 +1,9 @@
 """ImageService.Verify: whether the config's rules let an image be pulled."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+
+import trio
 
 from talos.api.definitions.cri_pb2 import RegistriesConfigSpec, RegistryAuthConfig
 from talos.api.machine.image_pb2 import (
@@ -10,7 +12,7 @@ from talos.api.machine.image_pb2 import (
     ImageServiceVerifyResponse,
 )
 from talos.api.rpc import Call, Code, Handler, RpcError
-from talos.images.reference import parse_reference
+from talos.images.reference import Reference, parse_reference
 from talos.images.registry.hosts import NoSuchImageError, Sources
 from talos.machined.containerd.pull import read_sources
 from talos.machined.containerd.verify.search import Verdict, Verifier, judge, verify_image
@@ -18,44 +20,77 @@ from talos.machined.node.ports.node import Node
 from talos.system.errors import UserError
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """An image that may be pulled; ``verified`` is its reference by digest, None when it need not be."""
+
+    message: str
+    verified: Reference | None = None
+
+
 def handlers(node: Node) -> Mapping[str, Handler]:
     """Those of machine.ImageService."""
+    verifier = Verifier(run=node.processes.capture, state=node.state)
 
     async def verify(request: ImageServiceVerifyRequest, _call: Call) -> ImageServiceVerifyResponse:
-        # Few nodes ever get this call, and what HTTP needs is not loaded before.
-        from talos.images.registry.session import open_session
-
-        try:
-            reference = parse_reference(request.image_ref)
-        except UserError as error:
-            raise RpcError(Code.INVALID_ARGUMENT, f"image reference is invalid: {error}") from None
-        sources = await read_sources(node.state)
-        judged = judge(sources.rules, reference)
-        if isinstance(judged, Verdict):
-            return ImageServiceVerifyResponse(message=judged.message)
-        session = open_session(reference, add_credentials(sources, request.credentials))
-        try:
-            image = await session.fetch_manifest(reference.object)
-        except NoSuchImageError as error:
-            text = f"image reference not found during resolution: {error}"
-            raise RpcError(Code.NOT_FOUND, text) from None
-        verifier = Verifier(run=node.processes.capture, state=node.state)
-        verdict = await verify_image(session, image, judged, verifier)
+        reference = parse_image_reference(request.image_ref)
+        sources = add_credentials(await read_sources(node.state), _make_auths(request.credentials))
+        approval = await approve(reference, sources, verifier)
         return ImageServiceVerifyResponse(
-            verified=verdict.verified,
-            message=verdict.message,
-            digested_image_ref=f"{reference.registry}/{reference.repository}@{image.descriptor.digest}",
+            verified=approval.verified is not None,
+            message=approval.message,
+            digested_image_ref=str(approval.verified or ""),
         )
 
     return {"Verify": verify}
 
 
-def add_credentials(sources: Sources, credentials: ImageServiceCredentials) -> Sources:
-    """The same sources with a caller's credentials for one host."""
+def parse_image_reference(text: str) -> Reference:
+    """A reference; RpcError INVALID_ARGUMENT."""
+    try:
+        return parse_reference(text)
+    except UserError as error:
+        raise RpcError(Code.INVALID_ARGUMENT, f"image reference is invalid: {error}") from None
+
+
+async def approve(
+    reference: Reference,
+    sources: Sources,
+    verifier: Verifier,
+    threads: trio.CapacityLimiter | None = None,
+) -> Approval:
+    """Hold an image to the rules of the config; ``threads`` are those that fetch, else all pulls' own.
+
+    RpcError: the rules refuse it, or there is no such image.
+    UserError: the sources or what they send is not right.
+    """
+    # Few nodes ever get here, and what HTTP needs is not loaded before.
+    from talos.images.registry.session import open_session
+
+    judged = judge(sources.rules, reference)
+    if isinstance(judged, Verdict):
+        return Approval(message=judged.message)
+    session = open_session(reference, sources, threads=threads)
+    try:
+        image = await session.fetch_manifest(reference.object)
+    except NoSuchImageError as error:
+        raise RpcError(Code.NOT_FOUND, f"image reference not found during resolution: {error}") from None
+    verdict = await verify_image(session, image, judged, verifier)
+    verified = replace(reference, tag="", digest=image.descriptor.digest)
+    return Approval(message=verdict.message, verified=verified)
+
+
+def _make_auths(credentials: ImageServiceCredentials) -> Mapping[str, RegistryAuthConfig]:
     if not credentials.host:
-        return sources
+        return {}
+    auth = RegistryAuthConfig(registry_username=credentials.username, registry_password=credentials.password)
+    return {credentials.host: auth}
+
+
+def add_credentials(sources: Sources, auths: Mapping[str, RegistryAuthConfig]) -> Sources:
+    """The same sources with a caller's credentials, by host."""
     registries = RegistriesConfigSpec()
     registries.CopyFrom(sources.registries)
-    auth = RegistryAuthConfig(registry_username=credentials.username, registry_password=credentials.password)
-    registries.registry_auths[credentials.host].CopyFrom(auth)
+    for host, auth in auths.items():
+        registries.registry_auths[host].CopyFrom(auth)
     return replace(sources, registries=registries)

@@ -20,6 +20,7 @@ from talos.machined.logs.feed import make_feed_service
 from talos.machined.node import resources
 from talos.machined.node.key_requests import make_key_service
 from talos.machined.services.daemons import make_directories, make_state_directory
+from talos.machined.services.kubelet import IMAGES_DIRECTORY
 from talos.machined.services.runner import make_directory
 from talos.machined.services.table import GROUPS, MACHINE_DIRECTORY, SERVICES
 from talos.process.callers import make_state_limits
@@ -129,7 +130,8 @@ async def serve_state(
     The directories of all other sockets are made, too: a daemon sees only those that are there at its start.
     """
     daemons = [row for row in DAEMONS if machine.platform.has_kernel or not row.needs_devices]
-    for directory in (MACHINE_DIRECTORY, *(one for row in daemons for one in make_directories(row))):
+    directories = [one for row in daemons for one in make_directories(row)]
+    for directory in (MACHINE_DIRECTORY, IMAGES_DIRECTORY, *directories):
         make_directory(directory)
     grants = load_grants()
     async with trio.open_nursery() as serving:

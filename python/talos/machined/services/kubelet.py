@@ -30,7 +30,7 @@ from talos.machined.services.spec import (
     read_own_variables,
 )
 from talos.pki.certificate import join_certificates
-from talos.process.daemons import KUBED, KUBELET_BUS
+from talos.process.daemons import KUBED, KUBELET_BUS, KUBELET_IMAGES
 from talos.resource import ids
 from talos.resource.changes import put
 from talos.resource.objects import to_plain
@@ -71,6 +71,8 @@ NODE_PROC = Mount(target="/proc", source="/proc", options=("rbind", "rprivate", 
 read-only to the node is so to the kubelet."""
 BUS_FOLDER = "/system/dbus"
 """Where the kubelet finds the system bus."""
+IMAGES_DIRECTORY = Directory(path=str(Path(KUBELET_IMAGES).parent), mode=0o700)
+"""Where PID 1 serves it what it pulls images by."""
 WITHHELD = frozenset({"SYS_BOOT", "SYS_MODULE"})
 """As upstream: restarting and loading drivers is the system's."""
 _SHARED, _READ_WRITE = ("rbind", "rshared", "rw"), ("rbind", "rw")
@@ -90,6 +92,7 @@ MOUNTS = (
     Mount(target="/etc/resolv.conf", source="/etc/resolv.conf"),
     Mount(target="/system/resolved", source="/system/resolved"),
     Mount(target=BUS_FOLDER, source=str(Path(KUBELET_BUS).parent)),
+    Mount(target=IMAGES_DIRECTORY.path, source=IMAGES_DIRECTORY.path),
     Mount(target="/var/lib/containerd", source="/var/lib/containerd", options=_SHARED),
     Mount(target=STATE, source=STATE, options=_SHARED),
     # Volumes of users, which pods have as local ones.

@@ -9,6 +9,7 @@ from talos.config.kubelet_fields import VERSION
 from talos.config.read.loader import load
 from talos.config.read.reader import MAX_PROBLEMS
 
+RULES = "---\napiVersion: v1alpha1\nkind: ImageVerificationConfig\nrules:\n  - {image: '*', deny: true}\n"
 DOCUMENT = "apiVersion: v1alpha1\nkind: KubeletConfig\nimage: registry.test/kubelet:v1.37.0\nconfig:\n"
 MAIN = "version: v1alpha1\nmachine:\n  kubelet:\n    extraConfig:\n"
 
@@ -44,3 +45,25 @@ def test_many_are_no_more_work_than_some() -> None:
 
 def test_the_table_is_of_the_version_that_nodes_have() -> None:
     assert contract.KUBERNETES_VERSION.startswith(f"{VERSION}."), "make the table anew"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (f"{DOCUMENT}  imageServiceEndpoint: unix:///a\n", "config.imageServiceEndpoint"),
+        (f"{MAIN}      imageServiceEndpoint: a\n", "machine.kubelet.extraConfig.imageServiceEndpoint"),
+        (
+            f"{DOCUMENT}  maxPods: 5\nextraArgs:\n  image-service-endpoint: unix:///a\n",
+            "extraArgs[image-service-endpoint]",
+        ),
+        (
+            f"{MAIN}      maxPods: 5\n    extraArgs:\n      image-service-endpoint: unix:///a\n",
+            "machine.kubelet.extraArgs[image-service-endpoint]",
+        ),
+    ],
+)
+def test_another_image_service_has_no_effect_beside_rules_of_images(text: str, place: str) -> None:
+    assert not list(find_ignored(load(text)))
+    (note,) = find_ignored(load(text + RULES))
+    assert note.path == place
+    assert note.message == "no effect: the kubelet pulls by the rules of ImageVerificationConfig"

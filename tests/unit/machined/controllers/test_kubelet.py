@@ -1,6 +1,7 @@
 """What PID 1 runs as the kubelet comes from the config: daemons give a name and addresses, no more."""
 
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from talos.config.static_pods import MANIFESTS
 from talos.machined.controllers.config.machine_type import MachineTypeController
 from talos.machined.controllers.k8s.kubelet import KubeletConfigController, KubeletSpecController
 from talos.machined.node.resources import describe_machine
+from talos.machined.services.kubelet import MOUNTS
+from talos.process.daemons import KUBELET_IMAGES
 from talos.process.grants import load_grants
 from talos.resource import ids, kinds
 from talos.resource.changes import put
@@ -63,6 +66,44 @@ async def test_a_control_plane_nodes_kubelet_waits_for_the_server_of_its_pods(co
     assert await make_spec(control_plane, "") is None
     spec = await make_spec(control_plane, URL)
     assert to_plain(spec.config)["staticPodURL"] == URL
+
+
+RULES = """---
+apiVersion: v1alpha1
+kind: ImageVerificationConfig
+rules:
+  - {image: registry.example/*, deny: true}
+"""
+WORKER = """version: v1alpha1
+machine:
+  type: worker
+  kubelet: {extraConfig: {maxPods: 5}}
+cluster: {controlPlane: {endpoint: "https://10.0.0.1:6443"}}
+"""
+OWN = '{imageServiceEndpoint: "unix:///own.sock"}, extraArgs: {image-service-endpoint: "unix:///own.sock"}'
+"""Another image service, as a setting and as an argument."""
+
+
+@pytest.mark.parametrize(
+    ("config", "endpoint", "is_argument"),
+    [
+        (WORKER, None, False),
+        (WORKER + RULES, f"unix://{KUBELET_IMAGES}", False),
+        (WORKER.replace("{maxPods: 5}", OWN), "unix:///own.sock", True),
+        (WORKER.replace("{maxPods: 5}", OWN) + RULES, f"unix://{KUBELET_IMAGES}", False),
+    ],
+)
+async def test_a_kubelet_pulls_by_the_rules_of_images(
+    config: str, endpoint: str | None, *, is_argument: bool
+) -> None:
+    spec = await make_spec(config, "")
+    assert to_plain(spec.config).get("imageServiceEndpoint") == endpoint
+    assert any(one.startswith("--image-service-endpoint") for one in spec.args) == is_argument
+
+
+def test_the_kubelet_sees_the_socket() -> None:
+    folder = str(Path(KUBELET_IMAGES).parent)
+    assert [mount.source for mount in MOUNTS if mount.target == folder] == [folder]
 
 
 @pytest.mark.parametrize("kind", [kinds.KUBELET_SPEC, kinds.KUBELET_CONFIG, kinds.MACHINE_CONFIG])

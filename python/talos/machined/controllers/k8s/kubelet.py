@@ -18,12 +18,20 @@ from talos.api.definitions import proto_pb2
 from talos.api.definitions.k8s_pb2 import ArgValues, KubeletConfigSpec, KubeletSpecSpec
 from talos.api.definitions.proto_pb2 import Mount
 from talos.config.active import read_config
-from talos.config.arguments import KUBELET, find_fixed, merge_arguments
+from talos.config.arguments import (
+    IMAGE_SERVICE,
+    IMAGE_SERVICE_ARGUMENT,
+    KUBELET,
+    find_fixed,
+    merge_arguments,
+)
 from talos.config.documents.v1alpha1.kubelet import LinuxIDMapping
 from talos.config.effective import cluster as effective
 from talos.config.effective import kubernetes
 from talos.config.model import Config
 from talos.config.static_pods import MANIFESTS
+from talos.images.rules import make_rules
+from talos.process.daemons import KUBELET_IMAGES
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.resource.objects import merge, to_plain, to_struct
@@ -59,11 +67,16 @@ class KubeletConfigController(Reconciler):
 def make_kubelet_config(config: Config, static_pods: str) -> KubeletConfigSpec:
     """The kubelet's settings from the config."""
     chosen = kubernetes.kubelet(config)
+    extra_args, extra_config = dict(chosen.extra_args), dict(chosen.extra_config)
+    if make_rules(config):
+        # It pulls by the rules, whatever else the config has for it.
+        extra_args.pop(IMAGE_SERVICE_ARGUMENT, None)
+        extra_config[IMAGE_SERVICE] = f"unix://{KUBELET_IMAGES}"
     spec = KubeletConfigSpec(
         image=chosen.image,
         cluster_dns=chosen.cluster_dns or kubernetes.find_dns(effective.service_subnets(config)),
         cluster_domain=effective.dns_domain(config),
-        extra_args={name: ArgValues(values=values) for name, values in chosen.extra_args.items()},
+        extra_args={name: ArgValues(values=values) for name, values in extra_args.items()},
         default_runtime_seccomp_enabled=chosen.default_seccomp,
         skip_node_registration=effective.skips_node_registration(config),
         static_pod_list_url=static_pods,
@@ -71,8 +84,8 @@ def make_kubelet_config(config: Config, static_pods: str) -> KubeletConfigSpec:
         register_with_taints=effective.node_taints(config),
         cloud_provider_external=kubernetes.has_cloud_provider(config),
     )
-    if chosen.extra_config:
-        spec.extra_config.CopyFrom(to_struct(chosen.extra_config))
+    if extra_config:
+        spec.extra_config.CopyFrom(to_struct(extra_config))
     if providers := kubernetes.credential_providers(config):
         spec.credential_provider_config.CopyFrom(to_struct(providers))
     for mount in chosen.extra_mounts:
