@@ -3,7 +3,7 @@
 https://github.com/containerd/containerd/blob/release/2.4/docs/cri/config.md and docs/hosts.md there
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -12,6 +12,7 @@ from talos.images.registry.hosts import ANY, find_endpoints
 from talos.machined.containerd.client import CRI_ROOT, CRI_SOCKET
 from talos.machined.containerd.toml import format_toml
 from talos.system.errors import UserError
+from talos.system.parsed import as_object
 
 CONFIG = "/etc/cri/containerd.toml"
 VERSION = 3
@@ -34,6 +35,8 @@ NRI_PLUGINS = "/usr/local/lib/nri/plugins"
 _IMAGES, _RUNTIME = "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime"
 _NRI = "io.containerd.nri.v1.nri"
 _OLD_CRI = "io.containerd.grpc.v1.cri"
+_OLD_PLUGINS = ("cri", _OLD_CRI)
+"""What has the settings of images and of the runtime in the formats 1 and 2."""
 _DIFF = "io.containerd.service.v1.diff-service"
 _UNPACK = "/usr/sbin/unpack-layer"
 """machined/containerd/layer.py"""
@@ -144,6 +147,17 @@ def make_base(*, restrict_oom_score: bool, has_base_spec: bool) -> dict[str, Any
             _NRI: {"socket_path": NRI_SOCKET, "plugin_path": NRI_PLUGINS},
         },
     }
+
+
+def find_sandbox_image(settings: Iterable[Mapping[str, Any]]) -> str:
+    """The image that each pod begins with, by files in the order in which containerd applies them."""
+    image = SANDBOX_IMAGE
+    for table in settings:
+        plugins = as_object(table.get("plugins"))
+        image = as_object(as_object(plugins.get(_IMAGES)).get("pinned_images")).get("sandbox", image)
+        for old in _OLD_PLUGINS:
+            image = as_object(plugins.get(old)).get("sandbox_image", image)
+    return str(image)
 
 
 def make_credentials(registries: RegistriesConfigSpec) -> dict[str, Any]:

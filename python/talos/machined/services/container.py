@@ -32,7 +32,7 @@ async def start_container(
         containerd = open_namespace(transport, start.socket, SYSTEM, context.workloads)
         image = None
         if not spec.rootfs:
-            image = await _find_or_pull(containerd, spec.image, find_root(start.socket), context, report)
+            image = await find_or_pull(containerd, spec.image, find_root(start.socket), context, report)
         # The runtime removes the group with every container.
         groups.create(service.group, service.limits)
         placement = Placement(
@@ -47,9 +47,14 @@ async def start_container(
             yield child
 
 
-async def _find_or_pull(
-    containerd: Containerd, reference: str, root: str, context: ServiceContext, report: Callable[[str], None]
+async def find_or_pull(
+    containerd: Containerd,
+    reference: str,
+    root: str,
+    context: ServiceContext,
+    report: Callable[[str], None] = lambda _: None,
 ) -> Image:
+    """An image that is complete, pulled if it isn't there; ``root`` and errors as of :func:`pull_image`."""
     name = str(parse_reference(reference))
     image = await find_image(containerd, name)
     if image is None:

@@ -114,6 +114,10 @@ async def drain(connect: Connect, services: Services, log: Log) -> None:
 
 async def make_kubelet(context: ServiceContext) -> ContainerSpec:
     """Write the files that the kubelet begins with, and describe its container."""
+    # What starts containers is not loaded before one is started.
+    from talos.machined.services.sandbox_image import pull_sandbox_image
+
+    await pull_sandbox_image(context)
     spec = (await context.state.get(*ids.KUBELET_SPEC)).spec
     secret = (await context.state.get(*ids.KUBELET_SECRET)).spec
     files = {

@@ -40,6 +40,7 @@ class MemoryContainerd:
     applied: list[str] = field(default_factory=list[str])
     calls: list[str] = field(default_factory=list[str])
     failing: str = ""
+    namespace: str = "system"
     unpack: Callable[[bytes], bytes] = lambda data: data
 
     @property
@@ -58,7 +59,7 @@ class MemoryContainerd:
         self, method: str, request: Any, reply: type[Message], *, metadata: Any = None, **_: Any
     ) -> Any:
         await trio.lowlevel.checkpoint()
-        assert metadata["containerd-namespace"] == ["system"]
+        assert metadata["containerd-namespace"] == [self.namespace]
         handler = self.handlers[self.check(method)]
         return handler(self, request) or reply()
 
