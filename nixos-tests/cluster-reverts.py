@@ -35,7 +35,7 @@ def test(world: World) -> None:
 def run(world: World) -> None:
     members = start_cluster(world)
     first, *others = members.machines
-    assert [read_version(machine) for machine in members.machines] == [OLD] * 3
+    assert members.read_versions() == [OLD] * 3
     boots = [machine.boot_id() for machine in others]
     with members.observed():
         world.section("an apid that never answers")

@@ -1,7 +1,7 @@
 """One command upgrades a cluster of three while clients write to etcd; then one machine goes back."""
 
 from driver.clusters import FORM_TIMEOUT, MEMBERS, explained, start_cluster
-from driver.scenarios import UPGRADE_TIMEOUT, read_version
+from driver.scenarios import UPGRADE_TIMEOUT
 from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "images", "discovery", "base-cluster")
@@ -16,8 +16,7 @@ def test(world: World) -> None:
 
 def run(world: World) -> None:
     members = start_cluster(world)
-    machines = members.machines
-    assert [read_version(machine) for machine in machines] == [OLD] * 3
+    assert members.read_versions() == [OLD] * 3
     image = members.releases.make("v1.15.3")
     with members.observed():
         world.section("one command for all")
@@ -25,12 +24,12 @@ def run(world: World) -> None:
         world.show(outcome.output)
         assert outcome.code == 0, outcome.reason
         assert outcome.results() == ["done"] * 3, outcome.rows
-        assert [read_version(machine) for machine in machines] == [NEW] * 3
+        assert members.read_versions() == [NEW] * 3
 
         world.section("one goes back")
-        last = machines[-1]
+        last = members.machines[-1]
         last.wait_for_reset()  # the upgrade's
         last.talosctl("rollback")
         last.wait_for_reset()
         last.wait_for_console_text("in slot A is the default from now on", FORM_TIMEOUT)
-    assert [read_version(machine) for machine in machines] == [NEW, NEW, OLD]
+    assert members.read_versions() == [NEW, NEW, OLD]

@@ -22,7 +22,7 @@ from driver.fleet import Fleet
 from driver.machine import Machine
 from driver.releases import Releases
 from driver.saved import take
-from driver.scenarios import DISK, INSTALLED, UPGRADED, fix_kernel, install_new, patch
+from driver.scenarios import DISK, INSTALLED, UPGRADED, fix_kernel, install_new, patch, read_version
 from driver.workload import read_everywhere, running_clients
 from driver.world import World
 
@@ -98,6 +98,10 @@ class Members:
     def fleet(self) -> Fleet:
         """All of them for one command."""
         return Fleet(self.machines, self.world.folder / "fleet")
+
+    def read_versions(self) -> list[str]:
+        """The version that each machine runs, and its slot."""
+        return [read_version(machine) for machine in self.machines]
 
     def open_keys(self) -> dict[str, Member]:
         """A client of each member."""

@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -16,6 +16,8 @@ from driver.machine import Machine
 from driver.process import end_process, start_process
 from driver.retry import POLL_INTERVAL
 
+POINT_INTERVAL = 0.1
+"""Seconds between two checks whether an upgrade has reached a point at which a test acts."""
 UNANSWERED = re.compile(r"no answer within .*\(nothing has been changed\)")
 """What a command ends with whose first calls machines did not answer in time: emulated ones may be slow."""
 
@@ -48,23 +50,33 @@ class Upgrade:
     def is_unanswered(self) -> bool:
         """Wait until it reports anything; whether it has ended without a change, as there was no answer."""
         while self._process.poll() is None and "\n" not in self.output:
-            self._check_time("the upgrade begins")
+            self._check_time("the upgrade began")
             time.sleep(POLL_INTERVAL)
         return UNANSWERED.search(self.output) is not None and not self.finish().rows
 
     def wait_for(self, pattern: str) -> None:
         """Wait until it has reported this."""
+        self._wait_until(f"it reported /{pattern}/", pattern, lambda: self.output)
+
+    def wait_for_console_text(self, machine: Machine, pattern: str) -> None:
+        """Wait until it has come so far that a machine's console shows this."""
+        self._wait_until(f"{machine.name}'s console showed /{pattern}/", pattern, machine.console.text)
+
+    def _wait_until(self, what: str, pattern: str, read: Callable[[], str]) -> None:
         wanted = re.compile(pattern)
-        while not wanted.search(self.output):
-            if self._process.poll() is not None:
-                raise Failed(f"the upgrade ended before it reported /{pattern}/:\n{self.output}")
-            self._check_time(f"the upgrade reports /{pattern}/")
-            time.sleep(POLL_INTERVAL)
+        while True:
+            has_ended = self._process.poll() is not None
+            if wanted.search(read()):
+                return
+            if has_ended:
+                raise Failed(f"the upgrade ended before {what}:\n{self.output}")
+            self._check_time(what)
+            time.sleep(POINT_INTERVAL)
 
     def finish(self) -> Outcome:
         """Wait for its end."""
         while self._process.poll() is None:
-            self._check_time("the upgrade ends")
+            self._check_time("the upgrade ended")
             time.sleep(POLL_INTERVAL)
         code, text = self._process.returncode, (self._folder / "stdout").read_text()
         if not text.strip():  # it was refused
@@ -81,7 +93,7 @@ class Upgrade:
     def _check_time(self, what: str) -> None:
         if CLOCK.now() > self._end:
             end_process(self._process)
-            raise Failed(f"not in time: {what}\n{self.output}")
+            raise Failed(f"the time was over before {what}:\n{self.output}")
 
 
 class Fleet:

@@ -8,6 +8,7 @@ from driver.clock import CLOCK
 from driver.failure import Failed
 from driver.fleet import Upgrade
 from driver.process import start_process
+from tests.unit.vm_driver.fake_machine import make_machine
 
 PROGRAM = """\
 import sys
@@ -40,6 +41,16 @@ def test_a_refusal_is_the_reason(tmp_path: Path) -> None:
     assert upgrade.finish().reason == "error: it is on trial\n"
     with pytest.raises(Failed, match="ended before it reported /done/"):
         upgrade.wait_for("done")
+
+
+def test_how_far_it_is_a_console_shows(tmp_path: Path) -> None:
+    machine = make_machine(tmp_path)
+    upgrade = begin(tmp_path, "import sys; sys.exit('error: it is on trial')")
+    machine.console.feed(b"machined: v1.15.3 is on trial\n")
+    upgrade.wait_for_console_text(machine, "v1.15.3 is on trial")
+    reason = "ended before node's console showed /the default from now on/:\nerror: it is on trial"
+    with pytest.raises(Failed, match=reason):
+        upgrade.wait_for_console_text(machine, "the default from now on")
 
 
 @pytest.mark.parametrize(
