@@ -15,6 +15,7 @@ from talos.resource.kind import Kind
 from talos.resource.query import ALL, Query
 from talos.resource.resource import Resource
 from talos.resource.state import NotFoundError, State, StateError
+from talos.system.backoff import Backoff
 from talos.system.wakeup import Wakeup
 
 __all__ = [
@@ -27,10 +28,8 @@ __all__ = [
     "UndeclaredAccessError",
 ]
 
-INITIAL_BACKOFF = 0.1
-"""Seconds before a failed controller runs again; doubled with every further failure."""
-MAX_BACKOFF = 60.0
-"""Seconds between two tries at most."""
+RETRY_BACKOFF = Backoff(0.1, 60.0)
+"""Seconds before a failed controller runs again."""
 MIN_WAIT = 1.0
 """Seconds after which a change of an input ends a longer wait: it may remove the cause."""
 
@@ -51,7 +50,7 @@ class ControllerRuntime:
         self._state = state
         self._spawn = spawn
         self._due = Wakeup()
-        self._failures = 0
+        self._delays = iter(RETRY_BACKOFF)
         self._touched: set[tuple[str, str, str]] | None = None
         self._namespaces: dict[str, set[str]] = {
             output.kind.type: {output.namespace or output.kind.namespace} for output in access.outputs
@@ -218,14 +217,12 @@ class ControllerRuntime:
 
     def reset_backoff(self) -> None:
         """Note a success: after the next failure the wait begins with the shortest."""
-        self._failures = 0
+        self._delays = iter(RETRY_BACKOFF)
 
     def count_failure(self) -> float:
         """Note a failure; returns how many seconds to wait before the next try."""
         self.activity.end_with_failure()
-        delay = min(INITIAL_BACKOFF * 2**self._failures, MAX_BACKOFF)
-        self._failures += 1
-        return delay
+        return next(self._delays)
 
     async def wait_for_round(self, interval: float = math.inf) -> None:
         """Wait until an input has changed since the last round began, at most so many seconds."""

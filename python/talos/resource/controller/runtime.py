@@ -10,12 +10,7 @@ from google.protobuf.message import Message
 
 from talos.resource.controller.access import ControllerAccess, Input
 from talos.resource.controller.activity import Activities
-from talos.resource.controller.controller import (
-    INITIAL_BACKOFF,
-    MAX_BACKOFF,
-    Controller,
-    ControllerRuntime,
-)
+from talos.resource.controller.controller import RETRY_BACKOFF, Controller, ControllerRuntime
 from talos.resource.controller.graph import dependencies, make_inspect_service
 from talos.resource.kind import Kind
 from talos.resource.state import EventStream, EventType, State, StateError, WatchOptions
@@ -101,7 +96,7 @@ async def _run_feed(
 ) -> None:
     """Watch a kind for all its readers; watch again when the watch ends."""
     is_first = True
-    delay = INITIAL_BACKOFF
+    delays = iter(RETRY_BACKOFF)
     while True:
         try:
             async with state.watch(kind, namespace=namespace, options=_FROM_NOW) as events:
@@ -110,12 +105,12 @@ async def _run_feed(
                     is_first = False
                 else:
                     _wake_all(subscribers)
-                delay = INITIAL_BACKOFF
+                delays = iter(RETRY_BACKOFF)
                 await _follow(events, subscribers)
         except StateError as error:
+            delay = next(delays)
             log.warning("watch of %s in %s broke, again in %.1f s: %s", kind.type, namespace, delay, error)
             await trio.sleep(delay)
-            delay = min(2 * delay, MAX_BACKOFF)
 
 
 async def _follow(events: EventStream[Message], subscribers: Subscribers) -> None:

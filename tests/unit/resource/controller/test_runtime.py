@@ -218,6 +218,21 @@ async def test_failures_are_retried_ever_later(
     assert caplog.records[0].exc_info
 
 
+async def test_what_fails_for_a_day_is_retried_still(
+    memory: MemoryState, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    del autojump_clock
+
+    def act(_: ControllerRuntime, __: int) -> None:
+        raise UserError("no such image")
+
+    controller = Rounds(action=act)
+    with caplog.at_level(logging.CRITICAL):
+        async with running(memory, controller):
+            await trio.sleep(24 * 3600)
+    assert controller.rounds > 24 * 60
+
+
 async def test_a_refusal_from_a_nursery_is_one_line(
     memory: MemoryState, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
