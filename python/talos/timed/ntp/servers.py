@@ -1,11 +1,12 @@
 """The servers that are queried regularly: one address after the other, with pauses for those that refuse."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import trio
 
 from talos.api.rpc import RpcError
+from talos.system.backoff import Backoff
 from talos.system.logging import Log
 from talos.timed.ntp.client import PLAIN, Address, Now, Protection, query_address, resolve
 from talos.timed.ntp.packet import RefusedError, Sample
@@ -14,13 +15,10 @@ MAX_SERVERS = 8
 """Of a longer list only so many are queried."""
 TRIES = 2
 """Failures in a row after which another address of the name is queried."""
-RATE_DELAY = 64.0
-"""Seconds for which a server is left alone that requested it; doubled with every further time."""
-MAX_RATE_DELAY = 3600.0
-"""Seconds for which a server is left alone that denies access; the longest pause of the others."""
-RETRY = 2.0
-"""Seconds until silent servers are queried again; doubled with every round in vain."""
-MAX_RETRY = 64.0
+RATE_BACKOFF = Backoff(64.0, 3600.0)
+"""Seconds for which a server is left alone that requested it; one that denies access, for the limit."""
+RETRY_BACKOFF = Backoff(2.0, 64.0)
+"""Seconds until silent servers are queried again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +47,7 @@ class _Server:
     session: Session | None = None
     next_address: int = 0
     failures: int = 0
-    refusals: int = 0
+    rate_delays: Iterator[float] = field(default_factory=lambda: iter(RATE_BACKOFF))
     silent_until: float = field(default=0.0)
 
 
@@ -61,7 +59,9 @@ class Servers:
         self._open_session = open_session
         self._now = now
         self._log = log
-        self._rounds_in_vain = 0
+        self._delays = iter(RETRY_BACKOFF)
+        self.retry = RETRY_BACKOFF.initial
+        """Seconds until servers that did not answer are queried again."""
 
     async def query(self) -> list[Sample]:
         """One sample of each server that answers."""
@@ -76,13 +76,11 @@ class Servers:
             for server in self._servers:
                 if server.silent_until <= trio.current_time():
                     nursery.start_soon(query_one, server)
-        self._rounds_in_vain = 0 if samples else self._rounds_in_vain + 1
+        if samples:
+            self._delays, self.retry = iter(RETRY_BACKOFF), RETRY_BACKOFF.initial
+        else:
+            self.retry = next(self._delays)
         return samples
-
-    @property
-    def retry(self) -> float:
-        """Seconds until servers that did not answer are queried again."""
-        return min(RETRY * 2 ** max(self._rounds_in_vain - 1, 0), MAX_RETRY)
 
     async def _query(self, server: _Server) -> Sample | None:
         try:
@@ -93,9 +91,8 @@ class Servers:
             sample = await query_address(server.name, address, self._now, protection=protection)
         except RefusedError as refusal:
             # RFC 5905, section 7.4: RATE requests longer pauses, DENY and RSTR no query at all.
-            pause = RATE_DELAY * 2**server.refusals if refusal.kiss == "RATE" else MAX_RATE_DELAY
-            server.silent_until = trio.current_time() + min(pause, MAX_RATE_DELAY)
-            server.refusals += 1
+            delay = next(server.rate_delays) if refusal.kiss == "RATE" else RATE_BACKOFF.limit
+            server.silent_until = trio.current_time() + delay
             self._log.once(refusal.message, key=server.name, level="warning")
             self._move_on(server)
             return None
@@ -105,7 +102,7 @@ class Servers:
             if server.failures >= TRIES:
                 self._move_on(server)
             return None
-        server.failures = server.refusals = 0
+        server.failures, server.rate_delays = 0, iter(RATE_BACKOFF)
         self._log.forget(server.name)
         return sample
 

@@ -14,7 +14,7 @@ from talos.process.run import Daemon
 from talos.system.clock import KernelClock
 from talos.system.logging import Log
 from talos.timed.ntp.client import PLAIN, Protection
-from talos.timed.ntp.servers import MAX_RATE_DELAY, RATE_DELAY, OpenSession, Servers, Session, open_plain
+from talos.timed.ntp.servers import RATE_BACKOFF, RETRY_BACKOFF, OpenSession, Servers, Session, open_plain
 
 NOW = 1_800_000_000.0
 
@@ -51,8 +51,24 @@ async def test_another_address_of_the_name_is_queried_after_failures() -> None:
     assert opened == ["pool"]
 
 
+async def test_servers_that_never_answer_are_queried_ever_later() -> None:
+    async with server(lambda packet: reply(packet, NOW)) as port:
+        ports = dict[str, list[int]]()
+        servers = Servers(["a"], open_at(ports, []), lambda: NOW, Log({}))
+        delays = list[float]()
+        for _ in range(1100):
+            await servers.query()
+            delays.append(servers.retry)
+        assert delays[:7] == [2, 4, 8, 16, 32, 64, 64]
+        assert delays[-1] == RETRY_BACKOFF.limit
+        ports["a"] = [port]
+        assert await servers.query()
+        assert servers.retry == RETRY_BACKOFF.initial
+
+
 @pytest.mark.parametrize(
-    ("kiss", "pause"), [(b"RATE", RATE_DELAY), (b"DENY", MAX_RATE_DELAY), (b"RSTR", MAX_RATE_DELAY)]
+    ("kiss", "pause"),
+    [(b"RATE", RATE_BACKOFF.initial), (b"DENY", RATE_BACKOFF.limit), (b"RSTR", RATE_BACKOFF.limit)],
 )
 async def test_a_server_that_refuses_is_left_alone(
     kiss: bytes, pause: float, autojump_clock: MockClock
