@@ -15,10 +15,11 @@ from typing import cast
 import trio
 
 from talos.logd.destination import FAILURES, Connection, Destination, open_connection
+from talos.system.backoff import Backoff
 from talos.system.logging import Log
 
-FIRST_RETRY_DELAY, MAX_RETRY_DELAY = 0.5, 30.0
-"""Seconds until a destination that failed is tried again; doubled each time."""
+RETRY_BACKOFF = Backoff(0.5, 30.0)
+"""Seconds until a destination that failed is tried again."""
 STABLE_AFTER = 30.0
 """Seconds of a connection, after which the next failure counts as the first."""
 REPORT_INTERVAL = 60.0
@@ -79,16 +80,16 @@ class Delivery:
 
     async def run(self) -> None:
         """Deliver until cancelled."""
-        delay, key = FIRST_RETRY_DELAY, str(self.destination)
+        delays, key = iter(RETRY_BACKOFF), str(self.destination)
         while True:
             if not self._unsent:
                 self._unsent.append(await self._blocks_out.receive())
             began = trio.current_time()
             reason = await self._use_connection()
             self._log.once(f"a destination of logs fails: {reason}", key=key, destination=key)
-            delay = FIRST_RETRY_DELAY if trio.current_time() - began > STABLE_AFTER else delay
-            await trio.sleep(delay)
-            delay = min(2 * delay, MAX_RETRY_DELAY)
+            if trio.current_time() - began > STABLE_AFTER:
+                delays = iter(RETRY_BACKOFF)
+            await trio.sleep(next(delays))
 
     async def _use_connection(self) -> str:
         """Deliver over one connection until it fails; why it did."""
@@ -128,11 +129,10 @@ class Delivery:
 
     async def _receive(self, connection: Connection) -> bytes:
         """The next block; meanwhile what has been acknowledged is no longer held."""
-        pause = POLL_INTERVAL
+        delays = iter(Backoff(POLL_INTERVAL, 5.0))
         while self._sent:
-            with trio.move_on_after(pause):
+            with trio.move_on_after(next(delays)):
                 return await self._blocks_out.receive()
-            pause = min(2 * pause, 5.0)
             self._forget(connection)
         return await self._blocks_out.receive()
 

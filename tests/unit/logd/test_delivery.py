@@ -16,6 +16,7 @@ from talos.logd.delivery import MAX_DATAGRAM, Delivery
 from talos.logd.destination import Destination, open_connection, parse_destination
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.keys import KeyType
+from talos.system.backoff import Backoff
 from talos.system.logging import Log
 
 
@@ -33,8 +34,7 @@ async def delivering(
 
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FIRST_RETRY_DELAY", 0.01)
-    monkeypatch.setattr(module, "MAX_RETRY_DELAY", 0.02)
+    monkeypatch.setattr(module, "RETRY_BACKOFF", Backoff(0.01, 0.02))
 
 
 def number(index: int) -> bytes:

@@ -33,6 +33,7 @@ from talos.resource.memory.state import MemoryState
 from talos.rpc.channel import open_channel
 from talos.rpc.port.remote import RemoteServer
 from talos.rpc.server import serve
+from talos.system.backoff import Backoff
 from talos.system.logging import Log
 
 type Test = Callable[["Node"], Awaitable[None]]
@@ -224,7 +225,7 @@ def test_events_are_published_in_order_until_they_are_acknowledged(
         assert published[0].actor_id == "me"
         assert len(published[0].id) == 20
 
-    monkeypatch.setattr(events_module, "FIRST_RETRY_DELAY", 0.01)
+    monkeypatch.setattr(events_module, "RETRY_BACKOFF", Backoff(0.01, 30.0))
     run_node(tmp_path, test)
 
 

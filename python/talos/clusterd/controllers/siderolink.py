@@ -37,13 +37,14 @@ from talos.pki.wireguard import is_key, make_private_key, make_public_key
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 from talos.rpc.port.remote import RemoteServer
+from talos.system.backoff import Backoff
 from talos.system.logging import Log
 from talos.system.version import get_version
 
 TURN_INTERVAL = 30.0
 """Seconds that an endpoint has for the first handshake, as upstream."""
-FIRST_RETRY_DELAY, MAX_RETRY_DELAY = 1.0, 60.0
-"""Seconds after a call that failed; doubled each time."""
+RETRY_BACKOFF = Backoff(1.0, 60.0)
+"""Seconds after a call that failed."""
 RESOLVE_TIMEOUT = 10.0
 """Seconds."""
 UUID_KEY = "0x0f"
@@ -101,7 +102,7 @@ class SiderolinkManagerController(Controller):
         self._private_key = ""
         self._enrollment: Enrollment | None = None
         self._link: _Link | None = None
-        self._delay = FIRST_RETRY_DELAY
+        self._delays = iter(RETRY_BACKOFF)
         self._next = -math.inf
         """When the next endpoint or call is due, on trio's clock."""
         self._relay: Relay | None = None
@@ -122,7 +123,7 @@ class SiderolinkManagerController(Controller):
         enrollment = await self._find_enrollment(runtime)
         if enrollment != self._enrollment:
             has_link, self._link = self._link is not None, None
-            self._enrollment, self._delay, self._next = enrollment, FIRST_RETRY_DELAY, -math.inf
+            self._enrollment, self._delays, self._next = enrollment, iter(RETRY_BACKOFF), -math.inf
             self._end_relay()
             if has_link:
                 # What the config names no more has no link for the length of a call.
@@ -201,10 +202,9 @@ class SiderolinkManagerController(Controller):
         except (RpcError, ValueError) as error:
             reason = error.message if isinstance(error, RpcError) else str(error)
             self._log.once(f"SideroLink: {server}: {shorten(reason)}", key="provision")
-            self._next = trio.current_time() + self._delay
-            self._delay = min(2 * self._delay, MAX_RETRY_DELAY)
+            self._next = trio.current_time() + next(self._delays)
             return
-        self._delay = FIRST_RETRY_DELAY
+        self._delays = iter(RETRY_BACKOFF)
         self._log.forget("provision")
         if enrollment.has_tunnel:
             await self._begin_relay(enrollment.server, reply)

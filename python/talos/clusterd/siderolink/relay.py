@@ -15,6 +15,7 @@ from talos.api.rpc import DuplexCall, DuplexTransport, RpcError
 from talos.api.siderolink.wireguard_pb2 import PeerPacket
 from talos.api.siderolink_endpoint import STREAM_PEER
 from talos.clusterd.siderolink.provision import shorten
+from talos.system.backoff import Backoff
 from talos.system.logging import Log
 
 METHOD = "/sidero.link.WireGuardOverGRPCService/CreateStream"
@@ -25,8 +26,8 @@ MAX_DATAGRAM = 4096
 """Bytes; those of a link with an MTU of 1280 have 1,360 at most."""
 MAX_MESSAGE = MAX_DATAGRAM + 16
 """Bytes of a message with one datagram."""
-FIRST_RETRY_DELAY, MAX_RETRY_DELAY = 1.0, 10.0
-"""Seconds until a stream that has ended is opened again; doubled while none carries anything."""
+RETRY_BACKOFF = Backoff(1.0, 10.0)
+"""Seconds until a stream that has ended is opened again, while none carries anything."""
 
 type OpenTransport = Callable[[], AbstractAsyncContextManager[DuplexTransport]]
 
@@ -39,7 +40,7 @@ class Relay:
         self._socket = trio.socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._is_joined = trio.Event()
         self._put, self._take = trio.open_memory_channel[bytes](QUEUE)
-        self._delay = FIRST_RETRY_DELAY
+        self._delays = iter(RETRY_BACKOFF)
         self._scope = trio.CancelScope()
 
     async def bind(self) -> int:
@@ -61,8 +62,7 @@ class Relay:
                     error = await self._carry()
                     reason = shorten(error.message)
                     self._log.once(f"SideroLink: the stream of WireGuard's packets: {reason}", key="stream")
-                    await trio.sleep(self._delay)
-                    self._delay = min(2 * self._delay, MAX_RETRY_DELAY)
+                    await trio.sleep(next(self._delays))
 
     def end(self) -> None:
         """Carry nothing more."""
@@ -111,7 +111,7 @@ class Relay:
                 packet = await call.receive()
             except RpcError as error:
                 return error
-            self._delay = FIRST_RETRY_DELAY
+            self._delays = iter(RETRY_BACKOFF)
             self._log.forget("stream")
             try:
                 await self._socket.send(packet.Data[:MAX_DATAGRAM])

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
+from itertools import islice
 from urllib.parse import urlencode, urlsplit
 
 import trio
@@ -32,6 +33,7 @@ from talos.images.registry.http import (
     request,
 )
 from talos.images.registry.tls import make_context
+from talos.system.backoff import Backoff
 from talos.system.errors import UserError
 
 CHUNK = 256 * 1024
@@ -222,15 +224,13 @@ class Session:
         raise kind(f"{what}: {'; '.join(failures)}", where=f"image {self.reference}")
 
     async def _try_often[T](self, endpoint: Endpoint, fetch: Callable[[Endpoint], Awaitable[T]]) -> T:
-        pause = self.limits.first_retry_delay
-        for _ in range(ATTEMPTS - 1):
+        for delay in islice(Backoff(self.limits.first_retry_delay), ATTEMPTS - 1):
             try:
                 return await fetch(endpoint)
             except RegistryError as error:
                 if not error.temporary:
                     raise
-            await trio.sleep(pause)
-            pause *= 2
+            await trio.sleep(delay)
         return await fetch(endpoint)
 
 

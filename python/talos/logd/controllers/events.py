@@ -16,13 +16,14 @@ from talos.logd.tasks import TaskSet
 from talos.resource import ids
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input
 from talos.rpc.port.remote import RemoteServer
+from talos.system.backoff import Backoff
 from talos.system.logging import Log
 
 PUBLISH = "/events.EventSinkService/Publish"
 PUBLISH_TIMEOUT = 15.0
 """Seconds for one event."""
-FIRST_RETRY_DELAY, MAX_RETRY_DELAY = 0.5, 30.0
-"""Seconds until an event that was not taken is sent again; doubled each time."""
+RETRY_BACKOFF = Backoff(0.5, 30.0)
+"""Seconds until an event that was not taken is sent again."""
 MAX_REPLY = 64 * 1024
 TLS = "tls://"
 
@@ -70,8 +71,7 @@ class EventsSinkController(Controller):
     async def _publish(self, transport: Transport, record: EventRecord, endpoint: str) -> None:
         if self.had and (missed := record.number - self.had - 1) > 0:
             self._log.warning("events are lost", sink=endpoint, count=missed, reason="the sink was too slow")
-        delay = FIRST_RETRY_DELAY
-        while True:
+        for delay in RETRY_BACKOFF:
             try:
                 await transport.unary(PUBLISH, record.event, EventResponse, timeout=PUBLISH_TIMEOUT)
             except RpcError as error:
@@ -80,7 +80,6 @@ class EventsSinkController(Controller):
                 self.had = record.number
                 return
             await trio.sleep(delay)
-            delay = min(2 * delay, MAX_RETRY_DELAY)
 
 
 def make_server(endpoint: str) -> RemoteServer:

@@ -29,6 +29,7 @@ from talos.machined.node.config_store import (
 from talos.machined.node.ports.node import Node
 from talos.resource import ids, kinds
 from talos.resource.changes import destroy_if_present
+from talos.system.backoff import Backoff
 from talos.system.errors import UserError
 
 type _Request = pb.ApplyConfigurationRequest
@@ -42,7 +43,7 @@ _TRY = pb.ApplyConfigurationRequest.TRY
 
 _PLACES = {place.value: place for place in Place}
 _TRY_TIMEOUT = 60.0  # seconds
-_MIN_REVERT_INTERVAL, _MAX_REVERT_INTERVAL = 1.0, 60.0  # seconds
+_REVERT_BACKOFF = Backoff(1.0, 60.0)  # seconds
 
 
 def handlers(node: Node) -> Mapping[str, Handler]:
@@ -168,10 +169,10 @@ class Applier:
         async def revert() -> None:
             with trial.scope:
                 await trio.sleep(seconds)
-                pause = _MIN_REVERT_INTERVAL
-                while not await self._revert(trial, pause):
-                    await trio.sleep(pause)
-                    pause = min(2 * pause, _MAX_REVERT_INTERVAL)
+                for delay in _REVERT_BACKOFF:
+                    if await self._revert(trial, delay):
+                        return
+                    await trio.sleep(delay)
 
         # It must outlive the call that started it.
         trio.lowlevel.spawn_system_task(revert, name="revert the config on trial")

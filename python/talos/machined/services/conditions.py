@@ -11,9 +11,10 @@ from talos.resource.changes import wait_for
 from talos.resource.kind import Kind
 from talos.resource.resource import Resource
 from talos.resource.state import State
+from talos.system.backoff import Backoff
 
-FIRST_POLL_INTERVAL, MAX_POLL_INTERVAL = 0.25, 8.0
-"""Seconds between two checks for a path; doubled each time."""
+POLL_BACKOFF = Backoff(0.25, 8.0)
+"""Seconds between two checks for a path."""
 
 
 class Condition(Protocol):
@@ -61,7 +62,7 @@ class PathExists:
     async def wait(self, state: State) -> None:
         """Wait until it holds."""
         del state
-        pause = FIRST_POLL_INTERVAL
-        while not await trio.Path(self.path).exists():
-            await trio.sleep(pause)
-            pause = min(2 * pause, MAX_POLL_INTERVAL)
+        for delay in POLL_BACKOFF:
+            if await trio.Path(self.path).exists():
+                return
+            await trio.sleep(delay)

@@ -43,14 +43,14 @@ from talos.machined.services.spec import (
 from talos.machined.services.zygote import ExecuteRequest, ForkRequest, IsolateRequest
 from talos.machined.services.zygote_client import Zygote, ZygoteLostError
 from talos.process.ready import READY_MESSAGE
+from talos.system.backoff import Backoff
 from talos.system.cgroups import Groups
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.process import describe_exit, set_oom_score, spawn
 
-FIRST_BACKOFF = 0.2
-"""Seconds before a service that ended is restarted; doubled with every restart."""
-MAX_BACKOFF = 30.0  # seconds
+RESTART_BACKOFF = Backoff(0.2, 30.0)
+"""Seconds before a service that ended is restarted."""
 BACKOFF_RESET = 20.0
 """Seconds that a process has to run to count as successful, which resets the backoff. What it takes to
 prepare one doesn't count: the failing pull of an image takes longer."""
@@ -87,7 +87,7 @@ class Runner:
         self._child: Child | None = None
         self._last_answer = -inf
         self._started = inf
-        self._backoff = FIRST_BACKOFF
+        self._delays = iter(RESTART_BACKOFF)
         self._stopping = trio.Event()
         self._scope = trio.CancelScope()
         self._preparing = trio.CancelScope()
@@ -165,7 +165,7 @@ class Runner:
         A container that is not started yet, as its image is being pulled, is made anew; a pause ends.
         """
         if self._child is None or self._child.has_ended:
-            self._backoff = FIRST_BACKOFF
+            self._delays = iter(RESTART_BACKOFF)
             self._preparing.cancel()
         else:
             if self.life.state is ServiceState.RUNNING:
@@ -211,7 +211,7 @@ class Runner:
                 nursery.start_soon(wait, text)
 
     async def _keep_running(self, dependencies: Sequence[Lifecycle]) -> None:
-        self._backoff = FIRST_BACKOFF
+        self._delays = iter(RESTART_BACKOFF)
         while True:
             self._started, self._exit_code, self._is_terminated = inf, None, False
             try:
@@ -224,16 +224,15 @@ class Runner:
             if self._stopping.is_set() or self._is_done:
                 return
             if trio.current_time() - self._started > BACKOFF_RESET:
-                self._backoff = FIRST_BACKOFF
+                self._delays = iter(RESTART_BACKOFF)
             if self._is_terminated:
                 self.life.step(ServiceState.FINISHED, FINISHED)
                 self.life.step(ServiceState.STARTING, "Starting service")
                 await self._wait_for_conditions(dependencies)
                 continue
-            pause = self._backoff
-            self._backoff = min(2 * pause, MAX_BACKOFF)
-            self.life.step(ServiceState.WAITING, f"{end}, {AGAIN} in {pause:.1f} s")
-            with trio.move_on_after(pause) as self._preparing:
+            delay = next(self._delays)
+            self.life.step(ServiceState.WAITING, f"{end}, {AGAIN} in {delay:.1f} s")
+            with trio.move_on_after(delay) as self._preparing:
                 await self._stopping.wait()
                 return
 

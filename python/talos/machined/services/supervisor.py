@@ -20,7 +20,7 @@ from talos.machined.node.ports.services import (
     UnknownServiceError,
 )
 from talos.machined.services.lifecycle import Lifecycle, make_health
-from talos.machined.services.runner import BACKOFF_RESET, FIRST_BACKOFF, MAX_BACKOFF, Runner, RunnerContext
+from talos.machined.services.runner import BACKOFF_RESET, RESTART_BACKOFF, Runner, RunnerContext
 from talos.machined.services.spec import ApiAction, Fork, Isolate, ServiceSpec
 from talos.resource import changes, kinds
 from talos.resource.state import State, StateError
@@ -62,7 +62,7 @@ class Supervisor(Services):
 
     async def _run_service(self, runner: Runner) -> None:
         """Run one service; an exception that no code expects fails it alone, and it is started anew."""
-        pause = FIRST_BACKOFF
+        delays = iter(RESTART_BACKOFF)
         while True:
             began = trio.current_time()
             try:
@@ -74,9 +74,8 @@ class Supervisor(Services):
             else:
                 return
             if trio.current_time() - began > BACKOFF_RESET:
-                pause = FIRST_BACKOFF
-            await trio.sleep(pause)
-            pause = min(2 * pause, MAX_BACKOFF)
+                delays = iter(RESTART_BACKOFF)
+            await trio.sleep(next(delays))
 
     # For the API.
 

@@ -9,6 +9,7 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, ip_interface
+from itertools import islice
 from typing import Protocol
 
 import trio
@@ -16,6 +17,7 @@ import trio
 from talos.networkd.dhcp.lease import Lease, UnusableAnswerError, parse_lease
 from talos.networkd.dhcp.message import MessageType, Reply, make_request, parse_reply
 from talos.networkd.dhcp.wire import Peer, Wire
+from talos.system.backoff import Backoff
 from talos.system.logging import Log
 from talos.system.wakeup import Wakeup
 
@@ -128,12 +130,11 @@ class Client:
         return answer.lease, answer.peer
 
     async def _discover(self) -> tuple[Lease, Peer] | None:
-        wait, next_warning = FIRST_TIMEOUT, self._began + FIRST_TIMEOUT
+        waits, next_warning = iter(Backoff(FIRST_TIMEOUT, MAX_TIMEOUT)), self._began + FIRST_TIMEOUT
         while True:
-            offer = await self._exchange(1, MessageType.DISCOVER, wait=wait)
+            offer = await self._exchange(1, MessageType.DISCOVER, wait=next(waits))
             if offer is not None and offer.lease is not None:
                 break
-            wait = min(wait * 2, MAX_TIMEOUT)
             if trio.current_time() >= next_warning:
                 self.log.warning(f"DHCP on {self.link}: no server replies, retrying")
                 next_warning = trio.current_time() + WARNING_INTERVAL
@@ -203,7 +204,7 @@ class Client:
     ) -> LeaseReply | None:
         """Send until there is a reply: an offer to a discovery, else ACK (with a lease) or NAK."""
         wanted = {MessageType.OFFER} if kind is MessageType.DISCOVER else {MessageType.ACK, MessageType.NAK}
-        for _ in range(attempts):
+        for timeout in islice(Backoff(wait, MAX_TIMEOUT), attempts):
             message = make_request(
                 kind,
                 transaction=self._transaction,
@@ -215,8 +216,8 @@ class Client:
                 server=server,
             )
             # Avoids synchronized requests of machines that start together: ±1 s, RFC 2131 4.1.
-            jitter = (self.pick(16) / 0xFFFF - 0.5) * min(wait, 2.0) * 0.5
-            with trio.move_on_after(wait + jitter):
+            jitter = (self.pick(16) / 0xFFFF - 0.5) * min(timeout, 2.0) * 0.5
+            with trio.move_on_after(timeout + jitter):
                 try:
                     await self.wire.send(message, source=own, to=to)
                 except OSError as error:
@@ -228,7 +229,6 @@ class Client:
                         answer.type is not MessageType.NAK or server in {None, answer.peer.address}
                     ):
                         return answer
-            wait = min(wait * 2, MAX_TIMEOUT)
         return None
 
     async def _receive(self, wanted: set[MessageType]) -> LeaseReply | None:

@@ -5,6 +5,7 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Address
+from itertools import islice
 from typing import Protocol
 
 import trio
@@ -22,6 +23,7 @@ from talos.networkd.dhcp6.message import (
     parse_message,
 )
 from talos.networkd.dhcp6.wire import Wire6
+from talos.system.backoff import Backoff
 from talos.system.logging import Log
 from talos.system.wakeup import Wakeup
 
@@ -99,27 +101,26 @@ class Client6:
     async def _solicit(self) -> Lease6 | None:
         """Find a server and have it grant what it offers; None when it does not."""
         self._begin()
-        wait, next_warning = FIRST_TIMEOUT, self._began + WARNING_INTERVAL / 6
+        waits = iter(Backoff(FIRST_TIMEOUT, MAX_SOLICIT_TIMEOUT))
+        next_warning = self._began + WARNING_INTERVAL / 6
         best: Lease6 | None = None
         while best is None:
             # All offers of the first interval are compared; later the first one is taken.
+            wait = next(waits)
             collecting = wait == FIRST_TIMEOUT
             for reply in await self._exchange(Kind.SOLICIT, wait, collect=collecting):
                 if reply.kind is Kind.REPLY:
                     return reply.lease
                 if best is None or (reply.lease and reply.lease.preference > best.preference):
                     best = reply.lease
-            wait = min(wait * 2, MAX_SOLICIT_TIMEOUT)
             if best is None and trio.current_time() >= next_warning:
                 self.log.warning(f"DHCPv6 on {self.link}: no server replies, retrying")
                 next_warning = trio.current_time() + WARNING_INTERVAL
         self._begin()
-        wait = FIRST_TIMEOUT
-        for _ in range(REQUEST_TRIES):
+        for wait in islice(Backoff(FIRST_TIMEOUT, MAX_REQUEST_TIMEOUT), REQUEST_TRIES):
             for reply in await self._exchange(Kind.REQUEST, wait, lease=best):
                 if reply.lease is not None:
                     return reply.lease
-            wait = min(wait * 2, MAX_REQUEST_TIMEOUT)
         self.log.warning(f"DHCPv6 on {self.link}: an offer was not granted")
         return None
 
@@ -137,7 +138,7 @@ class Client6:
             if not waiting.cancelled_caught and not await self._confirm(lease):
                 self.log.warning(f"DHCPv6 on {self.link}: the addresses are not of this link")
                 return False
-            wait = MIN_RENEW_TIMEOUT
+            waits = iter(Backoff(MIN_RENEW_TIMEOUT, MAX_RENEW_TIMEOUT))
             renewed: Lease6 | None = None
             self._begin()
             while renewed is None and (now := trio.current_time()) >= due:
@@ -147,13 +148,12 @@ class Client6:
                 is_renewal = now < rebind
                 limit = rebind if is_renewal else end
                 kind = Kind.RENEW if is_renewal else Kind.REBIND
-                seconds = max(min(wait, limit - now), 0.1)
+                seconds = max(min(next(waits), limit - now), 0.1)
                 for reply in await self._exchange(kind, seconds, lease=lease):
                     if reply.lease is None:
                         self.log.warning(f"DHCPv6 on {self.link}: the server took the addresses back")
                         return False
                     renewed = reply.lease
-                wait = min(wait * 2, MAX_RENEW_TIMEOUT)
             if renewed is None:
                 continue
             changed, lease, granted = renewed != lease, renewed, self._began
@@ -163,11 +163,10 @@ class Client6:
     async def _confirm(self, lease: Lease6) -> bool:
         """Whether the addresses are of this link still; without an answer they are."""
         self._begin()
-        wait = FIRST_TIMEOUT
+        waits = iter(Backoff(FIRST_TIMEOUT))
         while trio.current_time() < self._began + CONFIRM_TIMEOUT:
-            for reply in await self._exchange(Kind.CONFIRM, wait, lease=lease):
+            for reply in await self._exchange(Kind.CONFIRM, next(waits), lease=lease):
                 return reply.status != NOT_ON_LINK
-            wait *= 2
         return True
 
     def _find_duplicates(self, lease: Lease6) -> tuple[LeasedAddress, ...]:
@@ -179,11 +178,9 @@ class Client6:
         self.log.warning(f"DHCPv6 on {self.link}: {listed} is declined: another machine has it")
         declined = replace(lease, addresses=duplicates)
         self._begin()
-        wait = FIRST_TIMEOUT
-        for _ in range(DECLINE_TRIES):
+        for wait in islice(Backoff(FIRST_TIMEOUT), DECLINE_TRIES):
             if await self._exchange(Kind.DECLINE, wait, lease=declined):
                 return
-            wait *= 2
 
     def _begin(self) -> None:
         self._transaction, self._began = self.pick(24).to_bytes(3), trio.current_time()

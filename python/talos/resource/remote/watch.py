@@ -3,6 +3,7 @@
 import enum
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Self, cast
 
 import trio
@@ -22,15 +23,14 @@ from talos.resource.state import (
     WatchOptions,
 )
 from talos.resource.yaml.spec import PLAIN_SPECS, resource_from_proto
+from talos.system.backoff import Backoff
 
 SERVICE = "/cosi.resource.State/"
 API_VERSION = 1
 """The version from which on a server sends BOOTSTRAPPED and ERRORED."""
 
-FIRST_DELAY = 0.05
-"""Seconds before the first try to reconnect; doubled with every further one."""
-MAX_DELAY = 2.0
-"""Seconds between two tries to reconnect at most."""
+RECONNECT_BACKOFF = Backoff(0.05, 2.0)
+"""Seconds before each try to reconnect."""
 
 _TRANSIENT = frozenset(
     {
@@ -101,7 +101,7 @@ class RemoteWatch[S: Message]:
         """Feed the iterator until the watch ends; started when the watch is in place."""
         has_started = False
         way = _Way.FIRST
-        delay = FIRST_DELAY
+        delays = iter(RECONNECT_BACKOFF)
         async with self._send:
             while True:
                 is_in_place = False
@@ -112,7 +112,7 @@ class RemoteWatch[S: Message]:
                         # The first reply is empty: the watch is in place.
                         await anext(replies, None)
                         is_in_place = True
-                        delay = FIRST_DELAY
+                        delays = iter(RECONNECT_BACKOFF)
                         if not has_started:
                             has_started = True
                             task_status.started()
@@ -122,15 +122,14 @@ class RemoteWatch[S: Message]:
                         raise _to_state_error(error) from error
                     if way is _Way.BOOKMARK and error.code is Code.FAILED_PRECONDITION and not is_in_place:
                         self._bookmark = b""
-                        delay = 0.0
+                        delays = chain((0.0,), RECONNECT_BACKOFF)
                     elif error.code not in _TRANSIENT:
                         await self._send.send(_to_state_error(error))
                         return
                 if self._has_ended:
                     return
                 way = self._next_way()
-                await trio.sleep(delay)
-                delay = min(max(2 * delay, FIRST_DELAY), MAX_DELAY)
+                await trio.sleep(next(delays))
 
     def _next_way(self) -> "_Way":
         if self._id is not None:

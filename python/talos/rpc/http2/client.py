@@ -34,8 +34,9 @@ from talos.rpc.protocol import (
     parse_trailers,
 )
 from talos.rpc.shares import Shares
+from talos.system.backoff import Backoff
 
-FIRST_RETRY_DELAY, MAX_RETRY_DELAY = 0.02, 1.0
+RETRY_BACKOFF = Backoff(0.02, 1.0)
 """Seconds between attempts to connect; short, so that a restarted daemon is found soon."""
 
 _CANCELLED = RpcError(Code.CANCELLED, "the call was cancelled")
@@ -273,7 +274,7 @@ class Channel:
         raise NotImplementedError
 
     async def _connect(self) -> ClientConnection:
-        pause = FIRST_RETRY_DELAY
+        delays = iter(RETRY_BACKOFF)
         # The failure of an attempt that began before this call is none of a server that came up since:
         # the kernel tries ever less often.
         is_older = self._attempt is not None
@@ -296,8 +297,7 @@ class Channel:
                 raise NotConnectedError(
                     Code.UNAVAILABLE, f"failed to connect to {self._place}: {self._reason}"
                 )
-            await self._waiting.sleep(pause)
-            pause = min(2 * pause, MAX_RETRY_DELAY)
+            await self._waiting.sleep(next(delays))
 
     async def _try(self) -> None:
         try:

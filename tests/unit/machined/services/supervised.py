@@ -33,7 +33,7 @@ from talos.machined.services import runner
 from talos.machined.services import zygote as zygote_module
 from talos.machined.services.processes import ProcessRunner
 from talos.machined.services.reaper import Reaper
-from talos.machined.services.runner import FIRST_BACKOFF, RunnerContext
+from talos.machined.services.runner import RESTART_BACKOFF, RunnerContext
 from talos.machined.services.sandboxd import SANDBOXD_SERVICE
 from talos.machined.services.spec import (
     ApiAction,
@@ -53,6 +53,7 @@ from talos.resource.resource import Resource
 from talos.resource.state import State
 from talos.rpc.channel import open_channel
 from talos.system import kernel
+from talos.system.backoff import Backoff
 from talos.system.cgroups import NoGroups
 from talos.system.errors import UserError
 from talos.system.logging import Log
@@ -564,7 +565,7 @@ async def slow_failures(bench: Bench) -> dict[str, Any]:
         messages = [event.message for event in first.get("sample").events]
         await first.stop_all()
         nursery.cancel_scope.cancel()
-    runner.FIRST_BACKOFF, made = 60.0, 0
+    runner.RESTART_BACKOFF, made = Backoff(60.0), 0
     second = bench.make_supervisor(ServiceSpec(id="sample", start=RunContainer(make=make)))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(second.run)
@@ -680,7 +681,7 @@ async def stopped_defect(bench: Bench) -> dict[str, Any]:
         await until(lambda: supervisor.get("broken").state is ServiceState.FAILED)
         await supervisor.stop_all()
         waits = broken.waits
-        await trio.sleep(2 * FIRST_BACKOFF)
+        await trio.sleep(2 * RESTART_BACKOFF.initial)
         again = broken.waits - waits
         broken.waits = 3
         supervisor.start_soon(["broken"])

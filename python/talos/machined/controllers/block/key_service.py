@@ -6,8 +6,9 @@ request that fails is repeated, later each time.
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import override
 
 import trio
@@ -17,14 +18,15 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.disks.volumes.encryption_keys import KeyPendingError, SealedKeys
 from talos.machined.node.key_requests import KeyRequests
 from talos.machined.node.tpm_keys import TpmKeys
+from talos.system.backoff import Backoff
 from talos.system.errors import UserError
 
 SECRET_SIZE = 32
 """Bytes of a key."""
 SLOT_TIMEOUT = 20.0
 """Seconds for which a slot is waited for before the next one is tried. The network comes up meanwhile."""
-FIRST_RETRY_DELAY, MAX_RETRY_DELAY = 1.0, 60.0
-"""Seconds until a request that failed is repeated; doubled each time."""
+RETRY_BACKOFF = Backoff(1.0, 60.0)
+"""Seconds until a request that failed is repeated; one to the TPM waits for the limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +55,14 @@ class _Request:
 
 @dataclass(slots=True)
 class _Exchange:
-    """What is sent for a request, since when, and what has come of it; ``began`` and ``delay`` in seconds."""
+    """What is sent for a request, since when in seconds, and what has come of it."""
 
     data: bytes
     began: float
     answer: bytes = b""
     reason: str = ""
     is_busy: bool = False
-    delay: float = FIRST_RETRY_DELAY
+    delays: Iterator[float] = field(default_factory=lambda: iter(RETRY_BACKOFF))
 
 
 class KeyService:
@@ -106,8 +108,7 @@ class KeyService:
             if not delayed:
                 await self._send(keys, request, exchange)
             if not exchange.answer:
-                await trio.sleep(exchange.delay)
-                exchange.delay = min(2 * exchange.delay, MAX_RETRY_DELAY)
+                await trio.sleep(next(exchange.delays))
         finally:
             exchange.is_busy = False
             self._notify(keys)
@@ -186,7 +187,7 @@ class VolumeKeys(SealedKeys):
         if exchange is None:
             exchange = self._exchanges[request] = _Exchange(data=data, began=trio.current_time())
             if request.is_to_tpm:  # it refuses for as long as the system runs
-                exchange.delay = MAX_RETRY_DELAY
+                exchange.delays = repeat(RETRY_BACKOFF.limit)
         if exchange.answer:
             return exchange
         self.service.start(self, request, exchange, delayed=False)

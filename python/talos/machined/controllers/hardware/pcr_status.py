@@ -9,13 +9,14 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.machined.node.tpm_keys import TpmKeys
 from talos.resource import kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.system.backoff import Backoff
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.tpm.uki import PCR
 
 REQUIRED = ("STATE", "EPHEMERAL")
-FIRST_RETRY_DELAY, MAX_RETRY_DELAY = 1.0, 60.0
-"""Seconds until a TPM that has failed is tried again; doubled with every further failure."""
+RETRY_BACKOFF = Backoff(1.0, 60.0)
+"""Seconds until a TPM that has failed is tried again."""
 _ON_DISKS = frozenset({enums.VOLUME_TYPE_PARTITION, enums.VOLUME_TYPE_DISK})
 _SETTLED = frozenset({enums.VOLUME_PHASE_READY, enums.VOLUME_PHASE_MISSING, enums.VOLUME_PHASE_CLOSED})
 
@@ -34,7 +35,7 @@ class PCRStatusController(Reconciler):
 
     def __init__(self, tpm: TpmKeys, log: Log) -> None:
         self._tpm, self._log = tpm, log
-        self._delay = FIRST_RETRY_DELAY
+        self._delays = iter(RETRY_BACKOFF)
         self._is_over = False
 
     @override
@@ -47,10 +48,9 @@ class PCRStatusController(Reconciler):
             self._is_over = await self._measure(runtime)
         except (UserError, OSError) as error:
             self._log.once(f"PCR {PCR} can't be measured, it is tried again: {error}", key="measure")
-            self.interval = self._delay
-            self._delay = min(2 * self._delay, MAX_RETRY_DELAY)
+            self.interval = next(self._delays)
         else:
-            self._delay = FIRST_RETRY_DELAY
+            self._delays = iter(RETRY_BACKOFF)
 
     async def _measure(self, runtime: ControllerRuntime) -> bool:
         """Measure; whether nothing is left to be measured. UserError, OSError."""

@@ -31,9 +31,10 @@ from talos.pki.keys import KeyType, key_to_pem, make_key, parse_key
 from talos.process.renewal import CHECK_INTERVAL, RenewingReconciler
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output
+from talos.system.backoff import Backoff
 
-INITIAL_REQUEST_INTERVAL = 1.0
-"""Seconds before a worker requests a certificate of its issuing CA again; doubled up to CHECK_INTERVAL."""
+REQUEST_BACKOFF = Backoff(1.0, CHECK_INTERVAL)
+"""Seconds before a worker requests a certificate of its issuing CA again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +75,7 @@ class ApiCertificatesController(RenewingReconciler):
         self._sign = sign
         self._issuing = b""
         self._request_due = -math.inf  # trio's clock
-        self._request_interval = INITIAL_REQUEST_INTERVAL
+        self._request_intervals = iter(REQUEST_BACKOFF)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Issue the certificates, or new ones when they are due."""
@@ -148,7 +149,7 @@ class ApiCertificatesController(RenewingReconciler):
         issuing = own.crt if own else b""
         if issuing != self._issuing:
             self._issuing, self._request_due = issuing, -math.inf
-            self._request_interval = INITIAL_REQUEST_INTERVAL
+            self._request_intervals = iter(REQUEST_BACKOFF)
         current = await runtime.get_or_none(*ids.API_CERTIFICATE)
         has_accepted = current is not None and is_current(current.spec.server, sans, accepted)
         if current is not None and has_accepted:
@@ -189,9 +190,8 @@ class ApiCertificatesController(RenewingReconciler):
         In a rotation a control plane node may not have followed its config yet; where the configs differ
         for good, the last interval is that of renewals.
         """
-        self.interval = self._request_interval
-        self._request_due = trio.current_time() + self._request_interval
-        self._request_interval = min(2 * self._request_interval, CHECK_INTERVAL)
+        self.interval = next(self._request_intervals)
+        self._request_due = trio.current_time() + self.interval
 
 
 def _accept(spec: secrets.APICertsSpec, authorities: Sequence[bytes]) -> None:

@@ -14,6 +14,7 @@ from talos.machined.controllers.secrets.api_certificates import (
 from talos.rpc.bridge import Bridge
 from talos.rpc.channel import open_remote
 from talos.rpc.port.remote import ClientTls, RemoteServer, make_client_context
+from talos.system.backoff import Backoff
 from talos.system.errors import UserError
 
 PORT = 50001
@@ -32,7 +33,7 @@ _TLS_FAILURES = {
 # All in seconds, as upstream.
 TOTAL_TIMEOUT = 60.0
 ATTEMPT_TIMEOUT = 10.0  # seconds
-RETRY_UNIT = 1.0
+RETRY_BACKOFF = Backoff(1.0)
 
 MAX_REPLY = 256 * 1024
 """Bytes: a certificate and the accepted CAs."""
@@ -51,16 +52,14 @@ async def _sign(bridge: Bridge, port: int, request: SigningRequest) -> bytes:
     endpoints = list(request.endpoints)
     random.shuffle(endpoints)  # spreads the load, not security relevant
     last = "no endpoint"
-    wait = RETRY_UNIT
     with trio.move_on_after(TOTAL_TIMEOUT):
-        while True:
+        for delay in RETRY_BACKOFF:
             for endpoint in endpoints:
                 try:
                     return await _request(bridge, endpoint, port, request)
                 except TrustdError as error:
                     last = str(error)
-            await trio.sleep(wait)
-            wait *= 2
+            await trio.sleep(delay)
     raise TrustdError(f"trustd has not signed the certificate request: {last}")
 
 

@@ -15,6 +15,7 @@ from talos.machined.platform.config_sources.variables import (
 )
 from talos.process.fetch import Fetched, FetchError, NotThereError, RefusedError, fetch
 from talos.resource.state import State
+from talos.system.backoff import Backoff
 from talos.system.errors import UserError
 from talos.system.files import Files
 from talos.system.proc.cmdline import Cmdline
@@ -22,8 +23,8 @@ from talos.system.urls import without_secrets
 
 TOTAL_LIMIT = 3 * 3600.0
 """Seconds after which fetching stops (as upstream)."""
-FIRST_RETRY_DELAY, MAX_RETRY_DELAY = 1.0, 30.0
-"""Seconds between two attempts: the first pause, which doubles, and the longest."""
+RETRY_BACKOFF = Backoff(1.0, 30.0)
+"""Seconds between two attempts."""
 
 type Report = Callable[[str], None]
 """Called with every failure that is retried."""
@@ -96,7 +97,7 @@ class WebSource:
     async def _try(
         self, url: str, shown: str, where: str, authorize: Callable[[], Awaitable[str]] | None
     ) -> bytes:
-        pause, headers = FIRST_RETRY_DELAY, dict[str, str]()
+        delays, headers = iter(RETRY_BACKOFF), dict[str, str]()
         while True:
             try:
                 if authorize and not headers:
@@ -108,9 +109,9 @@ class WebSource:
             except FetchError as error:
                 if isinstance(error, RefusedError):
                     headers = {}
-                self.report(f"{where}: can't fetch {shown}: {error}, next try in {pause:.0f} s")
-            await trio.sleep(pause)
-            pause = min(2 * pause, MAX_RETRY_DELAY)
+                delay = next(delays)
+                self.report(f"{where}: can't fetch {shown}: {error}, next try in {delay:.0f} s")
+            await trio.sleep(delay)
 
 
 def show_url(template: str, values: Mapping[str, str]) -> str:

@@ -11,8 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
 from talos.machined.controllers.hardware.pcr_status import (
-    FIRST_RETRY_DELAY,
-    MAX_RETRY_DELAY,
+    RETRY_BACKOFF,
     PCRStatusController,
 )
 from talos.resource import kinds
@@ -108,7 +107,7 @@ async def test_a_tpm_that_fails_is_tried_again_until_it_is_locked(autojump_clock
             await set_volume(state, name, READY)
         assert await list_shown(state) == []
         assert not tpm.is_locked
-        await trio.sleep(12 * MAX_RETRY_DELAY)
+        await trio.sleep(12 * RETRY_BACKOFF.limit)
         assert tpm.is_locked
         assert await list_shown(state) == []
         (failed, locked) = lines
@@ -124,6 +123,6 @@ async def test_a_tpm_that_fails_to_lock_is_shown_as_open(autojump_clock: MockClo
         assert await list_shown(state) == ["11"]
         await set_volume(state, "EPHEMERAL", READY)
         assert await list_shown(state) == ["11"]
-        await trio.sleep(2 * FIRST_RETRY_DELAY)
+        await trio.sleep(2 * RETRY_BACKOFF.initial)
         assert await list_shown(state) == []
     assert tpm.is_locked
