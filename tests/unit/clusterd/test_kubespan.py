@@ -9,7 +9,6 @@ from talos.api.addresses import make_host_prefix, make_ip, make_prefix
 from talos.api.common.common_pb2 import NetIPPort
 from talos.api.definitions.cluster_pb2 import AffiliateSpec
 from talos.api.definitions.kubespan_pb2 import ConfigSpec, IdentitySpec
-from talos.clusterd.discovery.payload import make_payload, parse_payload
 from talos.clusterd.kubespan import filter_addresses, make_affiliate, make_config, make_peers
 from talos.config.read.loader import load
 from talos.pki.wireguard import make_private_key, make_public_key
@@ -122,13 +121,6 @@ def test_a_node_announces_where_it_may_be_reached() -> None:
     config.advertise_kubernetes_networks = True
     spec = make_affiliate(config, identity, [here], [], pods)
     assert list(spec.additional_addresses) == pods
-
-
-def test_what_is_announced_arrives_unchanged() -> None:
-    spec = affiliate(0, "10.5.0.2", pods="10.244.1.0/24", exclude="0.0.0.0/0")
-    spec.kube_span.endpoints.add(ip=ip_address("192.0.2.1").packed, port=7)
-    payload, endpoints = make_payload(spec)
-    assert parse_payload(payload, endpoints).kube_span == spec.kube_span
 
 
 def test_the_config_is_that_of_the_document_or_of_the_main_one() -> None:

@@ -73,7 +73,7 @@ def parse_payload(payload: wire.Affiliate, endpoints: Iterable[wire.Endpoint]) -
         machine_type=_TYPES.get(payload.machine_type, enums.TYPE_UNKNOWN),
     )
     port = payload.control_plane.api_server_port
-    if payload.HasField("control_plane") and 0 < port < 1 << 16:
+    if 0 < port < 1 << 16:
         spec.control_plane.api_server_port = port
     if payload.kubespan.public_key:
         kubespan = spec.kube_span
@@ -99,7 +99,7 @@ def merge_affiliate(into: AffiliateSpec, other: AffiliateSpec) -> None:
         into.control_plane.CopyFrom(other.control_plane)
     if not into.kube_span.public_key and other.kube_span.public_key:
         into.kube_span.CopyFrom(other.kube_span)
-    elif into.kube_span.public_key and into.kube_span.public_key == other.kube_span.public_key:
+    elif into.kube_span.public_key == other.kube_span.public_key:
         _add(into.kube_span.additional_addresses, other.kube_span.additional_addresses)
         _add(into.kube_span.endpoints, other.kube_span.endpoints)
         _add(into.kube_span.exclude_advertised_networks, other.kube_span.exclude_advertised_networks)

@@ -6,12 +6,8 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from talos.api.common.common_pb2 import NetIP, NetIPPort, NetIPPrefix
-from talos.api.definitions import enums_pb2 as enums
-from talos.api.definitions.cluster_pb2 import AffiliateSpec
-from talos.api.discovery.affiliate_pb2 import Affiliate, Endpoint, KubeSpan
+from talos.api.discovery.affiliate_pb2 import Affiliate, Endpoint
 from talos.clusterd.discovery.cipher import DamagedError, PayloadCipher
-from talos.clusterd.discovery.payload import make_payload, merge_affiliate, parse_payload
 from talos.system.errors import UserError
 
 KEY = bytes(range(32))
@@ -81,64 +77,3 @@ def test_garbage_endpoints_never_crash(data: bytes) -> None:
 def test_a_key_of_another_length_is_the_user_s_mistake() -> None:
     with pytest.raises(UserError, match="the cluster's secret: has 5 bytes instead of 32"):
         PayloadCipher(b"short")
-
-
-def make_spec() -> AffiliateSpec:
-    spec = AffiliateSpec(
-        node_id="one",
-        hostname="node-1.example.org",
-        nodename="node-1",
-        operating_system="Talos (v1.15.0)",
-        machine_type=enums.TYPE_CONTROL_PLANE,
-        addresses=[NetIP(ip=packed("192.0.2.1")), NetIP(ip=bytes([0xFD, *range(15)]))],
-    )
-    spec.control_plane.api_server_port = 6443
-    spec.kube_span.public_key = "key"
-    spec.kube_span.address.ip = bytes([0xFD, *range(1, 16)])
-    spec.kube_span.additional_addresses.append(NetIPPrefix(ip=packed("10.244.0.0"), prefix_length=24))
-    spec.kube_span.endpoints.append(NetIPPort(ip=packed("192.0.2.1"), port=51820))
-    return spec
-
-
-def test_an_affiliate_comes_back_as_it_was_published() -> None:
-    payload, endpoints = make_payload(make_spec())
-    assert payload.machine_type == "controlplane"
-    assert parse_payload(payload, endpoints) == make_spec()
-
-
-def test_what_is_out_of_bounds_is_left_out() -> None:
-    payload = Affiliate(
-        node_id="one",
-        addresses=[
-            b"",
-            b"12345",
-            packed("127.0.0.1"),
-            packed("0.0.0.0"),
-            *[packed(f"192.0.2.{n}") for n in range(1, 250)],
-        ],
-        hostname="\x1b[31mred",
-        nodename="a/b",
-        machine_type="root",
-        operating_system="x" * 10_000,
-        kubespan=KubeSpan(public_key="key", address=b"short"),
-    )
-    payload.control_plane.api_server_port = 70_000
-    payload.kubespan.additional_addresses.add(ip=packed("10.0.0.0"), bits=33)
-    spec = parse_payload(payload, [Endpoint(ip=b"", port=1), Endpoint(ip=packed("192.0.2.1"), port=0)])
-    assert len(spec.addresses) == 64
-    assert (spec.hostname, spec.nodename, spec.operating_system) == ("", "", "")
-    assert spec.machine_type == enums.TYPE_UNKNOWN
-    assert not spec.HasField("control_plane")
-    assert not spec.kube_span.address.ip
-    assert not spec.kube_span.additional_addresses
-    assert not spec.kube_span.endpoints
-
-
-def test_sources_are_merged() -> None:
-    one, other = make_spec(), make_spec()
-    one.ClearField("hostname")
-    one.ClearField("control_plane")
-    other.addresses.append(NetIP(ip=packed("192.0.2.2")))
-    other.kube_span.endpoints.append(NetIPPort(ip=packed("198.51.100.1"), port=51820))
-    merge_affiliate(one, other)
-    assert one == other
