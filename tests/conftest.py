@@ -9,13 +9,11 @@ from typing import Any, cast
 import pytest
 import trio
 import trio.testing
+from tests.harness.limits import REAL_LIMIT
 
 # Tests fork only to start programs. Else the handlers of grpcio run in the child, where one that another
 # thread holds up keeps the program from starting.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"
-
-REAL_LIMIT = 60.0
-"""Seconds after which an asynchronous test on the real clock is given up."""
 
 
 @pytest.fixture
@@ -36,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a coroutine function; under trio on the test's mock clock when it needs one."""
+    """Run a coroutine function, under trio on the test's mock clock when it has one, else for REAL_LIMIT."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     test = cast("Callable[..., Awaitable[None]]", pyfuncitem.obj)

@@ -13,7 +13,7 @@ let
       builtins.any (part: relative == part || below part relative || below relative part) parts
       && builtins.match ".*(__pycache__|_pb2[.]pyi?)" path == null;
   };
-  code = [ "python" "tests/unit" "tests/data" "tests/lint" "tests/conftest.py" "pyproject.toml" "VERSION" ];
+  code = [ "python" "tests/unit" "tests/data" "tests/lint" "tests/conftest.py" "tests/harness/limits.py" "pyproject.toml" "VERSION" ];
   everything = [ "nixos-tests" "tests" "pkgs" "modules" "kernel" ];
 
   check = name: more: argv: checkWith { } name more argv;

@@ -319,8 +319,7 @@ class Caller:
                     nursery.cancel_scope.cancel()
                 await trio.lowlevel.checkpoint()
 
-            with trio.fail_after(10):
-                await self.handler(method)(request, _make_call(method), send)
+            await self.handler(method)(request, _make_call(method), send)
         return frames
 
 

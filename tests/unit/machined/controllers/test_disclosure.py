@@ -111,10 +111,9 @@ async def make_node(config: str) -> MemoryState:
     async with trio.open_nursery() as nursery:
         controllers = [*find_reconcilers(), ExtraManifestController(Log())]
         nursery.start_soon(run_controllers, state, controllers)
-        with trio.fail_after(60):
-            while not await state.list(kinds.MANIFEST) or not await state.list(kinds.KUBERNETES_SECRET):  # noqa: ASYNC110
-                await trio.sleep(0.01)
-            await trio.testing.wait_all_tasks_blocked(0.3)
+        while not await state.list(kinds.MANIFEST) or not await state.list(kinds.KUBERNETES_SECRET):  # noqa: ASYNC110
+            await trio.sleep(0.01)
+        await trio.testing.wait_all_tasks_blocked(0.3)
         nursery.cancel_scope.cancel()
     root = (await state.get(*ids.KUBERNETES_ROOT_SECRET)).spec
     server = (await state.get(*ids.API_SERVER_CONFIG)).spec

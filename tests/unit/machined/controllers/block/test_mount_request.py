@@ -15,10 +15,9 @@ async def test_one_request_a_volume() -> None:
     for name, read_only in (("one", True), ("two", False)):
         spec = VolumeMountRequestSpec(volume_id="STATE", requester=name, read_only=read_only)
         await put(state, kinds.VOLUME_MOUNT_REQUEST, f"{name}-STATE", spec)
-    with trio.fail_after(10):
-        async with trio.open_nursery() as nursery:
-            await nursery.start(run_controllers, state, [MountRequestController()])
-            request = await wait_for(state, kinds.MOUNT_REQUEST, "STATE", lambda _: True)
-            nursery.cancel_scope.cancel()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(run_controllers, state, [MountRequestController()])
+        request = await wait_for(state, kinds.MOUNT_REQUEST, "STATE", lambda _: True)
+        nursery.cancel_scope.cancel()
     assert list(request.spec.requester_i_ds) == ["one-STATE", "two-STATE"]
     assert not request.spec.read_only

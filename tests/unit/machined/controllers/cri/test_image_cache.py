@@ -8,6 +8,7 @@ from typing import Any, cast, override
 
 import pytest
 import trio
+from tests.harness.limits import REAL_LIMIT
 from tests.unit.machined.controllers.running import running
 
 from talos.api.definitions import block_pb2
@@ -66,10 +67,9 @@ async def configure(state: MemoryState, text: str) -> None:
 
 async def wait_for_status(state: MemoryState, status: int, *roots: Path) -> None:
     wanted = (status, [str(root) for root in roots])
-    with trio.fail_after(10):
-        await wait_for(
-            state, *ids.IMAGE_CACHE_CONFIG, lambda one: (one.spec.status, list(one.spec.roots)) == wanted
-        )
+    await wait_for(
+        state, *ids.IMAGE_CACHE_CONFIG, lambda one: (one.spec.status, list(one.spec.roots)) == wanted
+    )
 
 
 def list_bases(registries: Any, registry: str) -> list[str]:
@@ -107,10 +107,9 @@ async def test_it_is_served_while_it_is_wanted(tmp_path: Path) -> None:
         assert list_bases(found[0].registries, "b.example") == [CACHE, "https://b.example/v2"]
         await configure(state, MACHINE + DOCUMENT % "false")
         await wait_for_status(state, DISABLED)
-        with trio.fail_after(10):
-            await wait_for(state, *ids.REGISTRY_CONFIG, lambda one: "*" not in one.spec.registry_mirrors)
-            while len(services.calls) < 2:
-                await trio.testing.wait_all_tasks_blocked()
+        await wait_for(state, *ids.REGISTRY_CONFIG, lambda one: "*" not in one.spec.registry_mirrors)
+        while len(services.calls) < 2:
+            await trio.testing.wait_all_tasks_blocked()
     assert services.calls == ["start registryd", "halt registryd"]
 
 
@@ -126,8 +125,7 @@ async def test_a_pull_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(cache, "READY_TIMEOUT", 0.01)
     state = MemoryState()
     await put(state, *ids.IMAGE_CACHE_CONFIG, kinds.IMAGE_CACHE_CONFIG.spec(status=PREPARING))
-    with trio.fail_after(10):
-        assert not (await read_sources(state)).registries.registry_mirrors
+    assert not (await read_sources(state)).registries.registry_mirrors
 
 
 async def test_no_proxy_is_used_for_the_cache() -> None:
@@ -219,11 +217,10 @@ async def test_a_mediums_cache_is_served_and_copied_to_the_disk(
         (medium / "manifests/tag").write_bytes(b"1")
         disk.mkdir()
         await set_volume(state, enums.VOLUME_PHASE_READY)
-        with trio.fail_after(10):
-            failed = await wait_for(state, kinds.DIAGNOSTIC, "image-cache", lambda _: True)
-            assert list(failed.spec.details) == ["no room"]
-            disks.full = False
-            await wait_for_copy(state, enums.IMAGE_CACHE_COPY_STATUS_READY)
+        failed = await wait_for(state, kinds.DIAGNOSTIC, "image-cache", lambda _: True)
+        assert list(failed.spec.details) == ["no room"]
+        disks.full = False
+        await wait_for_copy(state, enums.IMAGE_CACHE_COPY_STATUS_READY)
         await wait_for_status(state, READY, disk, medium)
         assert not await state.list(kinds.DIAGNOSTIC)
     assert set(disks.mounted) == {"/dev/sr0"}
@@ -240,11 +237,10 @@ async def test_a_copy_ends_when_the_cache_is_not_wanted_any_more(tmp_path: Path)
         await configure(state, MACHINE + DOCUMENT % "true")
         await discover(state)
         await set_volume(state, enums.VOLUME_PHASE_READY)
-        with trio.fail_after(10):
-            await wait_for_copy(state, enums.IMAGE_CACHE_COPY_STATUS_PENDING)
-            await configure(state, MACHINE + DOCUMENT % "false")
-            await wait_for_copy(state, enums.IMAGE_CACHE_COPY_STATUS_SKIPPED)
-            assert await trio.to_thread.run_sync(disks.stopped.wait, 10)
+        await wait_for_copy(state, enums.IMAGE_CACHE_COPY_STATUS_PENDING)
+        await configure(state, MACHINE + DOCUMENT % "false")
+        await wait_for_copy(state, enums.IMAGE_CACHE_COPY_STATUS_SKIPPED)
+        assert await trio.to_thread.run_sync(disks.stopped.wait, REAL_LIMIT)
 
 
 async def wait_for_copy(state: MemoryState, status: enums.CriImageCacheCopyStatus) -> None:

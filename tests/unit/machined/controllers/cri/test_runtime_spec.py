@@ -32,12 +32,11 @@ overrides: {process: {rlimits: [{type: RLIMIT_NOFILE, soft: 1024, hard: 1024}]}}
 
 async def test_the_runtime_spec_and_its_changes() -> None:
     state = MemoryState()
-    with trio.fail_after(10):
-        async with trio.open_nursery() as nursery:
-            await nursery.start(run_controllers, state, [RuntimeSpecConfigController()])
-            default = await wait_for(state, kinds.BASE_RUNTIME_SPEC_CONFIG, "default", lambda _: True)
-            assert default.spec.object["process"]["cwd"] == "/"  # type: ignore[index]
-            await put(state, *ids.MACHINE_CONFIG, MachineConfigSpec(yaml_marshalled=CONFIG.encode()))
-            changes = await wait_for(state, kinds.BASE_RUNTIME_SPEC_CONFIG, "overrides", lambda _: True)
-            assert "rlimits" in changes.spec.object["process"]  # type: ignore[operator]
-            nursery.cancel_scope.cancel()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(run_controllers, state, [RuntimeSpecConfigController()])
+        default = await wait_for(state, kinds.BASE_RUNTIME_SPEC_CONFIG, "default", lambda _: True)
+        assert default.spec.object["process"]["cwd"] == "/"  # type: ignore[index]
+        await put(state, *ids.MACHINE_CONFIG, MachineConfigSpec(yaml_marshalled=CONFIG.encode()))
+        changes = await wait_for(state, kinds.BASE_RUNTIME_SPEC_CONFIG, "overrides", lambda _: True)
+        assert "rlimits" in changes.spec.object["process"]  # type: ignore[operator]
+        nursery.cancel_scope.cancel()

@@ -53,10 +53,9 @@ class Node:
         await put(self.state, *ids.MACHINE_CONFIG, MachineConfigSpec(yaml_marshalled=text))
 
     async def wait_for(self, name: str, text: str) -> None:
-        with trio.fail_after(5):
-            while (self.layer.writable / name).read_text() != text:
-                await wait_for(self.state, kinds.ETC_FILE_STATUS, name, lambda _: True)
-                await trio.lowlevel.checkpoint()
+        while (self.layer.writable / name).read_text() != text:
+            await wait_for(self.state, kinds.ETC_FILE_STATUS, name, lambda _: True)
+            await trio.lowlevel.checkpoint()
 
 
 @asynccontextmanager
@@ -73,9 +72,8 @@ async def running_node(folder: Path) -> AsyncGenerator[Node]:
 
 
 async def wait_until_removed(node: Node, name: str) -> None:
-    with trio.fail_after(5):
-        while any(item.id == name for item in await node.state.list(kinds.ETC_FILE_STATUS)):
-            await trio.lowlevel.checkpoint()
+    while any(item.id == name for item in await node.state.list(kinds.ETC_FILE_STATUS)):
+        await trio.lowlevel.checkpoint()
 
 
 async def test_a_file_appears_changes_and_goes(tmp_path: Path) -> None:

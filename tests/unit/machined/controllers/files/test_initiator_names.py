@@ -1,6 +1,5 @@
 """The names of initiators follow the machine's id."""
 
-import trio
 from tests.unit.machined.controllers.running import running
 
 from talos.api.definitions.cluster_pb2 import IdentitySpec
@@ -14,8 +13,7 @@ ISCSI, HOST, NQN = "iscsi/initiatorname.iscsi", "nvme/hostid", "nvme/hostnqn"
 
 
 async def wait_until(state: MemoryState, name: str, contents: bytes) -> None:
-    with trio.fail_after(5):
-        await wait_for(state, kinds.ETC_FILE_SPEC, name, lambda found: found.spec.contents == contents)
+    await wait_for(state, kinds.ETC_FILE_SPEC, name, lambda found: found.spec.contents == contents)
 
 
 async def test_names_follow_the_id() -> None:

@@ -67,7 +67,6 @@ async def test_the_identity_comes_with_state_and_goes_with_the_config(tmp_path: 
         assert found.spec.address == make_prefix(ip_interface(ADDRESS))
         assert make_public_key(found.spec.private_key) == found.spec.public_key
         await put(state, *ids.KUBE_SPAN_CONFIG, ConfigSpec(cluster_id=CLUSTER), owner="test")
-        with trio.fail_after(5):
-            while await state.list(kinds.KUBE_SPAN_IDENTITY):
-                await trio.testing.wait_all_tasks_blocked(0.01)
+        while await state.list(kinds.KUBE_SPAN_IDENTITY):
+            await trio.testing.wait_all_tasks_blocked(0.01)
     assert keep_keys(tmp_path).public == found.spec.public_key

@@ -1,7 +1,6 @@
 """The bill of materials as resources."""
 
 import pytest
-import trio
 from tests.unit.machined.controllers.running import running
 
 from talos.machined.controllers.runtime.sbom import DIRECTORY, SBOMItemController, parse_document, read_items
@@ -35,7 +34,6 @@ async def test_some_have_the_ids_of_upstream() -> None:
     state = MemoryState()
     files = MemoryFiles({f"{DIRECTORY}/talos.spdx.json": DOCUMENT})
     async with running(state, SBOMItemController(files)):
-        with trio.fail_after(5):
-            await wait_for(state, kinds.SBOM_ITEM, "runc", lambda _: True)
-            found = await wait_for(state, kinds.SBOM_ITEM, "talos", lambda _: True)
+        await wait_for(state, kinds.SBOM_ITEM, "runc", lambda _: True)
+        found = await wait_for(state, kinds.SBOM_ITEM, "talos", lambda _: True)
     assert found.spec.name == "Talos"

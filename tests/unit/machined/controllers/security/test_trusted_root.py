@@ -19,23 +19,21 @@ HEAD = "apiVersion: v1alpha1\nkind: ImageVerificationConfig\nrules: [{image: '*'
 async def test_it_is_there_for_keyless_rules() -> None:
     state = MemoryState()
     async with running(state, TUFTrustedRootController()):
-        with trio.fail_after(5):
-            text = f"{HEAD}keyless: {{issuer: a, subject: b}}}}]"
-            await publish_config(state, ids.MACHINE_CONFIG, text.encode())
-            resource = await wait_for(state, *ids.TUF_TRUSTED_ROOT, lambda _: True)
-            assert resource.spec.json_data == OF_SIGSTORE.read_text(encoding="utf-8")
-            await publish_config(state, ids.MACHINE_CONFIG, f"{HEAD}skip: true}}]".encode())
-            while await state.list(kinds.TUF_TRUSTED_ROOT):
-                await trio.lowlevel.checkpoint()
+        text = f"{HEAD}keyless: {{issuer: a, subject: b}}}}]"
+        await publish_config(state, ids.MACHINE_CONFIG, text.encode())
+        resource = await wait_for(state, *ids.TUF_TRUSTED_ROOT, lambda _: True)
+        assert resource.spec.json_data == OF_SIGSTORE.read_text(encoding="utf-8")
+        await publish_config(state, ids.MACHINE_CONFIG, f"{HEAD}skip: true}}]".encode())
+        while await state.list(kinds.TUF_TRUSTED_ROOT):
+            await trio.lowlevel.checkpoint()
 
 
 async def test_that_of_the_config_takes_its_place() -> None:
     state = MemoryState()
     async with running(state, TUFTrustedRootController()):
-        with trio.fail_after(5):
-            rules, own = f"{HEAD}keyless: {{issuer: a, subject: b}}}}]", EXAMPLE.read_text(encoding="utf-8")
-            await publish_config(state, ids.MACHINE_CONFIG, f"{rules}\n---\n{own}".encode())
-            resource = await wait_for(state, *ids.TUF_TRUSTED_ROOT, lambda _: True)
+        rules, own = f"{HEAD}keyless: {{issuer: a, subject: b}}}}]", EXAMPLE.read_text(encoding="utf-8")
+        await publish_config(state, ids.MACHINE_CONFIG, f"{rules}\n---\n{own}".encode())
+        resource = await wait_for(state, *ids.TUF_TRUSTED_ROOT, lambda _: True)
     root = parse_trusted_root(resource.spec.json_data)
     assert [len(one.chain) for one in root.authorities] == [1]
     assert not root.signature_logs.keys() & parse_trusted_root(OF_SIGSTORE.read_text()).signature_logs.keys()
