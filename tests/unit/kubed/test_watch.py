@@ -87,12 +87,11 @@ async def test_changes_come_as_they_happen_and_a_watch_that_ends_goes_on_where_i
 
     changed = [{"type": "MODIFIED", "object": make_node(8)}, {"type": "BOOKMARK", "object": make_node(11)}]
     with api(changed, [{"type": "DELETED", "object": make_node(12)}]) as (client, server):
-        with trio.fail_after(10):
-            async with trio.open_nursery() as nursery:
-                connect = cast("Connect", lambda: client)
-                nursery.start_soon(follow, connect, "/api/v1/nodes", "metadata.name=one", handle)
-                await enough.wait()
-                nursery.cancel_scope.cancel()
+        async with trio.open_nursery() as nursery:
+            connect = cast("Connect", lambda: client)
+            nursery.start_soon(follow, connect, "/api/v1/nodes", "metadata.name=one", handle)
+            await enough.wait()
+            nursery.cancel_scope.cancel()
         assert seen == [("ADDED", "3"), ("MODIFIED", "8"), ("DELETED", "12")]
         assert server.versions == ["5", "11"]
 
@@ -103,6 +102,6 @@ async def test_a_version_that_is_gone_ends_it() -> None:
         await trio.lowlevel.checkpoint()
 
     gone = [{"type": "ERROR", "object": {"code": 410, "message": "too old resource version"}}]
-    with api(gone) as (client, _), trio.fail_after(10), pytest.raises(KubernetesError) as caught:
+    with api(gone) as (client, _), pytest.raises(KubernetesError) as caught:
         await follow(cast("Connect", lambda: client), "/api/v1/nodes", "metadata.name=one", handle)
     assert caught.value.status == 410
