@@ -27,9 +27,8 @@ class Lines(list[Any]):
 
     async def wait(self, count: int = 1, text: str = "") -> None:
         """Until so many are in it, or one with this text in it."""
-        with trio.fail_after(5):
-            while not (any(text in line for line in self) if text else len(self) >= count):
-                await self._more.wait()
+        while not (any(text in line for line in self) if text else len(self) >= count):
+            await self._more.wait()
 
 
 @dataclass
@@ -54,9 +53,8 @@ class Sink:
         return [json.loads(line) for line in self.lines]
 
     async def wait_for(self, line: bytes) -> None:
-        with trio.fail_after(10):
-            while line not in self.lines:
-                await self.more.wait()
+        while line not in self.lines:
+            await self.more.wait()
 
 
 @asynccontextmanager

@@ -47,8 +47,7 @@ async def test_lines_come_in_order_over_tcp() -> None:
             await delivery.put([number(2 * index), number(2 * index + 1)])
         await sink.wait_for(number(399))
         assert sink.lines == [number(index) for index in range(400)]
-        with trio.fail_after(5):
-            await delivery.wait_until_idle(0.1)
+        await delivery.wait_until_idle(0.1)
 
 
 async def test_a_destination_that_comes_late_gets_everything() -> None:
@@ -60,9 +59,8 @@ async def test_a_destination_that_comes_late_gets_everything() -> None:
         await delivery.put([b"first"])
         await log.wait()
         listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
-        with trio.fail_after(5):
-            stream = await listeners[0].accept()
-            assert await stream.receive_some(100) == b"first\n"
+        stream = await listeners[0].accept()
+        assert await stream.receive_some(100) == b"first\n"
         await stream.aclose()
         await listeners[0].aclose()
     assert len(log) == 1, "a destination that fails for one reason is one line"
@@ -122,8 +120,7 @@ async def test_each_message_is_a_datagram_and_one_that_is_too_long_is_counted() 
         log = Lines()
         async with delivering(Destination(scheme="udp", host="127.0.0.1", port=port), log) as delivery:
             await delivery.put([b"one", b"x" * (MAX_DATAGRAM + 1), b"two"])
-            with trio.fail_after(5):
-                assert [await receiver.recv(100) for _ in range(2)] == [b"one", b"two"]
+            assert [await receiver.recv(100) for _ in range(2)] == [b"one", b"two"]
         assert delivery.lost == 1
         assert "longer than a datagram" in log[0]
 
@@ -143,8 +140,7 @@ async def test_lines_come_over_tls_from_a_sink_with_a_trusted_certificate(tmp_pa
     ):
         await delivery.put([b"secret"])
         await sink.wait_for(b"secret")
-        with trio.fail_after(5):
-            await delivery.wait_until_idle(0.1)
+        await delivery.wait_until_idle(0.1)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2"])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 import trio.lowlevel
+from tests.harness.limits import REAL_LIMIT
 from tests.unit.logd.sink import Lines, running_sink
 
 from talos.api.common.common_pb2 import URL
@@ -70,7 +71,7 @@ def run_node(folder: Path, test: Test) -> None:
     async def main(daemon: Daemon) -> None:
         node = Node(daemon, folder, log)
         feed_service = make_feed_service(node.logs, node.events, has_kernel=False, audit=folder / "audit")
-        with trio.fail_after(30):
+        with trio.fail_after(REAL_LIMIT):
             async with (
                 serve(daemon, [feed_service], folder / "feed", grace=0),
                 open_channel(daemon, folder / "feed", wait_for_ready=True) as transport,
