@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import trio
 from google.protobuf.message import Message
+from tests.harness.limits import REAL_LIMIT
 from tests.harness.peer import Peer
 
 from talos.api.definitions.cluster_pb2 import IdentitySpec
@@ -19,9 +20,6 @@ from talos.resource.memory.state import MemoryState
 from talos.system.logging import Log
 from talos.system.net.kernel_links import open_links
 
-SETTLE_TIMEOUT = 60.0
-"""Seconds that one change may take on a machine that others use, too."""
-
 
 class Node:
     """The controllers with the kernel of this namespace."""
@@ -34,7 +32,7 @@ class Node:
         await put(self.state, *ids.MACHINE_CONFIG, MachineConfigSpec(yaml_marshalled=text.encode()))
 
     async def wait[S: Message](self, kind: Kind[S], id: str, check: Callable[[S], bool]) -> S:
-        with trio.move_on_after(SETTLE_TIMEOUT):
+        with trio.move_on_after(REAL_LIMIT):
             resource = await wait_for(self.state, kind, id, lambda found: check(found.spec))
             return resource.spec
         known = [found.id for found in await self.state.list(kind)]
@@ -43,7 +41,7 @@ class Node:
     async def wait_until(self, check: Callable[[list[str]], bool]) -> list[str]:
         """Wait for a set of addresses."""
         found: list[str] = []
-        with trio.move_on_after(SETTLE_TIMEOUT):
+        with trio.move_on_after(REAL_LIMIT):
             async with self.state.watch(kinds.ADDRESS_STATUS) as changes:
                 while True:
                     found = [item.id for item in await self.state.list(kinds.ADDRESS_STATUS)]

@@ -101,8 +101,7 @@ async def running(state: MemoryState, links: MemoryLinks) -> AsyncGenerator[None
 
 
 async def settle[S: Message](state: MemoryState, kind: Kind[S], id: str, check: Callable[[S], bool]) -> None:
-    with trio.fail_after(5):
-        await wait_for(state, kind, id, lambda resource: check(resource.spec))
+    await wait_for(state, kind, id, lambda resource: check(resource.spec))
 
 
 def holds_only(address: str) -> Callable[[NodeAddressSpec], bool]:

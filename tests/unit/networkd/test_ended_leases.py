@@ -95,9 +95,8 @@ async def node(links: MemoryLinks | None = None) -> AsyncGenerator[MemoryState]:
 
 
 async def wait_for_lease(state: MemoryState) -> None:
-    with trio.fail_after(5):
-        await wait_for(state, kinds.ADDRESS_STATUS, f"eth0/{LEASED}/24", bool)
-        await wait_for(state, *ids.NODE_ADDRESS_ROUTED_NO_K8S, lambda one: bool(one.spec.addresses))
+    await wait_for(state, kinds.ADDRESS_STATUS, f"eth0/{LEASED}/24", bool)
+    await wait_for(state, *ids.NODE_ADDRESS_ROUTED_NO_K8S, lambda one: bool(one.spec.addresses))
 
 
 async def configure(state: MemoryState, text: str) -> None:
@@ -112,17 +111,15 @@ async def test_no_address_of_a_lease_that_the_config_ends_is_taken() -> None:
     async with node() as state:
         await wait_for_lease(state)
         await configure(state, CONFIG + ALIASED.replace("ADDRESS", STATIC))
-        with trio.fail_after(5):
-            names = await wait_for(state, *ids.CERT_SAN_API, bool)
-            spec = await wait_for(state, *ids.ETCD_SPEC, bool)
+        names = await wait_for(state, *ids.CERT_SAN_API, bool)
+        spec = await wait_for(state, *ids.ETCD_SPEC, bool)
         assert names.metadata.version == 1
         assert STATIC in texts(names.spec.i_ps), "the first certificate lacks the address that clients use"
         assert spec.metadata.version == 1
         assert texts(spec.spec.advertised_addresses) == [STATIC]
         await configure(state, CONFIG + ALIASED.replace("ADDRESS", LATER))
         later = [make_ip(ip_address(LATER))]
-        with trio.fail_after(5):
-            await wait_for(state, *ids.ETCD_SPEC, lambda one: list(one.spec.advertised_addresses) == later)
+        await wait_for(state, *ids.ETCD_SPEC, lambda one: list(one.spec.advertised_addresses) == later)
 
 
 async def test_an_address_that_the_config_gives_comes_before_an_advertised_one() -> None:
@@ -131,11 +128,10 @@ async def test_an_address_that_the_config_gives_comes_before_an_advertised_one()
         addresses = f"{{address: {REFUSED}/64}}, {{address: ADDRESS/24}}"
         text = ALIASED.replace("{address: ADDRESS/24}", addresses).replace("ADDRESS", STATIC)
         await configure(state, CONFIG + text)
-        with trio.fail_after(5):
-            await links.adding.wait()
-            await trio.testing.wait_all_tasks_blocked()
-            links.added.set()
-            spec = await wait_for(state, *ids.ETCD_SPEC, bool)
+        await links.adding.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        links.added.set()
+        spec = await wait_for(state, *ids.ETCD_SPEC, bool)
     assert spec.metadata.version == 1
     assert texts(spec.spec.advertised_addresses) == [STATIC]
 
@@ -144,6 +140,5 @@ async def test_a_lease_that_the_config_leaves_is_taken() -> None:
     async with node() as state:
         await wait_for_lease(state)
         await configure(state, CONFIG)
-        with trio.fail_after(5):
-            spec = (await wait_for(state, *ids.ETCD_SPEC, bool)).spec
+        spec = (await wait_for(state, *ids.ETCD_SPEC, bool)).spec
     assert texts(spec.advertised_addresses) == [LEASED]

@@ -109,12 +109,11 @@ def test_an_announced_address_reaches_the_neighbours_at_once() -> None:
             await put(node.state, kinds.ADDRESS_SPEC, spec_id, spec, namespace=CONFIG_NAMESPACE)
             await node.wait_until(lambda found: "eth0/10.77.0.100/32" in found)
             hardware = (await node.state.get(kinds.LINK_STATUS, "eth0")).spec.hardware_addr.hex(":")
-            with trio.fail_after(5):
-                while True:
-                    shown = peer.run(subprocess.check_output, ["ip", "neigh", "show", "10.77.0.100"])
-                    if hardware in shown.decode():
-                        break
-                    await trio.lowlevel.checkpoint()
+            while True:
+                shown = peer.run(subprocess.check_output, ["ip", "neigh", "show", "10.77.0.100"])
+                if hardware in shown.decode():
+                    break
+                await trio.lowlevel.checkpoint()
         peer.close()
 
     run_in_namespace(main)

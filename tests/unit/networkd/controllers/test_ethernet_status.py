@@ -41,16 +41,15 @@ async def test_statuses() -> None:
         HardwareAddrController(),
         *make_kernel_status_controllers(links, Log()),
     ]
-    with trio.fail_after(10):
-        async with trio.open_nursery() as nursery:
-            await nursery.start(run_controllers, state, controllers)
-            await wait_for(state, kinds.ETHERNET_STATUS, "eth0", lambda _: True)
-            await wait_for(state, kinds.ROUTING_RULE_STATUS, "inet4/32767", lambda _: True)
-            await wait_for(state, *ids.HARDWARE_ADDRESS_FIRST, lambda first: first.spec.name == "eth0")
-            # A device goes before the end of a virtual cable.
-            await put(state, kinds.LINK_STATUS, "eth1", LinkStatusSpec(type=ether, hardware_addr=b"d"))
-            await wait_for(state, *ids.HARDWARE_ADDRESS_FIRST, lambda first: first.spec.name == "eth1")
-            nursery.cancel_scope.cancel()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(run_controllers, state, controllers)
+        await wait_for(state, kinds.ETHERNET_STATUS, "eth0", lambda _: True)
+        await wait_for(state, kinds.ROUTING_RULE_STATUS, "inet4/32767", lambda _: True)
+        await wait_for(state, *ids.HARDWARE_ADDRESS_FIRST, lambda first: first.spec.name == "eth0")
+        # A device goes before the end of a virtual cable.
+        await put(state, kinds.LINK_STATUS, "eth1", LinkStatusSpec(type=ether, hardware_addr=b"d"))
+        await wait_for(state, *ids.HARDWARE_ADDRESS_FIRST, lambda first: first.spec.name == "eth1")
+        nursery.cancel_scope.cancel()
     status = (await state.get(kinds.ETHERNET_STATUS, "eth0")).spec
     assert (status.speed_megabits, status.port, status.duplex) == (
         1000,

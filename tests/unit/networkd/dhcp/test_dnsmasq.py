@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import trio
 from pyroute2 import AsyncIPRoute
+from tests.harness.limits import REAL_LIMIT
 from tests.harness.peers import find_peer
 
 from talos.networkd.dhcp.client import Client
@@ -96,7 +97,7 @@ async def get_lease(folder: Path) -> None:
     """Get a lease, have it confirmed, and check its contents."""
     leases, receive = trio.open_memory_channel[Lease | None](10)
 
-    with trio.fail_after(20):
+    with trio.fail_after(REAL_LIMIT):
         async with dnsmasq(folder), open_packets("client") as wire, trio.open_nursery() as nursery:
             client = Client(
                 link="client",
