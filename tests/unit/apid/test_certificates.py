@@ -35,11 +35,11 @@ from .raw_clients import (
     client_context,
     expect_refusal,
     http2_client,
-    is_closed,
     raw,
     still_serves,
     tls,
     until_refused,
+    wait_until_closed,
 )
 from .world import RUN, VERSION, Node, Pki, call, client, node
 
@@ -122,7 +122,7 @@ class TestCertificates:
             context = client_context(pki, make(pki))
             try:
                 async with tls(a, context) as (reader, _):
-                    assert await is_closed(reader)
+                    await wait_until_closed(reader)
             except (OSError, ssl.SSLError):
                 pass
             (reported,) = await until_refused(a)
@@ -272,7 +272,7 @@ class TestChange:
             a.api.certificates.set(both)
             assert (await session.request({}))["grpc-status"] == "0"
             a.api.certificates.set(new.spec())
-            assert await is_closed(session.reader)
+            await wait_until_closed(session.reader)
             assert "not accepted any more" in (await until_refused(a))[0]
             await expect_refusal(a, old, old.client("os:admin"))
             await still_serves(a, new)
@@ -286,7 +286,7 @@ class TestChange:
             async with tls(a, client_context(pki, short)) as (reader, writer):
                 session = Session(reader, writer)
                 assert (await session.request({}))["grpc-status"] == "0"
-                assert await is_closed(reader)
+                await wait_until_closed(reader)
             assert await until_refused(a) == ["the client certificate expired"]
             await still_serves(a, pki)
 

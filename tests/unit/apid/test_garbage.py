@@ -16,11 +16,11 @@ from .raw_clients import (
     answer,
     client_context,
     http2_client,
-    is_closed,
     raw,
     still_serves,
     tls,
     until_refused,
+    wait_until_closed,
 )
 from .world import READ, Pki, node
 
@@ -92,7 +92,7 @@ class TestGarbage:
             async with tls(a, client_context(pki, pki.client("os:admin"))) as (reader, writer):
                 writer.write(data)
                 if not data.endswith(bytes(4)):
-                    assert await is_closed(reader)
+                    await wait_until_closed(reader)
                     assert "protocol error" in (await until_refused(a))[0]
             await still_serves(a, pki)
             assert not [record for record in a.records if "traceback" in record]
@@ -107,7 +107,7 @@ class TestGarbage:
                     writer.write_eof() if writer.can_write_eof() else None
                     try:
                         async with asyncio.timeout(0.05):
-                            await is_closed(reader)
+                            await wait_until_closed(reader)
                     except TimeoutError:
                         pass
             await still_serves(a, pki)

@@ -12,6 +12,7 @@ import grpc
 import grpc.aio
 import hyperframe.frame
 import pytest
+from tests.harness.limits import REAL_LIMIT
 
 from talos.rpc.http2.call import ServerCall
 from talos.rpc.port import call as http2_call
@@ -26,11 +27,11 @@ from .raw_clients import (
     client_context,
     expect_refusal,
     http2_client,
-    is_closed,
     raw,
     still_serves,
     tls,
     until_refused,
+    wait_until_closed,
 )
 from .world import READ, RUN, VERSION, Node, Pki, call, client, node
 
@@ -48,7 +49,7 @@ class TestLimits:
         async with node(tmp_path, pki, answer, limits=Limits(handshake_timeout=0.3)) as a:
             reader, writer = await asyncio.open_connection(a.host, a.port)
             writer.write(b"\x16\x03\x01")
-            assert await is_closed(reader)
+            await wait_until_closed(reader)
             writer.close()
             assert await until_refused(a) == ["the handshake took too long"]
             await still_serves(a, pki)
@@ -60,13 +61,13 @@ class TestLimits:
         pki = Pki()
         async with node(tmp_path, pki, answer) as a:
             async with tls(a, client_context(pki, pki.client("os:admin"))) as (reader, _):
-                assert await is_closed(reader)
+                await wait_until_closed(reader)
             assert await until_refused(a) == ["no HTTP/2 after the handshake"]
 
     async def test_silence_before_the_handshake_times_out(self, tmp_path: Path, pki: Pki) -> None:
         async with node(tmp_path, pki, answer, limits=Limits(hello_timeout=0.3)) as a:
             reader, writer = await asyncio.open_connection(a.host, a.port)
-            assert await is_closed(reader)
+            await wait_until_closed(reader)
             writer.close()
             assert await until_refused(a) == ["it sent nothing"]
 
@@ -81,7 +82,7 @@ class TestLimits:
             await still_serves(a, pki)
             assert set(await until_refused(a, 7)) == {"made room for other connections"}
             for reader, _ in pending[:7]:
-                assert await is_closed(reader)
+                await wait_until_closed(reader)
             for _, writer in pending:
                 writer.transport.abort()
 
@@ -108,7 +109,7 @@ class TestLimits:
             for session in (first, second):
                 assert (await session.request({}))["grpc-status"] == "0"
             await still_serves(a, pki)
-            assert await is_closed(first.reader)
+            await wait_until_closed(first.reader)
             assert (await second.request({}))["grpc-status"] == "0"
 
     async def test_connections_of_one_certificate_are_limited(self, tmp_path: Path, pki: Pki) -> None:
@@ -169,9 +170,9 @@ class TestLimits:
         async with node(tmp_path, pki, answer, limits=Limits(idle_timeout=0.3)) as a:
             async with http2_client(a, pki) as session:
                 assert (await session.request({}))["grpc-status"] == "0"
-                assert await is_closed(session.reader)
+                await wait_until_closed(session.reader)
             async with tls(a, client_context(pki, pki.client("os:admin"))) as (reader, _):
-                assert await is_closed(reader)
+                await wait_until_closed(reader)
 
     async def test_a_flood_does_not_fill_the_log(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -259,7 +260,7 @@ class TestLimits:
         async with node(tmp_path, pki, answer) as a:
             async with http2_client(a, pki) as session:
                 session.writer.write(hyperframe.frame.PingFrame(0, b"12345678").serialize() * 40_000)
-                assert await is_closed(session.reader)
+                await wait_until_closed(session.reader)
             assert "control frames a second" in (await until_refused(a))[0]
             await still_serves(a, pki)
 
@@ -272,7 +273,7 @@ class TestLimits:
                         session.flush()
                         assert (await session.request({}))["grpc-status"] == "0"
                 session.flush()
-                assert await is_closed(session.reader)
+                await wait_until_closed(session.reader)
             assert "cancelled calls a second" in (await until_refused(a))[0]
             await still_serves(a, pki)
 
@@ -284,7 +285,7 @@ class TestLimits:
                 more = hyperframe.frame.ContinuationFrame(1, bytes(10_001)).serialize()
                 # Its first bytes are enough.
                 session.writer.write(more[:9])
-                assert await is_closed(session.reader)
+                await wait_until_closed(session.reader)
             assert "headers of more than 20000 bytes" in (await until_refused(a))[0]
 
     async def test_memory_is_given_back(
@@ -296,9 +297,8 @@ class TestLimits:
         monkeypatch.setattr(listener, "trim_heap", lambda: trims.append(time.monotonic()))
         async with node(tmp_path, pki, answer) as a:
             await still_serves(a, pki)
-            async with asyncio.timeout(10):
-                while not trims:  # noqa: ASYNC110 - it has no event
-                    await asyncio.sleep(0.01)
+            while not trims:  # noqa: ASYNC110 - it has no event
+                await asyncio.sleep(0.01)
             assert not [one for one in gc.get_objects() if isinstance(one, http2.PortConnection)]
 
 
@@ -313,15 +313,15 @@ class TestStop:
 
         async with node(tmp_path, pki, slow) as a, client(a, pki, pki.client("os:admin")) as channel:
             rpc = channel.unary_unary(VERSION)(b"")
-            await asyncio.wait_for(begun.wait(), 10)
-            stopping = asyncio.create_task(a.api.stop(10))
+            await begun.wait()
+            stopping = asyncio.create_task(a.api.stop(2 * REAL_LIMIT))
             await asyncio.sleep(0.1)
             assert not stopping.done()
             with pytest.raises(OSError):  # noqa: PT011
                 await asyncio.open_connection(a.host, a.port)
             go.set()
             assert await rpc
-            await asyncio.wait_for(stopping, 5)
+            await stopping
 
     async def test_calls_that_do_not_finish_are_ended(self, tmp_path: Path, pki: Pki) -> None:
         begun = asyncio.Event()
@@ -333,8 +333,8 @@ class TestStop:
 
         async with node(tmp_path, pki, endless) as a, client(a, pki, pki.client("os:admin")) as channel:
             rpc = channel.unary_stream(READ)(b"")
-            await asyncio.wait_for(begun.wait(), 10)
-            await asyncio.wait_for(a.api.stop(0.3), 5)
+            await begun.wait()
+            await a.api.stop(0.3)
             assert await rpc.code() is grpc.StatusCode.UNAVAILABLE
 
     async def test_both_families(self, tmp_path: Path, pki: Pki) -> None:
