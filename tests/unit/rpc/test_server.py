@@ -104,13 +104,13 @@ def test_metadata_peer_and_deadline_reach_the_handler(tmp_path: Path) -> None:
 
     async def note(_request: BytesValue, call: Call) -> BytesValue:
         seen.append(call)
-        assert 5 < call.deadline - trio.current_time() < 10 or call.deadline == float("inf")
+        assert 30 < call.deadline - trio.current_time() <= 90 or call.deadline == float("inf")
         return BytesValue()
 
     async def client(channel: RawChannel) -> None:
         method = channel.unary_unary("/test.Echo/Unary")
         metadata = (("talos-role", "os:reader"), ("talos-role", "os:admin"), ("x-bin", b"\0"))
-        await method(b"", metadata=metadata, timeout=9)
+        await method(b"", metadata=metadata, timeout=90)
         await method(b"")
 
     async def main(daemon: Daemon) -> None:

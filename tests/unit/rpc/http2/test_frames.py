@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.harness.limits import REAL_LIMIT
 from tests.unit.fuzz.mutation import mutate
 
 from talos.api.rpc import Code
@@ -56,7 +57,6 @@ CALL = make_frame(Kind.HEADERS, END_HEADERS, 1, BLOCK) + make_frame(Kind.DATA, E
 HELLO = PREFACE + make_frame(Kind.SETTINGS, 0, 0, b"")
 OPEN = HELLO + make_frame(Kind.HEADERS, END_HEADERS, 1, BLOCK)
 BOUNDS = Bounds()
-MAX_SECONDS = 20.0
 
 
 def setting(name: int, value: int) -> bytes:
@@ -119,7 +119,7 @@ class World:
         writer.write(data)
         found = b""
         with suppress(ConnectionError):
-            async with asyncio.timeout(MAX_SECONDS):
+            async with asyncio.timeout(REAL_LIMIT):
                 while part := await reader.read(65536):
                     found += part
                     if until and until in found:
@@ -307,7 +307,7 @@ def test_mutated_traffic_never_breaks_the_server(tmp_path: Path) -> None:
             writer.write(mutate(dice, seeds))
             writer.write_eof()
             with suppress(ConnectionError):
-                async with asyncio.timeout(MAX_SECONDS):
+                async with asyncio.timeout(REAL_LIMIT):
                     while await reader.read(65536):
                         pass
             writer.close()

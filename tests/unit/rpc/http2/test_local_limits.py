@@ -8,6 +8,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from tests.harness.limits import REAL_LIMIT
 
 from talos.api.rpc import Code
 from talos.rpc.http2 import server as server_module
@@ -55,7 +56,7 @@ async def exchange(path: Path, data: bytes, *, whole: bool = False) -> bytes:
     found = b""
     with suppress(ConnectionError):
         writer.write(data)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(REAL_LIMIT):
             while part := await reader.read(65536):
                 found += part
                 if not whole:

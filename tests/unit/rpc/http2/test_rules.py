@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.harness.limits import REAL_LIMIT
 from tests.unit.rpc.port import world as port
 
 from talos.rpc.http2.frames import (
@@ -257,7 +258,7 @@ async def be_server(tmp_path: Path, sent: bytes) -> bytes:
         await call.end()
         await asyncio.sleep(0)
         channel.close()
-        await asyncio.wait_for(done.wait(), 10)
+        await asyncio.wait_for(done.wait(), REAL_LIMIT)
     return bytes(found).removeprefix(PREFACE)
 
 
