@@ -12,6 +12,7 @@ import grpc.aio
 import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
+from tests.harness.limits import REAL_LIMIT
 
 from talos.api.discovery.cluster_pb2 import (
     Affiliate,
@@ -49,7 +50,7 @@ class Client:
             request_serializer=type(request).SerializeToString,
             response_deserializer=reply.FromString,
         )
-        return await unary(request, timeout=10)
+        return await unary(request, timeout=REAL_LIMIT)
 
     async def update(self, id: str, data: bytes = b"data", *endpoints: bytes, ttl: Duration = TTL) -> None:
         request = AffiliateUpdateRequest(
@@ -104,7 +105,7 @@ def run(
             else grpc.aio.insecure_channel(target)
         )
         try:
-            async with asyncio.timeout(30), channel:
+            async with asyncio.timeout(REAL_LIMIT), channel:
                 await test(Client(channel), server)
         finally:
             await server.stop(0.1)
