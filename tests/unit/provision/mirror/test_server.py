@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.harness.limits import REAL_LIMIT
 from tests.harness.serving import serving
 
 from talos.pki.authority import CertificateAuthority, Usage
@@ -63,7 +64,7 @@ def mirror(folder: Path) -> Generator[MirrorServer]:
 
 
 def fetch(mirror: MirrorServer, path: str, method: str = "GET") -> tuple[http.client.HTTPResponse, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", mirror.server_port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", mirror.server_port, timeout=REAL_LIMIT)
     try:
         connection.request(method, path)
         response = connection.getresponse()
@@ -86,7 +87,7 @@ def test_an_image_is_pulled_as_a_runtime_does(mirror: MirrorServer) -> None:
 
 
 def test_a_connection_is_used_again(mirror: MirrorServer) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", mirror.server_port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", mirror.server_port, timeout=REAL_LIMIT)
     for _ in range(3):
         connection.request("GET", f"/v2/pause/blobs/{digest_of(LAYER)}")
         assert connection.getresponse().read() == LAYER
@@ -150,7 +151,9 @@ def test_over_tls_a_silent_client_keeps_no_other_waiting(folder: Path, tmp_path:
         serving(MirrorServer(("127.0.0.1", 0), read_images(folder), tls)) as running,
         socket.create_connection(("127.0.0.1", running.server_port)),
     ):
-        client = http.client.HTTPSConnection("127.0.0.1", running.server_port, context=trust, timeout=10)
+        client = http.client.HTTPSConnection(
+            "127.0.0.1", running.server_port, context=trust, timeout=REAL_LIMIT
+        )
         client.request("GET", f"/v2/pause/blobs/{digest_of(LAYER)}")
         answer = client.getresponse()
         assert (answer.status, answer.read()) == (HTTPStatus.OK, LAYER)
