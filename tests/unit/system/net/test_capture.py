@@ -6,7 +6,6 @@ import struct
 from collections.abc import Sequence
 
 import pytest
-import trio
 
 from talos.system.net.capture import BadFilterError, Capture, Instruction, open_capture
 
@@ -31,14 +30,13 @@ def send(port: int, payload: bytes) -> None:
 
 async def read_packets(capture: Capture, wanted: bytes) -> Sequence[tuple[int, int, bytes]]:
     found: list[tuple[int, int, bytes]] = []
-    with trio.fail_after(10):
-        while not any(wanted in data for _, _, data in found):
-            data = await capture.read()
-            while data:
-                seconds, _, kept, length = struct.unpack_from("<IIII", data)
-                assert seconds > 0
-                found.append((kept, length, data[16 : 16 + kept]))
-                data = data[16 + kept :]
+    while not any(wanted in data for _, _, data in found):
+        data = await capture.read()
+        while data:
+            seconds, _, kept, length = struct.unpack_from("<IIII", data)
+            assert seconds > 0
+            found.append((kept, length, data[16 : 16 + kept]))
+            data = data[16 + kept :]
     return found
 
 
