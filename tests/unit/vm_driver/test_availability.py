@@ -4,6 +4,7 @@ import threading
 
 from driver.availability import Samples, sampling
 from driver.failure import NotYet
+from tests.harness.limits import REAL_LIMIT
 
 
 def test_who_is_down_at_a_time_is_found() -> None:
@@ -16,11 +17,11 @@ def test_who_is_down_at_a_time_is_found() -> None:
 
     with sampling({name: lambda name=name: check(name) for name in ("one", "two")}, 0.001) as samples:
         for _ in range(4):
-            assert seen.acquire(timeout=10)
+            assert seen.acquire(timeout=REAL_LIMIT)
         assert samples.worst() == ("one",)
         down.add("two")
         while len(samples.worst()) < 2:
-            assert seen.acquire(timeout=10)
+            assert seen.acquire(timeout=REAL_LIMIT)
     assert samples.worst() == ("one", "two")
 
 
