@@ -9,6 +9,7 @@ import pytest
 from talos.upgrade.state import (
     IDLE,
     MAX_REASON,
+    SHOWN,
     Phase,
     TransitionError,
     Upgrade,
@@ -66,9 +67,15 @@ def test_a_default_is_given_up_at_rest_only(phase: Phase) -> None:
         with pytest.raises(TransitionError, match="has its own end"):
             act()
     else:
-        assert (act().phase, act().slot, act().previous) == (Phase.REVERTED, "A", "B")
-        assert find_default(act()) == "B"
-        assert parse_state(format_state(act())) == act()
+        expected = Upgrade(
+            phase=Phase.REVERTED,
+            slot="A",
+            previous="B",
+            version="v1.15.0",
+            previous_version="v1.16.0",
+            reason="x" * MAX_REASON,
+        )
+        assert act() == expected == parse_state(format_state(expected))
 
 
 def test_the_new_slot_boots_and_is_blessed() -> None:
@@ -78,6 +85,12 @@ def test_the_new_slot_boots_and_is_blessed() -> None:
     assert start(trial, running="B", cause="kernel panic: x") == trial
     assert bless(trial).phase is Phase.BLESSED
     assert start(bless(trial), running="A", cause="").phase is Phase.BLESSED
+
+
+def test_only_a_verdict_makes_a_default() -> None:
+    trial = start(STAGED, running="B", cause="")
+    states = (IDLE, STAGED, trial, bless(trial), revert(trial, "x"))
+    assert [find_default(state) for state in states] == ["", "", "", "B", "A"]
 
 
 def test_the_old_slot_boots_instead() -> None:
@@ -97,14 +110,19 @@ def test_a_boot_from_neither_slot_changes_nothing() -> None:
     assert start(STAGED, running="", cause="") == STAGED
 
 
-@pytest.mark.parametrize("letter", ["x", "\u00e4", "\U0001f4a5", "\0"])
+@pytest.mark.parametrize("letter", ["x", "\u00e4", "\U0001f4a5", "\0", "\ud800"])
 def test_a_reason_of_any_letters_survives_meta(letter: str) -> None:
     checks = [f"ext-service-{number}" for number in range(100)]
     staged = stage(IDLE, running="A", version="v1.15.1", previous_version="v1.15.0", checks=checks)
     state = revert(staged, letter * 2 * MAX_REASON)
     assert parse_state(format_state(state)) == state
+    assert state.checks == tuple(checks)
     assert len(state.reason) > MAX_REASON // 8
     assert len(json.dumps(state.reason)) <= 2 * MAX_REASON
+
+
+def test_a_reason_that_just_fits_is_whole() -> None:
+    assert revert(STAGED, "\n" * (MAX_REASON - 1)).reason == "\n" * (MAX_REASON - 1)
 
 
 def test_a_version_that_only_grub_knows_is_kept_or_left_out() -> None:
@@ -117,7 +135,21 @@ def test_a_version_that_only_grub_knows_is_kept_or_left_out() -> None:
 def test_the_state_survives_meta() -> None:
     state = revert(start(STAGED, running="B", cause="kernel panic: x"), "no network")
     assert parse_state(format_state(state)) == state
-    assert parse_state(None) == IDLE
+    assert parse_state(None) == IDLE == parse_state(format_state(IDLE))
+    assert parse_state(format_state(state).ljust(16384)) == state
+
+
+@pytest.mark.parametrize("phase", ["staged", "trial", "blessed", "reverted"])
+def test_what_another_version_of_the_system_has_written_is_read(phase: str) -> None:
+    versions = {"version": "v1.16.0", "previous_version": "v1.15.0"}
+    fields = {"phase": phase, "slot": "B", "previous": "A", "reason": "x", "checks": ["apid"], **versions}
+    state = Upgrade(phase=Phase(phase), slot="B", previous="A", reason="x", checks=("apid",), **versions)
+    assert parse_state(json.dumps(fields).encode()) == state
+    assert json.loads(format_state(state)) == fields
+
+
+def test_the_keys_of_meta_are_those_of_all_versions() -> None:
+    assert {"0x06", "0x40", "0x41"} == SHOWN
 
 
 @pytest.mark.parametrize(
@@ -127,8 +159,9 @@ def test_the_state_survives_meta() -> None:
         (b"garbage", "Expecting value"),
         (b"\xff\xfe", "Expecting value|codec can't decode"),
         (b"[]", "not the fields of an upgrade"),
+        (b"1", "not the fields of an upgrade"),
         (b"{}", "not the fields of an upgrade"),
-        (format_state(STAGED).ljust(20000), "20000 bytes, at most 16384"),
+        (format_state(STAGED).ljust(16385), "16385 bytes, at most 16384"),
         (format_state(STAGED).replace(b'"B"', b'"C"'), "the slots"),
         (format_state(STAGED).replace(b"staged", b"stolen"), "'stolen' is not a valid Phase"),
         (format_state(STAGED).replace(b'"A"', b"1"), "a field that is no text"),
@@ -136,6 +169,7 @@ def test_the_state_survives_meta() -> None:
         (format_state(STAGED).replace(b'"staged"', b'["staged"]'), "a field that is no text"),
         (format_state(STAGED).replace(b'"staged"', b'"idle"'), "idle has no other field"),
         (format_state(STAGED).replace(b"v1.15.0", rb"v1\"; reboot; #"), "the version"),
+        (format_state(STAGED).replace(b"v1.16.0", b"v" * 129), "the version"),
         (format_state(STAGED).replace(b"v1.15.0", rb"\ud800"), "surrogates not allowed"),
         (format_state(STAGED).replace(b'"reason": ""', b'"reason": "%s"' % (b"x" * 1025)), "1025 characters"),
         (format_state(STAGED).replace(b"[]", b'{"apid": 1}'), "no list"),
