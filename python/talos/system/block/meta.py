@@ -44,7 +44,7 @@ def parse_meta(data: bytes) -> dict[int, bytes]:
         if _is_whole(copy):
             return _parse_copy(copy)
     for start in (len(data) - 2 * _ADV, len(data) - _ADV):
-        copy = data[max(start, 0) : max(start, 0) + _ADV]
+        copy = data[start : start + _ADV]
         if _is_whole_legacy(copy):
             return _parse_legacy(copy)
     raise ValueError("META holds no whole copy of its values")

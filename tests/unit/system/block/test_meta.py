@@ -24,9 +24,9 @@ def make_legacy(values: dict[int, bytes], *, cut: int = 0) -> bytes:
     return struct.pack("<II", begin, checksum) + data + struct.pack("<I", end)
 
 
-def make_copy(records: bytes, begin: str = "5a4b3c2d", end: str = "a5b4c3d2") -> bytes:
+def make_copy(records: bytes, begin: str = "5a4b3c2d", end: str = "a5b4c3d2", size: int = COPY) -> bytes:
     """A copy with a digest that fits, and with records of any kind."""
-    body, tail = (bytes.fromhex(begin) + records).ljust(COPY - 36, b"\0"), bytes.fromhex(end)
+    body, tail = (bytes.fromhex(begin) + records).ljust(size - 36, b"\0"), bytes.fromhex(end)
     return body + hashlib.sha256(body + bytes(32) + bytes.fromhex("a5b4c3d2")).digest() + tail
 
 
@@ -36,10 +36,12 @@ def test_a_round_trip() -> None:
     assert data[:COPY] == data[COPY:]
     assert parse_meta(data) == VALUES
     assert is_meta(data)
+    assert make_meta(dict(reversed(VALUES.items()))) == data
 
 
 def test_the_form_is_upstreams() -> None:
     copy = bytearray(make_meta({10: b"xyz"})[:COPY])
+    assert len(copy) == 256 * 1024
     assert copy[:4].hex() == "5a4b3c2d"
     assert copy[4:15] == bytes.fromhex("0000000a 00000003") + b"xyz"
     assert copy[-4:].hex() == "a5b4c3d2"
@@ -95,16 +97,18 @@ def test_a_record_without_a_value_may_be_the_last_bytes_of_a_copy() -> None:
         assert parse_meta(make_copy(records)) == {1: b"x" * (AREA - 2 * 8)} | values
 
 
-def test_a_copy_needs_both_magics_besides_its_digest() -> None:
+def test_a_copy_needs_its_size_and_both_magics_besides_its_digest() -> None:
     record = struct.pack(">II", 1, 1) + b"a"
     assert is_meta(make_copy(record))
     assert not is_meta(make_copy(record, begin="5a4b3c2e"))
     assert not is_meta(make_copy(record, end="a5b4c3d3"))
+    assert not is_meta(make_copy(record, size=COPY - 1))
     old = bytearray(bytes(1 << 20) + make_legacy({6: b"A"}))
     for place in (-512, -1):  # the sum is of neither
         damaged = old.copy()
         damaged[place] ^= 1
         assert not is_meta(bytes(damaged))
+    assert not is_meta(struct.pack("<II", ADV_MAGICS[0], ADV_MAGICS[2]))
 
 
 def test_the_same_of_very_old_systems() -> None:
