@@ -59,6 +59,8 @@ def test_who_may_do_what() -> None:
     assert methods()["/cosi.resource.State/Create"].roles == {"os:admin"}
 
 
-def test_unknown_methods_are_the_admins() -> None:
-    assert is_allowed("/machine.MachineService/New", ("os:admin",))
-    assert not is_allowed("/machine.MachineService/New", ("os:reader", "os:operator"))
+@pytest.mark.parametrize("maintenance", [False, True])
+def test_unknown_methods_are_the_admins(*, maintenance: bool) -> None:
+    path = "/machine.MachineService/New"
+    assert is_allowed(path, ("os:admin",), maintenance=maintenance)
+    assert not is_allowed(path, ("os:reader", "os:operator"), maintenance=maintenance)
