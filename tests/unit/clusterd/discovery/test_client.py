@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import grpc
 import grpc.aio
 import trio
+from tests.harness.limits import REAL_LIMIT
 
 from talos.api.common.common_pb2 import NetIP, NetIPPort
 from talos.api.definitions import enums_pb2 as enums
@@ -175,7 +176,7 @@ class HostileServer:
 
 def run(test: Callable[[Daemon], Awaitable[None]]) -> None:
     async def limited(daemon: Daemon) -> None:
-        with trio.fail_after(60):
+        with trio.fail_after(REAL_LIMIT):
             await test(daemon)
 
     asyncio.run(host(limited, "test", Log(write=lambda _: None)))
@@ -218,9 +219,8 @@ def test_where_a_node_was_seen_is_added_to_what_it_publishes() -> None:
             two.client.publish(local)
             await one.finds("two", "three")
             three.client.publish(make_local("three"), {"id-two": seen})
-            with trio.fail_after(20):
-                while seen not in one.client.affiliates["id-two"].kube_span.endpoints:
-                    await one.changed.wait()
+            while seen not in one.client.affiliates["id-two"].kube_span.endpoints:
+                await one.changed.wait()
             assert one.client.affiliates["id-two"].kube_span.endpoints[0] == local.kube_span.endpoints[0]
 
     run(test)
