@@ -31,35 +31,31 @@ def closed_port() -> int:
         return bound.getsockname()[1]
 
 
-def test_servers_take_turns_and_dead_ones_are_passed_by() -> None:
+async def test_servers_take_turns_and_dead_ones_are_passed_by() -> None:
     health: dict[Endpoint, bool] = {}
 
-    async def main() -> None:
-        balancer = Balancer(lambda endpoint, healthy: health.update({endpoint: healthy}))
-        async with trio.open_nursery() as nursery:
-            endpoints: list[Endpoint] = [("127.0.0.1", closed_port())]
-            for name in (b"a", b"b"):
-                listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    balancer = Balancer(lambda endpoint, healthy: health.update({endpoint: healthy}))
+    async with trio.open_nursery() as nursery:
+        endpoints: list[Endpoint] = [("127.0.0.1", closed_port())]
+        for name in (b"a", b"b"):
+            listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
 
-                async def serve(stream: trio.SocketStream, name: bytes = name) -> None:
-                    await echo(stream, name)
+            async def serve(stream: trio.SocketStream, name: bytes = name) -> None:
+                await echo(stream, name)
 
-                nursery.start_soon(trio.serve_listeners, serve, listeners)
-                endpoints.append(("127.0.0.1", listeners[0].socket.getsockname()[1]))
-            balancer.set_endpoints(endpoints)
-            own = await trio.open_tcp_listeners(0, host="127.0.0.1")
-            nursery.start_soon(trio.serve_listeners, balancer.serve, own)
-            port = own[0].socket.getsockname()[1]
-            with trio.fail_after(20):
-                answers = [await call(port) for _ in range(4)]
-            assert sorted(answers) == [b"ax", b"ax", b"bx", b"bx"]
-            assert [health[endpoint] for endpoint in endpoints] == [False, True, True]
-            balancer.set_endpoints([])
-            with trio.fail_after(20), suppress(trio.BrokenResourceError):
-                assert await call(port) == b""
-            nursery.cancel_scope.cancel()
-
-    trio.run(main)
+            nursery.start_soon(trio.serve_listeners, serve, listeners)
+            endpoints.append(("127.0.0.1", listeners[0].socket.getsockname()[1]))
+        balancer.set_endpoints(endpoints)
+        own = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, balancer.serve, own)
+        port = own[0].socket.getsockname()[1]
+        answers = [await call(port) for _ in range(4)]
+        assert sorted(answers) == [b"ax", b"ax", b"bx", b"bx"]
+        assert [health[endpoint] for endpoint in endpoints] == [False, True, True]
+        balancer.set_endpoints([])
+        with suppress(trio.BrokenResourceError):
+            assert await call(port) == b""
+        nursery.cancel_scope.cancel()
 
 
 type Handler = Callable[[trio.SocketStream], Awaitable[object]]
@@ -96,9 +92,8 @@ async def balancing(*handlers: Handler) -> AsyncGenerator[tuple[trio.SocketStrea
         endpoints = [await start(handler) for handler in handlers]
         balancer = Balancer(lambda endpoint, healthy: health.update({endpoints.index(endpoint): healthy}))
         balancer.set_endpoints(endpoints)
-        with trio.fail_after(20):
-            async with await trio.open_tcp_stream(*await start(balancer.serve)) as client:
-                yield client, health
+        async with await trio.open_tcp_stream(*await start(balancer.serve)) as client:
+            yield client, health
         nursery.cancel_scope.cancel()
 
 
