@@ -133,8 +133,8 @@ kind: HostnameConfig
 hostname: node-1
 ---
 apiVersion: v1alpha1
-kind: SecurityProfileConfig
-workloadIsolation: true
+kind: BGPInstanceConfig
+name: fabric
 """
     # The second has no effect yet, so no release can lack it.
     used = find_used(load(text.encode()), ["qemu-guest-agent"])
