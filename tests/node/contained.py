@@ -18,7 +18,7 @@ from typing import Any, cast
 import trio
 
 from talos.api.definitions.cri_pb2 import RegistriesConfigSpec, RegistryEndpointConfig, RegistryMirrorConfig
-from talos.machined.containerd import client
+from talos.machined.containerd import client, pipes
 from talos.machined.containerd.archive import import_archive
 from talos.machined.containerd.client import PODS, SYSTEM, Containerd
 from talos.machined.containerd.spec import ContainerSpec, Mount
@@ -46,6 +46,7 @@ NODE = "/proc/1/root"
 SOCKET = f"{NODE}{client.CRI_SOCKET}"
 GROUP = "podruntime/sample"
 PYTHON = "/usr/bin/python3.13"
+pipes.FOLDER = Path(f"{NODE}{pipes.FOLDER}")
 
 
 def make_spec(image: str, script: str) -> ContainerSpec:

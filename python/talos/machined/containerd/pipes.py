@@ -26,10 +26,10 @@ class NamedPipe:
 
 
 @contextmanager
-def open_named_pipe(name: str, folder: Path = FOLDER) -> Generator[NamedPipe]:
+def open_named_pipe(name: str) -> Generator[NamedPipe]:
     """Make a pipe that has its name and its ends here as long as the context lasts; OSError."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / name
+    FOLDER.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = FOLDER / name
     path.unlink(missing_ok=True)
     os.mkfifo(path, 0o600)
     with ExitStack() as stack:

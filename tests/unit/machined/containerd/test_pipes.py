@@ -3,12 +3,21 @@
 import os
 from pathlib import Path
 
+import pytest
+
+from talos.machined.containerd import pipes
 from talos.machined.containerd.pipes import open_named_pipe
 
 
-def test_another_process_writes_by_the_name_and_nothing_is_left(tmp_path: Path) -> None:
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "pipes"
-    with open_named_pipe("a", folder) as pipe:
+    monkeypatch.setattr(pipes, "FOLDER", folder)
+    return folder
+
+
+def test_another_process_writes_by_the_name_and_nothing_is_left(folder: Path) -> None:
+    with open_named_pipe("a") as pipe:
         assert folder.stat().st_mode & 0o777 == 0o700
         other = os.open(pipe.path, os.O_WRONLY)
         pipe.writing.close()
@@ -20,7 +29,8 @@ def test_another_process_writes_by_the_name_and_nothing_is_left(tmp_path: Path) 
     assert pipe.reading.closed
 
 
-def test_what_an_earlier_run_left_is_replaced(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("left behind")
-    with open_named_pipe("a", tmp_path) as pipe:
+def test_what_an_earlier_run_left_is_replaced(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "a").write_text("left behind")
+    with open_named_pipe("a") as pipe:
         assert Path(pipe.path).is_fifo()

@@ -22,6 +22,7 @@ import trio
 from google.protobuf.message import Message
 
 from talos.api.machine.machine_pb2 import ServiceStateEvent
+from talos.machined.containerd import pipes
 from talos.machined.containerd.spec import ContainerSpec
 from talos.machined.logs.store import LogStore
 from talos.machined.node.etcd import EtcdControl
@@ -775,6 +776,7 @@ def run(scenario: Scenario) -> None:
     Path(folder).chmod(0o755)
     Path(folder, "sample_daemon.py").write_text(DAEMON, encoding="utf-8")
     sys.path.insert(0, folder)
+    pipes.FOLDER = Path(folder, "pipes")
     zygote_module.find_modules = lambda: ["sample_daemon"]
     zygote_module.make_private_view = lambda writable, sockets: None  # the test's own process needs no mounts
     zygote_module.enter_sandbox = no_sandbox
