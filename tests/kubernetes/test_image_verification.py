@@ -15,6 +15,7 @@ from tests.unit.machined.containerd.verify.cosign import Image, WithReferrers, m
 from talos.pki.keys import KeyType, make_key, public_key_to_pem
 from talos.process.daemons import KUBELET_IMAGES
 
+pytestmark = pytest.mark.soak
 KEY = make_key(KeyType.P256)
 SIGNED, UNSIGNED = "signed.example/team/app:1", "signed.example/team/app:2"
 SKIPPED = "skipped.example/team/app:2"
