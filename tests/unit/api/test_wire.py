@@ -144,6 +144,7 @@ def test_larger_requests_are_those_of_known_methods() -> None:
     rows = {row["method"]: int(row["max_request"]) for row in read_table("requests.tsv")}
     assert rows.keys() <= methods().keys()
     assert all(size > DEFAULT_REQUEST for size in rows.values())
+    assert {path: max_request(path) for path in rows} == rows
     assert max_request("/machine.MachineService/Version") == max_request("/unknown") == DEFAULT_REQUEST
 
 

@@ -1,9 +1,9 @@
 """The ingress firewall: its chains, and what packets come through."""
 
 import socket
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from ipaddress import ip_interface, ip_network
+from ipaddress import ip_interface
 
 import pytest
 import trio
@@ -12,21 +12,21 @@ from tests.harness.namespace import run_in_namespace
 from tests.harness.peer import DROPPED, OPEN, REFUSED, Peer
 
 from talos.api.addresses import make_prefix
+from talos.api.common.common_pb2 import NetIPPrefix
 from talos.api.definitions import enums_pb2
-from talos.api.definitions.network_pb2 import NodeAddressSpec
+from talos.api.definitions.network_pb2 import NfTablesAddressMatch, NfTablesRule, NodeAddressSpec
 from talos.api.resource.config_pb2 import MachineConfigSpec
 from talos.config.contract import HOST_DNS_FOR_PODS
 from talos.config.read.loader import load
 from talos.networkd.controllers.firewall import TABLE, NfTablesChainConfigController, NfTablesChainController
 from talos.networkd.firewall import make_ingress_chain, make_prerouting_chain
-from talos.networkd.packet_filter import find_ranges, make_chain
+from talos.networkd.packet_filter import make_chain
 from talos.process.run import Daemon
 from talos.resource import ids, kinds
 from talos.resource.changes import modify, put
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
 from talos.system.logging import Log
-from talos.system.net import nft_expressions
 from talos.system.net.kernel_links import open_links
 from talos.system.net.links import AddressState, Links
 from talos.system.net.netlink import NETLINK_NETFILTER, Netlink
@@ -46,92 +46,124 @@ ingress: {subnets}
 """
 
 
-@pytest.mark.parametrize(
-    ("include", "exclude", "expected"),
-    [
-        (["10.0.0.0/8"], [], ["10.0.0.0-10.255.255.255"]),
-        (["10.0.0.0/9", "10.128.0.0/9"], [], ["10.0.0.0-10.255.255.255"]),
-        (["10.0.0.0/8"], ["10.0.0.0/9"], ["10.128.0.0-10.255.255.255"]),
-        (["10.0.0.0/24"], ["10.0.0.5/32"], ["10.0.0.0-10.0.0.4", "10.0.0.6-10.0.0.255"]),
-        (["10.0.0.0/24", "10.0.2.0/24"], ["10.0.0.0/16"], []),
-        (["fd00::/64"], [], []),
-        (["0.0.0.0/0"], ["0.0.0.0/1"], ["128.0.0.0-255.255.255.255"]),
-    ],
+def show(rule: NfTablesRule) -> str:
+    """A rule in few words, as `accept tcp 80 from 10.0.0.0/24`."""
+    assert rule.anon_counter
+    words = ["accept" if rule.verdict == enums_pb2.VERDICT_ACCEPT else "drop"]
+    if rule.HasField("match_i_if_name"):
+        assert rule.match_i_if_name.operator == enums_pb2.OPERATOR_EQUAL
+        words += rule.match_i_if_name.interface_names
+    states = rule.match_conntrack_state.states
+    words += [enums_pb2.NethelpersConntrackState.Name(one).rpartition("_")[2].lower() for one in states]
+    layer4 = rule.match_layer4
+    if rule.HasField("match_layer4"):
+        words.append(enums_pb2.NethelpersProtocol.Name(layer4.protocol).removeprefix("PROTOCOL_").lower())
+    words += [f"{one.lo}-{one.hi}" for one in layer4.match_destination_port.ranges]
+    words += map(str, layer4.match_icmp_type.types)
+    if rule.HasField("match_limit"):
+        words.append(f"{rule.match_limit.packet_rate_per_second}/s")
+    if rule.HasField("match_source_address"):
+        words += ["from", *show_addresses(rule.match_source_address)]
+    if rule.HasField("match_destination_address"):
+        words += ["to", *show_addresses(rule.match_destination_address)]
+    return " ".join(words)
+
+
+def show_addresses(match: NfTablesAddressMatch) -> Iterator[str]:
+    if match.invert:
+        yield "not"
+    yield from map(show_prefix, match.include_subnets)
+    if match.exclude_subnets:
+        yield "but"
+    yield from map(show_prefix, match.exclude_subnets)
+
+
+def show_prefix(prefix: NetIPPrefix) -> str:
+    return str(ip_interface((prefix.ip, prefix.prefix_length)))
+
+
+TRUSTED = "accept lo siderolink kubespan"
+INSIDE = "10.244.0.0/16 10.96.0.0/12"
+BLOCKING = [
+    "accept established related",
+    "drop invalid",
+    "drop icmp 13 14 17 18",
+    "accept icm_pv6 133 134 135 136",
+    "accept icmp 5/s",
+    "accept icm_pv6 5/s",
+]
+OWN = [ip_interface("10.0.0.1/24"), ip_interface("fd00:1::1/64")]
+FOREIGN = "accept to not 10.0.0.1/32 fd00:1::1/128"
+RESOLVER = MAIN.replace(
+    "\n  type: worker",
+    " {features: {hostDNS: {enabled: true, forwardKubeDNSToHost: true}}, type: worker}",
 )
-def test_subnets_as_ranges(include: list[str], exclude: list[str], expected: list[str]) -> None:
-    prefixes = [[make_prefix(ip_network(text)) for text in texts] for texts in (include, exclude)]
-    found = find_ranges(prefixes[0], prefixes[1], 2)
-    texts = ["-".join(socket.inet_ntoa(number.to_bytes(4)) for number in bounds) for bounds in found]
-    assert texts == expected
+TO_RESOLVER = f"53-53 from {INSIDE} to {' '.join(str(ip_interface(one)) for one in HOST_DNS_FOR_PODS)}"
+
+CHAINS: dict[str, tuple[str, list[str], list[str]]] = {
+    "ports of one network but for one host": (
+        MAIN + BLOCK + rule("api", "[50000, 6443-6444]", "[{subnet: 10.0.0.0/24, except: 10.0.0.5/32}]"),
+        [
+            *BLOCKING,
+            f"accept from {INSIDE} to {INSIDE}",
+            "accept tcp 6443-6444 50000-50000 from 10.0.0.0/24 but 10.0.0.5/32",
+        ],
+        [
+            "accept new tcp 6443-6444 50000-50000 from 10.0.0.0/24 but 10.0.0.5/32",
+            "drop new tcp",
+            "drop new udp",
+        ],
+    ),
+    "all are accepted but for some ports": (
+        MAIN + rule("api", "[80]", "[{subnet: 10.0.0.0/24}, {subnet: 'fd00::/8'}]", "udp"),
+        ["drop udp 80-80 from not 10.0.0.0/24 fd00::/8"],
+        ["drop new udp 80-80 from not 10.0.0.0/24 fd00::/8"],
+    ),
+    "no ports, no protocol, no senders": (
+        MAIN + BLOCK + "---\napiVersion: v1alpha1\nkind: NetworkRuleConfig\nname: all\n",
+        [*BLOCKING, f"accept from {INSIDE} to {INSIDE}", "accept tcp from"],
+        ["accept new tcp from", "drop new tcp", "drop new udp"],
+    ),
+    "only pods and services reach the resolver for pods": (
+        RESOLVER + BLOCK,
+        [
+            *BLOCKING,
+            f"accept udp {TO_RESOLVER}",
+            f"accept tcp {TO_RESOLVER}",
+            f"accept from {INSIDE} to {INSIDE}",
+        ],
+        ["drop new tcp", "drop new udp"],
+    ),
+    "other protocols": (
+        MAIN
+        + rule("a", "[]", "[{subnet: 10.0.0.0/24}]", "icmp")
+        + rule("b", "[]", "[{subnet: 'fd00::/8'}]", "icmpv6"),
+        ["drop icmp from not 10.0.0.0/24", "drop icm_pv6 from not fd00::/8"],
+        ["drop new icmp from not 10.0.0.0/24", "drop new icm_pv6 from not fd00::/8"],
+    ),
+    "a machine of no cluster": (
+        "version: v1alpha1\nmachine: {type: worker}\n" + BLOCK,
+        BLOCKING,
+        ["drop new tcp", "drop new udp"],
+    ),
+    "a resolver that is not for pods": (
+        RESOLVER.replace("forwardKubeDNSToHost: true", "forwardKubeDNSToHost: false") + BLOCK,
+        [*BLOCKING, f"accept from {INSIDE} to {INSIDE}"],
+        ["drop new tcp", "drop new udp"],
+    ),
+}
 
 
-def test_chains_are_those_of_the_definition() -> None:
-    config = load(MAIN + BLOCK + rule("api", "[50000, 6443-6444]", "[{subnet: 10.0.0.0/24}]"))
-    chain = make_ingress_chain(config)
-    assert (chain.type, int(chain.hook), int(chain.priority), int(chain.policy)) == ("filter", 1, -140, 0)
-    assert list(chain.rules[0].match_i_if_name.interface_names) == ["lo", "siderolink", "kubespan"]
-    limits = [item.match_limit.packet_rate_per_second for item in chain.rules]
-    assert [limit for limit in limits if limit] == [5, 5]
-    kinds = [list(map(int, item.match_layer4.match_icmp_type.types)) for item in chain.rules]
-    found = kinds.index([133, 134, 135, 136])
-    assert found < limits.index(5), "a flood of pings does not keep neighbours from being found"
-    hop_limit = nft_expressions.match_hop_limit(255)
-    assert set(hop_limit) <= set(make_chain("ingress", chain).rules[found])
-    ranges = chain.rules[-1].match_layer4.match_destination_port.ranges
-    assert [(item.lo, item.hi) for item in ranges] == [(6443, 6444), (50000, 50000)]
-    before = make_prerouting_chain(config, [ip_interface("10.0.0.1/24")])
-    assert (int(before.hook), int(before.priority), int(before.policy)) == (0, -110, 1)
-    assert before.rules[1].match_destination_address.include_subnets[0].prefix_length == 32
-    assert len(before.rules) == 5
-
-
-@pytest.mark.parametrize("default", ["block", "accept"])
-def test_new_connections_to_this_node_are_filtered_before_they_are_redirected(default: str) -> None:
-    config = load(
-        MAIN + (BLOCK if default == "block" else "") + rule("api", "[80]", "[{subnet: 10.0.0.0/24}]")
-    )
-    chain = make_prerouting_chain(config, [ip_interface("10.0.0.1/24")])
-    _, foreign, configured, *others = chain.rules
-    assert (foreign.verdict, foreign.match_destination_address.invert) == (enums_pb2.VERDICT_ACCEPT, True)
-    is_new = [[enums_pb2.CONNTRACK_STATE_NEW]]
-    assert [list(one.match_conntrack_state.states) for one in (configured, *others)] == is_new * (
-        1 + len(others)
-    )
-    if default == "accept":
-        assert (configured.verdict, configured.match_source_address.invert) == (enums_pb2.VERDICT_DROP, True)
-        assert not others
-        return
-    assert (configured.verdict, configured.match_source_address.invert) == (enums_pb2.VERDICT_ACCEPT, False)
-    dropped = [
-        (enums_pb2.VERDICT_DROP, enums_pb2.PROTOCOL_TCP),
-        (enums_pb2.VERDICT_DROP, enums_pb2.PROTOCOL_UDP),
-    ]
-    assert [(one.verdict, one.match_layer4.protocol) for one in others] == dropped
-
-
-def test_pods_and_services_reach_each_other() -> None:
-    inside = [make_prefix(ip_network(text)) for text in ("10.244.0.0/16", "10.96.0.0/12")]
-    found = [
-        one
-        for one in make_ingress_chain(load(MAIN + BLOCK)).rules
-        if list(one.match_source_address.include_subnets) == inside
-    ]
-    assert [(one.verdict, list(one.match_destination_address.include_subnets)) for one in found] == [
-        (enums_pb2.VERDICT_ACCEPT, inside)
-    ]
-
-
-def test_only_pods_reach_the_resolver_for_pods() -> None:
-    features = "{features: {hostDNS: {enabled: true, forwardKubeDNSToHost: true}}, type: worker}"
-    chain = make_ingress_chain(load(MAIN.replace("\n  type: worker", f" {features}") + BLOCK))
-    found = [
-        (one.match_source_address.include_subnets, one.match_destination_address.include_subnets)
-        for one in chain.rules
-        if [(item.lo, item.hi) for item in one.match_layer4.match_destination_port.ranges] == [(53, 53)]
-    ]
-    pods = make_prefix(ip_network("10.244.0.0/16"))
-    resolvers = [make_prefix(ip_network(address)) for address in HOST_DNS_FOR_PODS]
-    assert [(pods in senders, list(receivers)) for senders, receivers in found] == [(True, resolvers)] * 2
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains_are_those_of_the_definition(name: str) -> None:
+    text, ingress, prerouting = CHAINS[name]
+    config = load(text)
+    chain, before = make_ingress_chain(config), make_prerouting_chain(config, OWN)
+    policy = 0 if BLOCK in text else 1
+    assert (chain.type, chain.hook, chain.priority, chain.policy) == ("filter", 1, -140, policy)
+    assert (before.type, before.hook, before.priority, before.policy) == ("filter", 0, -110, 1)
+    assert [show(one) for one in chain.rules] == [TRUSTED, *ingress]
+    assert [show(one) for one in before.rules] == [TRUSTED, FOREIGN, *prerouting]
 
 
 @contextmanager

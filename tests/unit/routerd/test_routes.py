@@ -7,7 +7,7 @@ import pytest
 from google.protobuf.descriptor import MethodDescriptor
 
 import talos.api
-from talos.api.methods import StreamKind, methods, split_path, stream_kind
+from talos.api.methods import StreamKind, methods, stream_kind
 from talos.api.rpc import Code, RpcError
 from talos.routerd.routes import SERVICES, owner_of
 
@@ -61,13 +61,6 @@ def test_unknown_method_of_a_known_service() -> None:
 def test_unknown_services(path: str) -> None:
     with pytest.raises(RpcError, match="unknown service") as caught:
         owner_of(path)
-    assert caught.value.code is Code.UNIMPLEMENTED
-
-
-@pytest.mark.parametrize("path", ["", "/", "x", "/x", "x/y", "/a/b/c", "//", "/x/"])
-def test_malformed_paths(path: str) -> None:
-    with pytest.raises(RpcError, match="malformed method name") as caught:
-        split_path(path)
     assert caught.value.code is Code.UNIMPLEMENTED
 
 

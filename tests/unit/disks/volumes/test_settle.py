@@ -4,11 +4,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
+from typing import Any, override
 
 import pytest
 
 from talos.api.definitions import enums_pb2 as enums
-from talos.disks.volumes.settle import VolumePlace, VolumeProgress, WantedVolume, settle
+from talos.disks.volumes.settle import Limit, VolumePlace, VolumeProgress, WantedVolume, settle
 from talos.disks.volumes.whole_disk import settle_disk
 from talos.system.block.blkid import Content
 from talos.system.block.layout import GIB, MIB
@@ -196,24 +197,149 @@ async def test_what_can_not_grow_is_used_as_it_is() -> None:
     assert place.partition.size < 10 * GIB
 
 
-async def test_limits() -> None:
+def up_to(limit: Limit) -> WantedVolume:
+    return replace(EPHEMERAL, limit=limit)
+
+
+@pytest.mark.parametrize(("limit", "size"), [(3 * GIB, 3 * GIB), (3 * GIB + 1, 3 * GIB + MIB), (1, 2 * GIB)])
+async def test_limits_are_in_whole_mebibytes_and_not_below_the_minimum(limit: int, size: int) -> None:
+    disk, wanted = make_disk(), up_to(lambda _: limit)
+    for _ in range(2):
+        place = await run(disk, wanted)
+        assert place is not None
+        assert place.partition.size == disk.partitions[5].size == size
+    grown_place = await run(disk, up_to(lambda whole: min(whole, 4 * GIB + 1)))
+    assert grown_place is not None
+    assert grown_place.partition.size == disk.partitions[5].size == 4 * GIB
+
+
+async def test_a_limit_is_a_part_of_what_is_free_and_later_of_both() -> None:
+    disk, given = make_disk(), list[int]()
+
+    def halve(size: int) -> int:
+        given.append(size)
+        return size // 2
+
+    for _ in range(2):
+        await run(disk, up_to(halve))
+    start = disk.partitions[5].start
+    assert given == [10 * GIB - MIB - start] * 2
+    assert disk.partitions[5].size == -(-given[0] // 2 // MIB) * MIB
+
+
+async def test_only_what_is_whole_and_configured_grows() -> None:
     disk = make_disk()
-    half = WantedVolume(
-        label="EPHEMERAL",
-        filesystem_label="EPHEMERAL",
-        minimum=2 * GIB,
-        limit=lambda free: free // 2,
-        may_create=True,
-    )
-    place = await run(disk, half)
+    await run(disk, EPHEMERAL)
+    disk.size = 20 * GIB
+    assert await run(disk, replace(EPHEMERAL, may_create=False)) is not None
+    await disk.mark(DISK, 5, finished=False)
+    disk.writes.clear()
+    place = await run(disk, EPHEMERAL)
     assert place is not None
-    assert place.partition.size % MIB == 0
-    assert 3 * GIB < place.partition.size < 5 * GIB
+    assert not place.partition.flags
+    assert disk.writes == ["format /dev/vda5", "mark 5 finished"]
+    await run(disk, EPHEMERAL)
+    assert disk.writes[2:] == ["grow 5"]
 
 
 async def test_a_disk_without_room_is_named() -> None:
-    with pytest.raises(UserError, match=r"EPHEMERAL: 2 GiB are needed, the largest free part of /dev/vda"):
+    text = r"EPHEMERAL: 2 GiB are needed, the largest free part of /dev/vda has 1\.9 GiB"
+    with pytest.raises(UserError, match=text):
         await run(make_disk(4 * GIB), EPHEMERAL)
+
+
+class Disks:
+    """Several disks in memory, of which each thinks that it is the only one."""
+
+    def __init__(self, **disks: MemoryBlocks) -> None:
+        self._disks = disks
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        async def call(device: str, *arguments: Any, **options: Any) -> Any:
+            place = len("/dev/vda")
+            disk = self._disks[device[len("/dev/") : place]]
+            return await getattr(disk, name)(DISK + device[place:], *arguments, **options)
+
+        return call
+
+    def name_partition(self, disk: str, number: int) -> str:
+        return f"{disk}{number}"
+
+
+FOREIGN = Content(kind="filesystem", name="ext4", label="mine")
+
+
+@pytest.mark.parametrize(
+    ("disks", "taken", "problem"),
+    [
+        ({"vda": MemoryBlocks(whole=FOREIGN), "vdb": MemoryBlocks(), "vdc": MemoryBlocks()}, "/dev/vdb1", ""),
+        ({"vda": MemoryBlocks(size=GIB), "vdb": MemoryBlocks()}, "/dev/vdb1", ""),
+        (
+            {"vda": MemoryBlocks(size=GIB), "vdb": MemoryBlocks(whole=FOREIGN)},
+            "",
+            "2 GiB are needed, the largest free part of /dev/vda, /dev/vdb has 1022 MiB",
+        ),
+        (
+            {"vda": MemoryBlocks(whole=FOREIGN), "vdb": MemoryBlocks(whole=replace(FOREIGN, name="vfat"))},
+            "",
+            "/dev/vda holds ext4, no GPT: it is not written over",
+        ),
+    ],
+)
+async def test_the_first_disk_with_room_is_taken(
+    disks: dict[str, MemoryBlocks], taken: str, problem: str
+) -> None:
+    blocks: Any = Disks(**disks)
+
+    async def settle_there() -> VolumePlace | None:
+        return await settle(blocks, EPHEMERAL, [f"/dev/{name}" for name in disks], LOG, VolumeProgress())
+
+    if problem:
+        with pytest.raises(UserError, match=problem):
+            await settle_there()
+        return
+    place = await settle_there()
+    assert place is not None
+    assert (place.device, place.source) == (taken, taken)
+    assert await settle_there() == place, "it is found on its disk"
+
+
+async def test_what_is_in_a_raw_volume_is_its_owners() -> None:
+    disk, raw = make_disk(), replace(STATE, filesystem="")
+    disk.stale = FOREIGN
+    for writes in (["append STATE", "mark 5 finished"], []):
+        place = await run(disk, raw)
+        assert place is not None
+        assert [word for word in disk.writes if not word.startswith("erase")] == writes
+        disk.contents[5] = FOREIGN
+        disk.writes.clear()
+
+
+async def test_swap_is_made_where_there_is_swap_or_nothing() -> None:
+    disk, swap = make_disk(), replace(STATE, filesystem="swap")
+    await run(disk, swap)
+    disk.contents[5] = Content(kind="other", name="swap")
+    assert await run(disk, swap) is not None
+    disk.contents[5], disk.heads[5] = Content(), b"XFSB\0"
+    with pytest.raises(UserError, match="/dev/vda5 holds unrecognised data"):
+        await run(disk, swap)
+
+
+async def test_a_superblock_that_stays_broken_is_kept() -> None:
+    class Damaged(MemoryBlocks):
+        @override
+        async def repair(self, device: str, *, drop_log: bool) -> bool:
+            self.write(f"repair {device}")
+            return False
+
+    disk = Damaged()
+    disk.install()
+    await run(disk, STATE)
+    disk.contents[5], disk.heads[5] = Content(), b"XFSB\0"
+    disk.writes.clear()
+    with pytest.raises(UserError, match="/dev/vda5 holds unrecognised data: it is not formatted"):
+        await run(disk, STATE)
+    assert disk.writes == ["repair /dev/vda5"] * 2
 
 
 async def test_two_partitions_of_one_name() -> None:

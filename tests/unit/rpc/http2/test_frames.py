@@ -10,6 +10,9 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
+import h2.errors
+import h2.settings
+import hyperframe.frame
 import pytest
 from tests.harness.limits import REAL_LIMIT
 from tests.unit.fuzz.mutation import mutate
@@ -25,6 +28,7 @@ from talos.rpc.http2.frames import (
     PREFACE,
     PRIORITY,
     Bounds,
+    ErrorCode,
     FlowControlError,
     FrameSizeError,
     Kind,
@@ -32,7 +36,9 @@ from talos.rpc.http2.frames import (
     Setting,
     make_frame,
     make_reset,
+    make_settings,
     make_window_update,
+    parse_number,
     parse_settings,
     strip_padding,
     strip_priority,
@@ -81,6 +87,51 @@ def test_settings_are_taken_up_to_their_bounds(name: int, value: int, error: typ
     payload = name.to_bytes(2) + value.to_bytes(4)
     with pytest.raises(error) if error else nullcontext():
         assert parse_settings(payload) == [(name, value)]
+
+
+def parse(data: bytes) -> list[hyperframe.frame.Frame]:
+    """Frames, by a library that is not of this project."""
+    found: list[hyperframe.frame.Frame] = []
+    while data:
+        frame, size = hyperframe.frame.Frame.parse_frame_header(memoryview(data[:9]))
+        frame.parse_body(memoryview(data[9 : 9 + size]))
+        found.append(frame)
+        data = data[9 + size :]
+    return found
+
+
+def test_a_connection_announces_its_bounds() -> None:
+    bounds = Bounds(frame=20_000, headers=30_000, streams=7, stream_window=40_000, connection_window=100_000)
+    values = {1: 0, 3: 7, 4: 40_000, 5: 20_000, 6: 30_000}
+    for is_client, expected in ((False, values), (True, values | {2: 0})):
+        settings, window = parse(make_settings(bounds, is_client=is_client))
+        assert isinstance(settings, hyperframe.frame.SettingsFrame)
+        assert isinstance(window, hyperframe.frame.WindowUpdateFrame)
+        assert (settings.settings, settings.stream_id) == (expected, 0)
+        assert (window.window_increment, window.stream_id) == (100_000 - 65_535, 0)
+
+
+def test_numbers_are_those_of_the_protocol() -> None:
+    kinds = {frame.__name__.lower(): frame.type for frame in hyperframe.frame.Frame.__subclasses__()}
+    numbers = {name: value for name, value in vars(Kind).items() if name.isupper()}
+    assert numbers == {name: kinds[f"{name.replace('_', '').lower()}frame"] for name in numbers}
+    flags = {flag.name: flag.bit for flag in hyperframe.frame.HeadersFrame.defined_flags}
+    assert flags == {
+        "END_STREAM": END_STREAM,
+        "END_HEADERS": END_HEADERS,
+        "PADDED": PADDED,
+        "PRIORITY": PRIORITY,
+    }
+    for ours, theirs in ((ErrorCode, h2.errors.ErrorCodes), (Setting, h2.settings.SettingCodes)):
+        numbers = {name: value for name, value in vars(ours).items() if name.isupper()}
+        assert numbers == {name: theirs[name] for name in numbers}
+
+
+@pytest.mark.parametrize("payload", [bytes(3), bytes(5)])
+def test_a_number_has_four_bytes(payload: bytes) -> None:
+    assert parse_number(b"\x80\0\0\1") == 0x80000001
+    with pytest.raises(FrameSizeError, match="a frame of a wrong size"):
+        parse_number(payload)
 
 
 def test_padding_and_priority_are_taken_off_to_the_last_byte() -> None:

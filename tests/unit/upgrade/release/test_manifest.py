@@ -1,5 +1,6 @@
 """Manifests of releases: what is accepted, what is refused, what may replace what."""
 
+import itertools
 import json
 import random
 from typing import Any
@@ -12,7 +13,10 @@ from talos.upgrade.release.features import find_used, list_features
 from talos.upgrade.release.manifest import (
     check_commit_time,
     check_release,
+    find_oldest,
+    find_version,
     format_release,
+    is_older,
     parse_commit_time,
     parse_release,
 )
@@ -32,8 +36,13 @@ def test_a_manifest_keeps_everything() -> None:
     ("changes", "text"),
     [
         ({"version": "1.15"}, "is no version"),
+        ({"version": "v1.15.1000000"}, "version: 'v1.15.1000000' is no version"),
+        ({"version": "v1.15.0-beta.1000000"}, "is no version"),
         ({"version": "v1.15.0\n"}, "is not a word"),
+        ({"minimum_version": "1.14"}, "minimum_version: '1.14' is no version"),
         ({"commit": "a b"}, "commit: 'a b' is not a word"),
+        ({"commit": "a" * 65}, "commit: 'a{65}' is not a word"),
+        ({"architecture": 7}, "architecture: '7' is not a word"),
         ({"files": []}, "lacks vmlinuz, initramfs, cmdline"),
         ({"files": {}}, "files is no list"),
         ({"files": [FILE] * 65}, "files is no list of at most 64"),
@@ -44,16 +53,34 @@ def test_a_manifest_keeps_everything() -> None:
         ({"files": [FILE | {"size": 0}]}, "0 is no size"),
         ({"files": [FILE | {"size": -1}]}, "-1 is no size"),
         ({"files": [FILE | {"size": True}]}, "True is no size"),
-        ({"files": [FILE | {"size": 1 << 40}]}, "is no size"),
-        ({"files": [FILE | {"sha256": "f"}]}, "is not 64 hexadecimal digits"),
+        ({"files": [FILE | {"size": "5"}]}, "5 is no size"),
+        ({"files": [FILE | {"size": (1 << 30) + 1}]}, "vmlinuz: 1073741825 is no size from 1 to 1073741824"),
+        ({"files": [FILE | {"sha256": "f" * 63}]}, "is not 64 hexadecimal digits"),
+        ({"files": [FILE | {"sha256": "F" * 64}]}, "is not 64 hexadecimal digits"),
+        ({"files": [FILE | {"sha256": 0}]}, "is not 64 hexadecimal digits"),
         ({"files": [FILE | {"mode": 7}]}, "a file needs exactly the fields"),
         ({"surprise": 1}, "needs exactly the fields"),
         ({"features": "all"}, "features is no list"),
+        ({"features": ["a"] * 513}, "features is no list of at most 512"),
+        ({"features": [7]}, "features: '7' is not a word"),
     ],
 )
 def test_a_wrong_manifest_is_refused(changes: dict[str, Any], text: str) -> None:
     with pytest.raises(UserError, match=text):
         parse(**changes)
+
+
+def test_a_manifest_may_be_as_large_as_this() -> None:
+    files = [FILE, FILE | {"name": "initramfs", "size": 1}, FILE | {"name": "cmdline", "size": 1 << 30}]
+    files += [FILE | {"name": f"{number:064}"} for number in range(61)]
+    release = parse(files=files, features=["a"] * 512, commit="a" * 64)
+    assert (len(release.files), len(release.features), release.commit) == (64, 512, "a" * 64)
+    assert (release.files["initramfs"].size, release.files["cmdline"].size) == (1, 1 << 30)
+    assert parse_release(VALID.ljust(65536)) == parse()
+
+
+def test_one_signed_program_starts_without_other_files() -> None:
+    assert [*parse(files=[FILE | {"name": "vmlinuz.efi"}]).files] == ["vmlinuz.efi"]
 
 
 VALID = json.dumps(make_document()).encode()
@@ -99,6 +126,7 @@ def test_altered_bytes_never_end_in_another_error() -> None:
         ("v1.15.0-rc.1", "v1.15.0", True, ""),
         ("v1.16.1", "v1.14.0", False, "minor versions are skipped; force allows it"),
         ("v1.16.1", "v1.14.0", True, ""),
+        ("v2.15.0", "v1.15.0", False, "minor versions are skipped; force allows it"),
         ("v1.15.0", "v1.13.9", True, "can replace v1.14.0 or newer, not v1.13.9"),
         ("v1.15.0", "unknown", False, ""),
     ],
@@ -107,6 +135,40 @@ def test_what_may_replace_what(version: str, running: str, force: bool, text: st
     release = parse(version=version)
     problems = check_release(release, version=running, architecture="amd64", force=force)
     assert (text in "; ".join(problems)) if text else problems == []
+
+
+def test_versions_have_an_order() -> None:
+    versions = ["v1.9.10", "v1.15.0-alpha.9", "v1.15.0-beta.0", "v1.15.0-beta.10", "v1.15.0-rc.0"]
+    versions += ["v1.15.0", "v1.15.1", "v1.16.0", "v2.0.0"]
+    for older, newer in itertools.pairwise(versions):
+        assert (is_older(older, newer), is_older(newer, older), is_older(newer, newer)) == (
+            True,
+            False,
+            False,
+        )
+        assert not is_older("unknown", newer)
+        assert not is_older(newer, "unknown")
+
+
+@pytest.mark.parametrize(
+    ("version", "oldest"), [("v1.15.3-rc.1", "v1.14.0"), ("v1.1.0", "v1.0.0"), ("v2.0.1", "v2.0.0")]
+)
+def test_a_release_replaces_the_minor_version_before(version: str, oldest: str) -> None:
+    assert find_oldest(version) == oldest
+
+
+@pytest.mark.parametrize(
+    ("reference", "version"),
+    [
+        ("registry.example/os/installer:v1.15.0", "v1.15.0"),
+        ("installer:v1.15.0-beta.1@sha256:0123", "v1.15.0-beta.1"),
+        ("registry.example:5000/os/installer", ""),
+        ("v1.15.0:5000/installer", ""),
+        ("installer:latest", ""),
+    ],
+)
+def test_a_tag_may_be_a_version(reference: str, version: str) -> None:
+    assert find_version(reference) == version
 
 
 def test_another_architecture_is_refused() -> None:
@@ -165,7 +227,15 @@ def test_of_two_builds_of_a_version_the_older_one_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("text", "time"), [("1763900000\n", 1_763_900_000), ("", 0), ("-5", 0), ("\u0663", 0), ("9" * 12, 0)]
+    ("text", "time"),
+    [
+        ("1763900000\n", 1_763_900_000),
+        ("9" * 11, 99_999_999_999),
+        ("9" * 12, 0),
+        ("", 0),
+        ("-5", 0),
+        ("\u0663", 0),
+    ],
 )
 def test_a_commits_time(text: str, time: int) -> None:
     assert parse_commit_time(text) == time
