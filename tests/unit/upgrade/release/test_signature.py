@@ -48,6 +48,15 @@ def test_signatures() -> None:
         verify(MANIFEST, signature, [])
 
 
+def test_so_many_different_keys_must_have_signed() -> None:
+    other = Ed25519PrivateKey.generate()
+    keys = [KEY.public_key(), other.public_key(), KEY.public_key()]
+    twice = f"{sign(MANIFEST, KEY)} {sign(MANIFEST, KEY)}"
+    verify(MANIFEST, f"{twice} {sign(MANIFEST, other)}", keys, 2)
+    with pytest.raises(UserError, match=r"1 of the 2 keys that this system trusts have signed .*, 2 must"):
+        verify(MANIFEST, twice, keys, 2)
+
+
 def test_a_signature_is_that_of_all_versions_and_of_nothing_else() -> None:
     KEY.public_key().verify(b64decode(sign(MANIFEST, KEY)), b"talos release v1\n" + MANIFEST)
     other = b64encode(KEY.sign(MANIFEST)).decode()
