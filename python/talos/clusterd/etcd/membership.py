@@ -59,7 +59,7 @@ class Membership:
         self._added = 0
         """The learner that was added for this node last; 0 before."""
         self._waiting: dict[int, float] = {}
-        """Since when a learner that never started is in the way, by its id."""
+        """Since when a learner is in the way, by its id."""
 
     async def join(self, spec: SpecSpec) -> str:
         """Wait until this node is a learner of the cluster; the value of ``--initial-cluster``.
@@ -145,8 +145,7 @@ class Membership:
         """
         learners = [member for member in members if member.isLearner]
         peers, now = set(await self._access.peers()), trio.current_time()
-        unstarted = [member.ID for member in learners if not member.name]
-        self._waiting = {number: self._waiting.get(number, now) for number in unstarted}
+        self._waiting = {member.ID: self._waiting.get(member.ID, now) for member in learners}
         for member in learners:
             hosts = {urlsplit(url).hostname for url in member.peerURLs}
             shown = ", ".join(member.peerURLs)
