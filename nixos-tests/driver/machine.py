@@ -113,6 +113,12 @@ class Machine:
                 self.disk(name).unlink()
         self._make_disks()
 
+    def replace_disk(self, name: str) -> None:
+        """Put an empty disk in the place of one; the machine is off."""
+        assert not self.is_on, f"{self.name} is on"
+        self.disk(name).unlink()
+        make_disk(self._around.programs, self._around.assets, self.node.disks[name], self.disk(name))
+
     def _find_saved(self, name: str) -> Path | None:
         path = self._saved / f"{name}.qcow2" if self._saved else None
         return path if path and path.exists() else None
