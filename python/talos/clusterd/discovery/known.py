@@ -11,7 +11,7 @@ from talos.api.definitions.cluster_pb2 import AffiliateSpec
 from talos.api.discovery.affiliate_pb2 import Endpoint
 from talos.api.discovery.cluster_pb2 import Affiliate, WatchResponse
 from talos.clusterd.discovery.cipher import DamagedError, PayloadCipher
-from talos.clusterd.discovery.payload import is_node_id, parse_payload
+from talos.clusterd.discovery.payload import MAX_ADDRESSES, is_node_id, parse_payload
 from talos.system.logging import Log
 
 MAX_AFFILIATES = 1024
@@ -19,8 +19,6 @@ MAX_AFFILIATES = 1024
 
 MAX_DATA = 4096
 """Bytes of the data of one affiliate; the server's bound is half of it."""
-
-MAX_ENDPOINTS = 64
 
 
 class KnownAffiliates:
@@ -111,7 +109,7 @@ class KnownAffiliates:
         return parse_payload(payload, self._read_endpoints(affiliate))
 
     def _read_endpoints(self, affiliate: Affiliate) -> Iterable[Endpoint]:
-        for endpoint in affiliate.endpoints[:MAX_ENDPOINTS]:
+        for endpoint in affiliate.endpoints[:MAX_ADDRESSES]:
             try:
                 yield self._cipher.open_endpoint(endpoint)
             except DamagedError as error:
