@@ -1,8 +1,9 @@
 """Fetching over http and https. The calls block: use a thread."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -69,18 +70,15 @@ def fetch(
     RefusedError: when the server replies 401 or 403.
     NotThereError: when the server replies 404 or 410.
     """
-    # Takes a second to import on an emulated machine, and most never need it.
-    import urllib.error
+    data = bytearray()
+    final = _get(url, headers or {}, environment or {}, bounds, authorities, data.extend)
+    return Fetched(data=bytes(data), url=final)
 
-    with _failures():
-        try:
-            return _get(url, headers or {}, environment or {}, bounds, authorities)
-        except urllib.error.HTTPError as error:
-            with error:
-                if error.code in {404, 410}:
-                    raise NotThereError(f"the server replied {error.code} {error.reason}") from None
-                kind = RefusedError if error.code in {401, 403} else FetchError
-                raise kind(f"the server replied {error.code} {error.reason}".splitlines()[0]) from None
+
+def download(url: str, path: Path, *, bounds: FetchBounds) -> None:
+    """Write a file of a server to a path, piece by piece; raises as :func:`fetch`, and OSError."""
+    with path.open("wb") as file:
+        _get(url, {}, {}, bounds, "", file.write)
 
 
 def post_form(
@@ -109,12 +107,19 @@ def post_form(
 
 @contextmanager
 def _failures() -> Generator[None]:
-    """FetchError instead of what urllib raises."""
+    """FetchError, or one of its kind, instead of what urllib raises."""
+    # Takes a second to import on an emulated machine, and most never need it.
     import http.client
     import urllib.error
 
     try:
         yield
+    except urllib.error.HTTPError as error:
+        with error:
+            reason = f"the server replied {error.code} {error.reason}".splitlines()[0]
+            if error.code in {404, 410}:
+                raise NotThereError(reason) from None
+            raise (RefusedError if error.code in {401, 403} else FetchError)(reason) from None
     except urllib.error.URLError as error:
         raise FetchError(_explain(error.reason)) from None
     except (OSError, http.client.HTTPException) as error:
@@ -177,11 +182,12 @@ def _get(
     environment: Mapping[str, str],
     bounds: FetchBounds,
     authorities: str,
-) -> Fetched:
+    take: Callable[[bytes], object],
+) -> str:
+    """Hand the body to ``take``, in pieces; the final URL."""
     import time
     import urllib.request
 
-    origin = urlsplit(url)[:2]
     names = {name.lower() for name in headers}
 
     class Redirects(urllib.request.HTTPRedirectHandler):
@@ -190,28 +196,29 @@ def _get(
         ) -> urllib.request.Request | None:
             _check_redirect(req.full_url, newurl)
             request = super().redirect_request(req, fp, code, msg, headers, newurl)
-            if request is not None and urlsplit(newurl)[:2] != origin:
+            if request is not None and urlsplit(newurl)[:2] != urlsplit(url)[:2]:
                 for name in [name for name in request.headers if name.lower() in names]:
                     request.remove_header(name)
             return request
 
-    opener = make_opener(Redirects(), make_proxies(environment), authorities=authorities)
-    request = urllib.request.Request(url, headers={"User-Agent": AGENT, **headers})  # noqa: S310 - the opener has no others
-    end = time.monotonic() + bounds.time_limit
-    answer = opener.open(request, timeout=bounds.silence)
-    if answer is None:
-        raise FetchError("only http and https are supported")
-    data = bytearray()
-    with answer:
-        while chunk := answer.read1(64 * 1024):
-            data += chunk
-            if len(data) > bounds.max_bytes:
-                raise FetchError(f"more than {bounds.max_bytes} bytes came")
-            if time.monotonic() > end:
-                raise FetchError(f"not complete after {bounds.time_limit:.0f} s")
-        if answer.length:
-            raise FetchError("the connection ended before all had come")
-        return Fetched(data=bytes(data), url=answer.geturl())
+    end, size = time.monotonic() + bounds.time_limit, 0
+    with _failures():
+        opener = make_opener(Redirects(), make_proxies(environment), authorities=authorities)
+        request = urllib.request.Request(url, headers={"User-Agent": AGENT, **headers})  # noqa: S310 - the opener has no others
+        answer = opener.open(request, timeout=bounds.silence)
+        if answer is None:
+            raise FetchError("only http and https are supported")
+        with answer:
+            while piece := answer.read1(64 * 1024):
+                size += len(piece)
+                if size > bounds.max_bytes:
+                    raise FetchError(f"more than {bounds.max_bytes} bytes came")
+                if time.monotonic() > end:
+                    raise FetchError(f"not complete after {bounds.time_limit:.0f} s")
+                take(piece)
+            if answer.length:
+                raise FetchError("the connection ended before all had come")
+            return answer.geturl()
 
 
 def _check_redirect(source: str, target: str) -> None:
