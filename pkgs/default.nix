@@ -26,6 +26,7 @@ let
   sign-efi = python.program "sign-efi" "talos.secureboot.main" [ "TALOS_UKI_ROOT=${roots.uki}" ] [ ];
   sign-disk = python.program "sign-disk" "talos.secureboot.sign_disk" [ "TALOS_UKI_ROOT=${roots.uki}" "TALOS_MEDIA_ROOT=${roots.media}" ] [ ];
   sign-iso = python.program "sign-iso" "talos.secureboot.sign_iso" [ "TALOS_UKI_ROOT=${roots.uki}" "TALOS_MEDIA_ROOT=${roots.media}" ] [ ];
+  sign-netboot = python.program "sign-netboot" "talos.secureboot.sign_netboot" [ "TALOS_UKI_ROOT=${roots.uki}" ] [ ];
   sign-release = python.program "sign-release" "talos.secureboot.sign_release" [ "TALOS_UKI_ROOT=${roots.uki}" ] [ ];
   discovery = python.program "discovery" "talos.discovery.main" [ ] [ ];
   kms = python.program "kms" "talos.kms.main" [ ] [ ];
@@ -111,6 +112,7 @@ rec {
     images-previous = images.previous;
     kubectl = go.kubernetes.kubectl;
     inherit (go) cni containerd coredns etcd flannel grpc-interop h2spec kubernetes kubernetes-e2e runc;
+    root-uki = roots.uki;
     root-vm = roots.vm;
     root-peers = roots.peers;
     kernel-config = kernel.config;
@@ -134,6 +136,7 @@ rec {
     sign-disk = "${sign-disk}/bin/sign-disk";
     sign-efi = "${sign-efi}/bin/sign-efi";
     sign-iso = "${sign-iso}/bin/sign-iso";
+    sign-netboot = "${sign-netboot}/bin/sign-netboot";
     sign-release = "${sign-release}/bin/sign-release";
     talosctl = "${python.talosctl}/bin/talosctl";
   });

@@ -48,6 +48,7 @@ let
     qemu-guest-agent = "a system extension: QEMU's guest agent";
     release = "what nodes are upgraded with, unsigned";
     root-peers = "the servers that tests let nodes talk to";
+    root-uki = "systemd's ukify, its stubs and boot loader, and sbsign";
     root-vm = "QEMU and firmware";
     rootfs = "the system image as a tree";
     run-vm = "boots a machine from the ISO";
@@ -59,6 +60,7 @@ let
     sign-disk = "makes a disk image start under Secure Boot, with the owner's key";
     sign-efi = "signs an EFI program for Secure Boot";
     sign-iso = "makes an ISO start under Secure Boot, with the owner's key";
+    sign-netboot = "makes what UEFI boots from HTTP under Secure Boot, with the owner's key";
     sign-release = "makes a release start under Secure Boot, with the owner's key";
     site = "the documentation as a static site with a search";
     size = "what the system image is made of, largest first";

@@ -1,4 +1,4 @@
-"""The signed policy of PCR 11, added to a UKI after it was built: its key, and a signature for each profile.
+"""What is added to a UKI after it was built: kernel arguments, and the signed policy of PCR 11.
 
 The places of sections are as systemd's stub looks for them: what lies before the first ``.profile`` belongs
 to all profiles, what follows one to that profile.
@@ -7,7 +7,7 @@ to all profiles, what follows one to that profile.
 import shutil
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,6 +20,7 @@ from talos.system.pe import HEADER, SECTION, Program
 from talos.system.tpm.signed_policy import check_key, sign_values
 from talos.system.tpm.uki import KEY, PROFILE, SIGNATURES, measure_profiles
 
+CMDLINE = ".cmdline"
 _COUNT = 2
 """Within the header: the number of sections."""
 _DATA_SIZE, _ALIGNMENTS, _IMAGE_SIZE, _HEADERS_SIZE, _CHECKSUM = 8, 32, 56, 60, 64
@@ -34,6 +35,7 @@ class _Part:
 
     name: str
     data: bytes
+    flags: int = _FLAGS
 
 
 def read_policy_key(path: Path) -> RSAPrivateKey:
@@ -65,6 +67,26 @@ def add_signed_policy(source: Path, out: Path, key: RSAPrivateKey) -> None:
         raise UserError(str(error), where=str(source), hint="take the file of `nix build .#uki`") from None
 
 
+def add_arguments(source: Path, out: Path, arguments: Sequence[str]) -> None:
+    """Write a copy of a UKI whose kernels, in all profiles, have these, too.
+
+    UserError for what is none that `.#uki` has made, OSError.
+    """
+    shutil.copyfile(source, out)
+    try:
+        with out.open("r+b") as file:
+            image = _Image(file, out.stat().st_size, CMDLINE)
+            image.write([_extend(part, arguments) if part.name == CMDLINE else part for part in image.tail])
+    except ValueError as error:
+        raise UserError(str(error), where=str(source), hint="take the file of `nix build .#uki`") from None
+
+
+def _extend(part: _Part, arguments: Sequence[str]) -> _Part:
+    """A command line with these arguments, too; the stub reads it up to a zero."""
+    line = part.data.rstrip(b"\0 \n").decode()
+    return replace(part, data=" ".join([line, *arguments]).encode())
+
+
 def _interleave(tail: Sequence[_Part], signatures: Sequence[_Part]) -> Iterator[_Part]:
     """The signatures of a profile as the last of its sections."""
     left = iter(signatures)
@@ -76,9 +98,12 @@ def _interleave(tail: Sequence[_Part], signatures: Sequence[_Part]) -> Iterator[
 
 
 class _Image:
-    """A UKI whose sections from the first profile on, the ``tail``, are written anew. ValueError."""
+    """A UKI whose sections from the first one of a name on, the ``tail``, are written anew. ValueError.
 
-    def __init__(self, file: BinaryIO, size: int) -> None:
+    There is no gap between sections: programs that sign and verify differ in what they take of one.
+    """
+
+    def __init__(self, file: BinaryIO, size: int, first: str = PROFILE) -> None:
         self._file = file
         program = Program(file, size)
         sections = program.list_sections()
@@ -88,21 +113,23 @@ class _Image:
                 raise ValueError(f"it has a section {name} already")
         if program.has_signatures:
             raise ValueError("it is signed already")
-        kept = names.index(PROFILE) if PROFILE in names else len(names)
-        self.tail = [
-            _Part(section.name, program.read(section.offset, section.size)) for section in sections[kept:]
-        ]
+        kept = names.index(first) if first in names else len(names)
         place = program.find_header()
         self._header = place
         *_, optional, _ = HEADER.unpack(program.read(place, HEADER.size))
         self._optional = place + HEADER.size
         self._table = self._optional + optional
-        self._kept = [
+        rows = [
             SECTION.unpack(program.read(self._table + number * SECTION.size, SECTION.size))
-            for number in range(kept)
+            for number in range(len(sections))
         ]
+        self._kept = rows[:kept]
         if not self._kept:
-            raise ValueError("it has no section before its first profile")
+            raise ValueError(f"it has no section before the first {first}")
+        self.tail = [
+            _Part(section.name, program.read(section.offset, section.size), row[-1])
+            for section, row in zip(sections[kept:], rows[kept:], strict=True)
+        ]
         alignments = program.read(self._optional + _ALIGNMENTS, 8)
         self._in_memory, self._in_file = struct.unpack("<II", alignments)
         (self._room,) = struct.unpack("<I", program.read(self._optional + _HEADERS_SIZE, 4))
@@ -121,7 +148,7 @@ class _Image:
         table = b""
         for part in parts:
             stored = _align(len(part.data), self._in_file)
-            fields = (part.name.encode(), len(part.data), address, stored, offset, 0, 0, 0, 0, _FLAGS)
+            fields = (part.name.encode(), len(part.data), address, stored, offset, 0, 0, 0, 0, part.flags)
             table += SECTION.pack(*fields)
             self._put(offset, part.data.ljust(stored, b"\0"))
             address += _align(len(part.data), self._in_memory)

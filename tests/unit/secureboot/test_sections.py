@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from tests.unit.pki.programs import make_program
 
 from talos.pki.keys import key_to_pem, public_key_to_pem
-from talos.secureboot.sections import add_signed_policy, read_policy_key
+from talos.secureboot.sections import add_arguments, add_signed_policy, read_policy_key
 from talos.system.errors import UserError
 from talos.system.pe import Program
 from talos.system.tpm.signed_policy import parse_image_policy
@@ -63,7 +63,7 @@ def test_an_image_without_profiles(tmp_path: Path, key: rsa.RSAPrivateKey) -> No
         (b"MZ", "less than its header names"),
         (make_program([*SHARED, (".pcrpkey", b"x")], room=9), "it has a section .pcrpkey already"),
         (make_program([*SHARED, (".pcrsig", b"x")], room=9), "it has a section .pcrsig already"),
-        (make_program(PROFILES, room=9), "it has no section before its first profile"),
+        (make_program(PROFILES, room=9), "it has no section before the first .profile"),
         (make_program(SHARED), "its header has no room for 5 sections"),
         (Path("tests/data/authenticode/signed.efi").read_bytes(), "it is signed already"),
     ],
@@ -83,3 +83,36 @@ def test_keys_that_tpms_do_not_take(tmp_path: Path, key: rsa.RSAPrivateKey) -> N
         with pytest.raises(UserError, match=r"TPMs take RSA keys.*gen secureboot pcr") as caught:
             read_policy_key(path)
         assert str(caught.value).startswith(str(path))
+
+
+def list_sections(path: Path) -> list[tuple[str, bytes]]:
+    with path.open("rb") as file:
+        program = Program(file, path.stat().st_size)
+        program.hash()  # what sbsign signs is whole
+        return [(one.name, program.read(one.offset, one.size)) for one in program.list_sections()]
+
+
+def test_arguments_are_those_of_all_profiles(tmp_path: Path, key: rsa.RSAPrivateKey) -> None:
+    (tmp_path / "image.efi").write_bytes(make_program([*SHARED, *PROFILES], room=3))
+    url = "talos.boot.url=http://10.0.0.2:8080/assets/talos.efi"
+    add_arguments(tmp_path / "image.efi", tmp_path / "out.efi", [url, "debug"])
+    expected = [
+        (".text", b"code"),
+        (".osrel", b"ID=talos\n"),
+        (".cmdline", f"a {url} debug".encode()),
+        (".initrd", b"0707" * 900),
+        (".profile", b"ID=main"),
+        (".profile", b"ID=trial"),
+        (".cmdline", f"a talos.trial {url} debug".encode()),
+    ]
+    assert list_sections(tmp_path / "out.efi") == expected
+    add_signed_policy(tmp_path / "out.efi", tmp_path / "signed.efi", key)
+    assert [
+        one for one in list_sections(tmp_path / "signed.efi") if one[0] not in (".pcrpkey", ".pcrsig")
+    ] == expected
+
+
+def test_arguments_of_what_is_no_image(tmp_path: Path) -> None:
+    (tmp_path / "image.efi").write_bytes(b"MZ")
+    with pytest.raises(UserError, match=r"take the file of `nix build \.#uki`"):
+        add_arguments(tmp_path / "image.efi", tmp_path / "out.efi", ["debug"])
