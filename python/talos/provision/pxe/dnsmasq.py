@@ -1,7 +1,8 @@
 """The arguments of dnsmasq, and its log in plain English.
 
 There are two requests: firmware's own boot code loads iPXE over TFTP, then iPXE is sent to the script
-on the web server. iPXE is recognised by DHCP option 175, which only it uses.
+on the web server. iPXE is recognised by DHCP option 175, which only it uses. A signed image is loaded from
+the web server by UEFI itself, in one request (UEFI 2.10, section 24.7).
 """
 
 import re
@@ -18,6 +19,10 @@ EFI_LOADER = "snponly.efi"
 IPXE_OPTION = 175
 EFI_ARCHITECTURES = (7, 9)
 """RFC 4578 as firmware uses it: both mean UEFI on x86-64."""
+HTTP_ARCHITECTURE = 16
+"""IANA's list of processor architectures: UEFI on x86-64 that boots from HTTP."""
+HTTP_CLIENT = "HTTPClient"
+"""The vendor class of its request, and of an answer that it takes."""
 LEASE_TIME = "1h"
 
 _OFFER = re.compile(r"DHCPACK\(\S+\) (?P<ip>\S+) (?P<mac>[0-9a-f:]{17})")
@@ -36,9 +41,15 @@ class Loaders:
     efi: str = EFI_LOADER
 
 
-def make_arguments(place: BootNetwork, loaders: Loaders, leases: Path) -> list[str]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedImage:
+    """What UEFI loads by itself."""
+
+    url: str
+
+
+def make_arguments(place: BootNetwork, boot: Loaders | SignedImage, leases: Path) -> list[str]:
     """What follows the program's name. ``leases`` is a file that dnsmasq may write."""
-    script = f"{place.url}/{SCRIPT}"
     argv = [
         "--keep-in-foreground",
         "--log-facility=-",
@@ -50,13 +61,34 @@ def make_arguments(place: BootNetwork, loaders: Loaders, leases: Path) -> list[s
         "--except-interface=lo",
         "--bind-interfaces",
         f"--dhcp-leasefile={leases}",
+    ]
+    if isinstance(boot, SignedImage):
+        return [*argv, *_make_leases(place), *_make_http(boot)]
+    argv += [
         "--enable-tftp",
-        f"--tftp-root={loaders.folder}",
+        f"--tftp-root={boot.folder}",
         f"--dhcp-match=set:ipxe,{IPXE_OPTION}",
         *(f"--dhcp-match=set:efi,option:client-arch,{number}" for number in EFI_ARCHITECTURES),
-        f"--dhcp-boot=tag:ipxe,{script},,{place.address.ip}",  # an offer without a server is none to iPXE
+        # An offer without a server is none to iPXE.
+        f"--dhcp-boot=tag:ipxe,{place.url}/{SCRIPT},,{place.address.ip}",
     ]
-    return argv + (_make_proxy(place, loaders) if place.lease is None else _make_full(place, loaders))
+    if place.lease is None:
+        return argv + _make_proxy(place, boot)
+    return [
+        *argv,
+        *_make_leases(place),
+        f"--dhcp-boot=tag:!ipxe,tag:!efi,{BIOS_LOADER}",
+        f"--dhcp-boot=tag:!ipxe,tag:efi,{boot.efi}",
+    ]
+
+
+def _make_http(image: SignedImage) -> list[str]:
+    """Firmware that boots from HTTP is sent to the image; any other gets an address, and nothing to boot."""
+    return [
+        f"--dhcp-match=set:http,option:client-arch,{HTTP_ARCHITECTURE}",
+        f"--dhcp-option-force=tag:http,option:vendor-class,{HTTP_CLIENT}",
+        f"--dhcp-boot=tag:http,{image.url}",
+    ]
 
 
 def _make_proxy(place: BootNetwork, loaders: Loaders) -> list[str]:
@@ -69,7 +101,7 @@ def _make_proxy(place: BootNetwork, loaders: Loaders) -> list[str]:
     ]
 
 
-def _make_full(place: BootNetwork, loaders: Loaders) -> list[str]:
+def _make_leases(place: BootNetwork) -> list[str]:
     """We give the addresses, too."""
     lease = place.lease
     if lease is None:
@@ -82,8 +114,6 @@ def _make_full(place: BootNetwork, loaders: Loaders) -> list[str]:
         # An empty option keeps dnsmasq from naming itself as router and resolver, which it is not.
         f"--dhcp-option=option:router{',' + routers if routers else ''}",
         f"--dhcp-option=option:dns-server{',' + resolvers if resolvers else ''}",
-        f"--dhcp-boot=tag:!ipxe,tag:!efi,{BIOS_LOADER}",
-        f"--dhcp-boot=tag:!ipxe,tag:efi,{loaders.efi}",
     ]
 
 

@@ -5,6 +5,8 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from talos.upgrade.slots.systemd_boot.entry import NETWORK_IMAGE
+
 MAX_MACHINES = 500
 MAX_STEPS = 30
 """Of a machine; the oldest ones are left out."""
@@ -13,7 +15,7 @@ STAGES = (
     (re.compile(r"(?:is sent to|has loaded) \S+\.k?(?:pxe|efi)"), "loads iPXE"),
     (re.compile(r"runs (?:the|its own) script"), "runs the script"),
     (re.compile(r"has loaded vmlinuz"), "has the kernel"),
-    (re.compile(r"has loaded initramfs"), "boots the system"),
+    (re.compile(rf"has loaded (?:initramfs|{re.escape(NETWORK_IMAGE)})"), "boots the system"),
     (re.compile(r"has loaded \S+\.yaml"), "has its config"),
 )
 """How far a machine is, in this order."""

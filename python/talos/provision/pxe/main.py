@@ -4,26 +4,32 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from talos.provision.pxe.dnsmasq import EFI_LOADER, describe_line
+from talos.provision.pxe.dnsmasq import EFI_LOADER, Loaders, SignedImage, describe_line, make_arguments
 from talos.provision.pxe.network import BootNetwork, find_address, parse_lease
-from talos.provision.pxe.script import make_script
+from talos.provision.pxe.script import ASSETS, make_script
 from talos.provision.pxe.server import serve
-from talos.provision.pxe.tools import find_tools
+from talos.provision.pxe.tools import Tools, find_tools
 from talos.provision.pxe.web import FALLBACK, SUFFIX, Site
 from talos.system.errors import UserError
+from talos.upgrade.slots.systemd_boot.entry import NETWORK_IMAGE, NETWORK_LOADER
 
 FAILED = 1
 MODES = ("proxy", "full", "http")
 _FILES = ("boot.ipxe", "vmlinuz", "initramfs")
+_SIGNED = (NETWORK_IMAGE, NETWORK_LOADER)
 _PORT = 8080
 _EPILOG = """\
 modes:
   proxy  another server in the network gives addresses, this one names what to boot (default; needs root)
   full   we give addresses, too, those of --range (needs root)
   http   the web server alone, for machines that have iPXE or are sent to it: chain http://ADDRESS:PORT/boot.ipxe
+
+A folder of `nix run .#sign-netboot` is for UEFI that boots from HTTP, under Secure Boot: by --mode full, or
+by --mode http and the URL, which is shown, in the firmware's settings. Its kernel arguments are signed.
 
 configs: a machine gets DIR/NAME.yaml, NAME being its MAC address, UUID, serial number or hostname, else
 DIR/default.yaml. Without --configs it boots into maintenance mode, where it waits for
@@ -50,16 +56,17 @@ def show(line: str) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     place = _make_place(options)
-    assets = _check_assets(options.directory)
+    is_signed = _check_assets(options)
     own = bool(options.configs and not options.config_url)
     site = Site(
-        assets=assets,
-        script=make_script(options.argument, options.config_url),
+        assets=options.directory.resolve(),
+        script="" if is_signed else make_script(options.argument, options.config_url),
         configs=_check_configs(options.configs),
         base=place.url if own else "",
         arguments=tuple(options.argument),
     )
-    tools = None
+    image = f"{place.url}/{ASSETS}/{NETWORK_IMAGE}"
+    make_argv = None
     if options.mode != "http":
         if os.geteuid() != 0:
             raise UserError(
@@ -68,9 +75,16 @@ def _run(options: argparse.Namespace) -> None:
                 hint="run it with sudo, or --mode http without",
             )
         tools = find_tools()
+        boot = SignedImage(url=image) if is_signed else Loaders(folder=tools.ipxe, efi=options.efi_loader)
+        make_argv = partial(_make_argv, tools, place, boot)
     show(f"{options.mode} on {place.interface} ({place.address}); Ctrl+C ends it")
-    describe = str.rstrip if options.verbose else describe_line
-    serve(place, site, tools, efi=options.efi_loader, describe=describe, show=show)
+    if is_signed:
+        show(f"UEFI boots from {image}")
+    serve(place, site, make_argv, describe=str.rstrip if options.verbose else describe_line, show=show)
+
+
+def _make_argv(tools: Tools, place: BootNetwork, boot: Loaders | SignedImage, leases: Path) -> list[str]:
+    return [*tools.dnsmasq, *make_arguments(place, boot, leases)]
 
 
 def _make_place(options: argparse.Namespace) -> BootNetwork:
@@ -91,13 +105,27 @@ def _make_place(options: argparse.Namespace) -> BootNetwork:
     )
 
 
-def _check_assets(directory: Path) -> Path:
-    missing = [name for name in _FILES if not (directory / name).is_file()]
+def _check_assets(options: argparse.Namespace) -> bool:
+    """Whether the folder is a signed one, which UEFI starts."""
+    folder: Path = options.directory
+    is_signed = (folder / NETWORK_IMAGE).is_file()
+    missing = [name for name in (_SIGNED if is_signed else _FILES) if not (folder / name).is_file()]
     if missing:
+        command = "nix run .#sign-netboot" if is_signed else "nix build .#netboot"
+        raise UserError(f"has no {', '.join(missing)}", where=str(folder), hint=f"build it: {command}")
+    if is_signed and (options.argument or options.config_url or options.configs):
         raise UserError(
-            f"has no {', '.join(missing)}", where=str(directory), hint="build it: nix build .#netboot"
+            "--argument, --config-url and --configs are for iPXE",
+            where=str(folder),
+            hint="a UKI's arguments are signed: build it by lib.image { kernelArgs = [ … ]; }",
         )
-    return directory.resolve()
+    if is_signed and options.mode == "proxy":
+        raise UserError(
+            "UEFI that boots from HTTP takes no answer beside a DHCP server's",
+            where="--mode proxy",
+            hint="--mode full, or --mode http and the URL in the firmware's settings",
+        )
+    return is_signed
 
 
 def _check_configs(configs: Path | None) -> Path | None:
@@ -132,11 +160,11 @@ def _parse_port(text: str) -> int:
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="pxe",
-        description="Serve a folder of `nix build .#netboot` to machines that boot over the network.",
+        description="Serve what `nix build .#netboot` or `nix run .#sign-netboot` has made to machines.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("directory", type=Path, help="with boot.ipxe, vmlinuz and initramfs")
+    parser.add_argument("directory", type=Path, help="with boot.ipxe, vmlinuz, initramfs, or signed")
     parser.add_argument("--interface", required=True, help="the network's, with an IPv4 address")
     parser.add_argument("--mode", choices=MODES, default=MODES[0], help="see below (default: %(default)s)")
     parser.add_argument(

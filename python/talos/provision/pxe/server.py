@@ -10,11 +10,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 
-from talos.provision.pxe.dnsmasq import Loaders, describe_line, make_arguments
+from talos.provision.pxe.dnsmasq import describe_line
 from talos.provision.pxe.machines import Machines
 from talos.provision.pxe.network import BootNetwork
 from talos.provision.pxe.page import serve_page
-from talos.provision.pxe.tools import Tools
 from talos.provision.pxe.web import Site, make_server
 from talos.system.errors import UserError
 from talos.system.process import describe_exit, start_command
@@ -26,15 +25,14 @@ _LAST_WORDS = 3
 def serve(
     place: BootNetwork,
     site: Site,
-    tools: Tools | None,
+    make_argv: Callable[[Path], list[str]] | None,
     *,
-    efi: str,
     describe: Callable[[str], str],
     show: Callable[[str], None],
 ) -> None:
-    """Serve on ``place`` until SIGINT or SIGTERM; without ``tools`` the web server alone.
+    """Serve on ``place`` until SIGINT or SIGTERM; without ``make_argv`` the web server alone.
 
-    ``efi`` is the name of iPXE's UEFI program; ``describe`` makes a line to show of one of dnsmasq's.
+    That makes dnsmasq's argv, by a file that it may write; ``describe`` a line to show of one of its log.
     """
     stopping = threading.Event()
     machines = Machines()
@@ -60,14 +58,13 @@ def serve(
     try:
         with _show_page(machines, show):
             show(f"web server: {place.url}")
-            if tools is None:
+            if make_argv is None:
                 while not stopping.wait(1):
                     pass
             else:
                 with tempfile.TemporaryDirectory(prefix="pxe-") as folder:
                     Path(folder).chmod(0o711)  # dnsmasq gives up being root
-                    loaders = Loaders(folder=tools.ipxe, efi=efi)
-                    argv = [*tools.dnsmasq, *make_arguments(place, loaders, Path(folder, "leases"))]
+                    argv = make_argv(Path(folder, "leases"))
                     _run_dnsmasq(argv, stopping, describe_and_record, show)
     finally:
         server.shutdown()

@@ -2,11 +2,13 @@
 
 import re
 import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from talos.provision.pxe.dnsmasq import SCRIPT
@@ -40,8 +42,9 @@ _SHOWN_SIZE = 100_000
 class Site:
     """What is offered. ``configs`` is None when machines get none.
 
-    ``script`` is what iPXE runs. With ``base``, this server's URL, it is one that leads to the machine's own,
-    with ``arguments`` for its kernel, and only the machine that has run that is given a config.
+    ``script`` is what iPXE runs, empty for a folder that it does not start. With ``base``, this server's URL,
+    it is one that leads to the machine's own, with ``arguments`` for its kernel, and only the machine that
+    has run that is given a config.
     """
 
     assets: Path
@@ -100,13 +103,21 @@ def make_server(site: Site, address: str, port: int, show: Callable[[str], None]
 
     Handler.site, Handler.show, Handler.tokens = site, staticmethod(show), Tokens()
     try:
-        server = ThreadingHTTPServer((address, port), Handler)
+        server = _Server((address, port), Handler)
     except OSError as error:
         raise UserError(
             f"can't listen on {address}:{port}: {error.strerror}", where="--port", hint="choose another port"
         ) from None
-    server.daemon_threads = True
     return server
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Report nothing of connections that machines have closed: firmware resets them when it is done."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -130,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, *, with_content: bool) -> None:
         url = urlsplit(self.path)
         top, _, rest = unquote(url.path).lstrip("/").partition("/")
-        if top == SCRIPT and not rest:
+        if top == SCRIPT and not rest and (self.site.base or self.site.script):
             script = make_first_script(self._find_base()) if self.site.base else self.site.script
             self._send_text(HTTPStatus.OK, script, with_content=with_content)
             self._report("runs the script")

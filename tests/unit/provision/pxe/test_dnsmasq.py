@@ -3,7 +3,7 @@
 from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 
-from talos.provision.pxe.dnsmasq import Loaders, describe_line, make_arguments
+from talos.provision.pxe.dnsmasq import Loaders, SignedImage, describe_line, make_arguments
 from talos.provision.pxe.network import BootNetwork, Lease
 
 LOADERS = Loaders(folder=Path("/root/ipxe"))
@@ -53,6 +53,16 @@ def test_a_server_of_its_own_gives_addresses_router_and_resolvers() -> None:
 def test_without_a_router_none_is_named() -> None:
     place = BootNetwork(interface="eth1", address=FULL.address, port=8080, lease=FULL.lease)
     assert "--dhcp-option=option:router" in make_arguments(place, LOADERS, Path("/leases"))
+
+
+def test_firmware_that_boots_from_http_is_sent_to_the_signed_image_and_no_other_to_anything() -> None:
+    url = "http://10.0.0.2:8080/assets/talos.efi"
+    argv = make_arguments(FULL, SignedImage(url=url), Path("/leases"))
+    assert "--dhcp-range=10.0.0.50,10.0.0.90,255.255.255.0,1h" in argv
+    assert "--dhcp-match=set:http,option:client-arch,16" in argv
+    assert "--dhcp-option-force=tag:http,option:vendor-class,HTTPClient" in argv
+    assert [word for word in argv if word.startswith("--dhcp-boot")] == [f"--dhcp-boot=tag:http,{url}"]
+    assert not any("tftp" in word for word in argv)
 
 
 def test_log_lines_are_translated() -> None:

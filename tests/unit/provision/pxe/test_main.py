@@ -69,6 +69,34 @@ def test_a_folder_without_a_kernel(assets: Path, capsys: pytest.CaptureFixture[s
     assert "has no vmlinuz (build it: nix build .#netboot)" in capsys.readouterr().err
 
 
+@pytest.fixture
+def signed(tmp_path: Path) -> Path:
+    for name in ("talos.efi", "systemd-boot.efi"):
+        (tmp_path / name).write_text(name)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ([], "--mode proxy: UEFI that boots from HTTP takes no answer beside a DHCP server's"),
+        (["--mode", "http", "--argument", "debug"], "--argument, --config-url and --configs are for iPXE"),
+        (["--mode", "http", "--config-url", "http://x"], "build it by lib.image { kernelArgs"),
+    ],
+)
+def test_a_signed_folder_is_served_as_it_is(
+    signed: Path, capsys: pytest.CaptureFixture[str], argv: list[str], message: str
+) -> None:
+    assert program.main([str(signed), "--interface", "lo", *argv]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_a_signed_folder_without_a_boot_loader(signed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (signed / "systemd-boot.efi").unlink()
+    assert program.main([str(signed), "--interface", "lo"]) == 1
+    assert "has no systemd-boot.efi (build it: nix run .#sign-netboot)" in capsys.readouterr().err
+
+
 def test_the_tools_of_the_pinned_root() -> None:
     tools = find_tools({"TALOS_PXE_ROOT": "/pinned"})
     assert tools.dnsmasq[0] == "/pinned/usr/lib64/ld-linux-x86-64.so.2"
