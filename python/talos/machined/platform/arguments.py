@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from talos.config.read.reader import did_you_mean
 from talos.system.proc.cmdline import Cmdline, hide_secrets
+from talos.upgrade.slots.systemd_boot.entry import NETWORK_URL
 
 PREFIX = "talos."
 OAUTH = "talos.config.oauth."
@@ -55,6 +56,7 @@ FORMS: Mapping[str, Form] = {
     "talos.debug.disabled": _SWITCH,
     "talos.device.settle_time": _matches(r"([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+|0", "such as 5s"),
     "talos.network.interface.ignore": _TEXT,
+    NETWORK_URL: _matches(r"https?://.+", "a URL"),
     "talos.trial": _SWITCH,
     "talos.trial.limit": _matches(r"[0-9]+", "seconds, such as 600"),
     ENVIRONMENT: _VARIABLE,

@@ -5,12 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import trio
 from tests.unit.pki.programs import make_program, make_uki
 
 from talos.disks.install.install import STEPS, run_install
 from talos.disks.install.job import Job
 from talos.disks.install.plan import InstallPlan
-from talos.disks.install.running import make_uki_system
+from talos.disks.install.running import NETWORK_HINT, find_programs, make_uki_system, open_network
 from talos.disks.install.source import RunningSystem
 from talos.disks.install.uki import EfiFile, UkiSystem
 from talos.system.block.layout import GIB, MIB, STATE, UKI_EFI, UKI_INSTALLED, place_areas
@@ -135,7 +136,8 @@ def make_medium(folder: Path, running: RunningSystem, initramfs: bytes) -> Path:
 def test_the_medium_that_this_system_was_started_from(tmp_path: Path) -> None:
     running = make_source(tmp_path, kernel=False)
     root = make_medium(tmp_path, running, b"".join(running.read_initramfs()))
-    system = make_uki_system(root, "/dev/sdb1", running, make_firmware(tmp_path, "talos-v1.efi"))
+    programs = find_programs(root, "/dev/sdb1", "talos-v1.efi")
+    system = make_uki_system(programs, running, make_firmware(tmp_path))
     system.check()
     assert b"".join(system.loader.read()) == LOADER
 
@@ -152,4 +154,35 @@ def test_a_medium_with_something_else(tmp_path: Path, entry: str, reason: str) -
     running = make_source(tmp_path, kernel=False)
     root = make_medium(tmp_path, running, b"another")
     with pytest.raises(UserError, match=reason):
-        make_uki_system(root, "/dev/sdb1", running, make_firmware(tmp_path, entry)).check()
+        make_uki_system(find_programs(root, "/dev/sdb1", entry), running, make_firmware(tmp_path)).check()
+
+
+async def test_the_server_that_this_system_was_loaded_from(tmp_path: Path) -> None:
+    running = make_source(tmp_path, kernel=False)
+    files = {
+        "http://boot/assets/talos.efi?token=***": make_uki("v1.15.0", b"".join(running.read_initramfs())),
+        "http://boot/assets/systemd-boot.efi": LOADER,
+    }
+
+    async def load(url: str, path: Path) -> None:
+        await trio.Path(path).write_bytes(files[url.replace("secret", "***")])
+
+    folder = tmp_path / "installer"
+    async with open_network("http://boot/assets/talos.efi?token=secret", load, folder) as programs:
+        assert [programs.image.where, programs.loader.where] == [*files]
+        system = make_uki_system(programs, running, make_firmware(tmp_path))
+        system.check()
+        assert b"".join(system.loader.read()) == LOADER
+    assert not [*folder.iterdir()]
+
+
+async def test_a_server_with_another_system(tmp_path: Path) -> None:
+    running = make_source(tmp_path, kernel=False)
+
+    async def load(_: str, path: Path) -> None:
+        await trio.Path(path).write_bytes(make_uki("v1.15.0", b"another"))
+
+    with pytest.raises(UserError, match=r"http://boot/talos\.efi: is not the system that runs") as caught:
+        async with open_network("http://boot/talos.efi", load, tmp_path) as programs:
+            make_uki_system(programs, running, make_firmware(tmp_path)).check()
+    assert NETWORK_HINT in str(caught.value)

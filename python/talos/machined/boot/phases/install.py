@@ -26,6 +26,7 @@ from talos.machined.boot.sequence import Phase, Task, TaskFailedError
 from talos.machined.controllers.cri.image_cache import DIAGNOSTIC as COPY_DIAGNOSTIC
 from talos.machined.node.config_store import CONFIG_FILE, get_config
 from talos.machined.node.unattended_install import show_phase
+from talos.machined.platform.boot_files import load_boot_file
 from talos.resource import ids, kinds
 from talos.resource.changes import wait_for
 from talos.resource.resource import Resource
@@ -33,6 +34,7 @@ from talos.resource.state import State
 from talos.system.block.target import BlockTarget
 from talos.system.errors import UserError
 from talos.system.power import PowerAction
+from talos.upgrade.slots.systemd_boot.entry import NETWORK_URL
 
 STATE_VOLUME = "STATE"
 VOLUME_LIMIT = 180.0
@@ -116,7 +118,10 @@ class Installation:
         """Choose the disk and write to it."""
         machine = self._machine
         await wait_for_array(machine.state, await _get_config(machine))
-        async with open_running(machine.state, machine.ports.mounts, machine.upgrades.slots) as system:
+        url = machine.platform.arguments.first(NETWORK_URL)
+        load = partial(load_boot_file, machine.state, machine.log.warning)
+        opened = open_running(machine.state, machine.ports.mounts, machine.upgrades.slots, url, load)
+        async with opened as system:
             await self._install(system)
         await refresh_discovery(machine.state)
 
