@@ -49,7 +49,7 @@ in
   floors = check "floors" [ "docs/architecture.md" ] [ "python3.13" "tests/lint/floors.py" ];
   grants = check "grants" [ ] [ "python3.13" "tests/lint/grants.py" "--check" ];
   references = check "references" [ "docs/reference" "docs/examples" ] [ "python3.13" "tests/lint/references.py" "--check" ];
-  names = check "names" [ "docs" "kernel" "modules" "nixos-tests" "pkgs" "tests" "Makefile" ] [ "python3.13" "tests/lint/names.py" ];
+  names = check "names" [ "docs" "kernel" "modules" "nixos-tests" "pkgs" "tests" "CONTRIBUTING.md" "README.md" "SECURITY.md" "Makefile" ] [ "python3.13" "tests/lint/names.py" ];
   words = check "words" [ "docs" "kernel" "modules" "nixos-tests" "pkgs" "tests" "CHANGELOG.md" "CONTRIBUTING.md" "README.md" "Makefile" ] [ "python3.13" "tests/lint/words.py" ];
   types = check "types" [ "nixos-tests" "tests" "pkgs/cves" "pkgs/dist" "pkgs/fetch" "kernel/hardening" "modules/sbom" ] [ "python3.13" "-m" "basedpyright" "--pythonpath" "${python.workstation}/bin/python3.13" ];
   # Suites of others, against the daemons' code.

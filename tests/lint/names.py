@@ -3,7 +3,8 @@
 modules     `talos` with what follows a dot, and imports of it, in strings, comments and what is no Python
             (the init of the image, build files) name a module, or something in one
 paths       "tests/…", "python/…" and the like in quotation marks, in the builds of checks and in
-            tests/run/changed.py, name a file or a folder
+            tests/run/changed.py, name a file or a folder; so they do in the documentation, without them,
+            and a Python file is there by the end of its path, such as `etcd/client.py`
 """
 
 import re
@@ -17,13 +18,22 @@ FOLDERS = ("kernel", "modules", "nixos-tests", "pkgs", "python", "tests")
 """Where texts are read."""
 SUFFIXES = {".nix", ".py", ".toml", ".tsv", ".sh", ""}
 PATHS_IN = ("pkgs/checks/default.nix", "tests/run/changed.py")
+PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "kernel/README.md")
+"""Pages beside those below docs/. CHANGELOG.md names files of older versions."""
 
 IMPORT = re.compile(r"\b(?:from|import) (talos(?:\.\w+)+)(?: import (\w+))?")
 DOTTED = re.compile(r"(?<![\w./@-])talos((?:\.[A-Za-z_]\w*)+)(?![\w/=*-])")
-PATH = re.compile(r"\"((?:docs|kernel|modules|nixos-tests|pkgs|python|tests)(?:/[\w.-]+)+)\"")
+FOLDER = r"(?:docs|kernel|modules|nixos-tests|pkgs|python|tests)"
+PATH = re.compile(rf"\"({FOLDER}(?:/[\w.-]+)+)\"")
+PAGE_PATH = re.compile(
+    rf"(?<![\w./@<{{-])({FOLDER}(?:/[\w.{{}},-]*[\w}}])+|(?:[\w{{}},-]+/)+[\w{{}},]+\.py)(?!\w)"
+)
+ALTERNATIVES = re.compile(r"\{([^{}]*)\}")
 PACKAGE = re.compile(r"^package (talos[\w.]*);", re.MULTILINE)
 ARGUMENTS = ("talos.config.",)
 """Arguments of the kernel's command line, which begin as a folder does."""
+ELSEWHERE = ("kernel/x86/microcode/", "pkgs/keys/")
+"""Of the initramfs; what a reader of the documentation puts there."""
 
 
 def read_packages() -> tuple[str, ...]:
@@ -94,6 +104,32 @@ def check_paths(text: str) -> Iterator[tuple[int, str]]:
                 yield number, f"{path}: there is no such file"
 
 
+def expand(path: str) -> list[str]:
+    """The paths that a text with alternatives in braces means, as a shell has them."""
+    found = ALTERNATIVES.search(path)
+    if not found:
+        return [path]
+    before, after = path[: found.start()], path[found.end() :]
+    return [one for part in found[1].split(",") for one in expand(f"{before}{part}{after}")]
+
+
+def check_page(text: str, modules: tuple[str, ...]) -> Iterator[tuple[int, str]]:
+    """The lines of a page that name a file or a folder which is not there."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for path in (one for found in PAGE_PATH.findall(line) for one in expand(found)):
+            is_module = path.endswith(".py") and any(module.endswith(f"/{path}") for module in modules)
+            if not (is_module or path.startswith(ELSEWHERE) or (ROOT / path).exists()):
+                yield number, f"{path}: there is no such file"
+
+
+def find_page_problems() -> Iterator[str]:
+    """Every problem of the documentation, with its place."""
+    modules = tuple(str(path) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+    for page in sorted([*(ROOT / "docs").rglob("*.md"), *(ROOT / name for name in PAGES)]):
+        for number, problem in check_page(page.read_text(encoding="utf-8"), modules):
+            yield f"{page.relative_to(ROOT)}:{number}: {problem}"
+
+
 def main() -> int:
     """Print the problems."""
     packages, problems, count = read_packages(), list[str](), 0
@@ -103,6 +139,7 @@ def main() -> int:
         if str(path) in PATHS_IN:
             found += check_paths(text)
         problems += [f"{path}:{number}: {problem}" for number, problem in found]
+    problems += find_page_problems()
     sys.stdout.write("\n".join([*problems, f"names: {count} files, {len(problems)} problems"]) + "\n")
     return 1 if problems else 0
 
