@@ -17,14 +17,18 @@ MEBIBYTE = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """The most a figure may be."""
+    """The most a figure may be, or the least, as for calls a second."""
 
     limit: float
     unit: str
+    is_minimum: bool = False
 
     def judge(self, value: float) -> str:
         """The budget, and whether the figure is within."""
-        return f"< {self.limit:g} {self.unit}: {'met' if value < self.limit else 'MISSED'}"
+        is_met = value > self.limit if self.is_minimum else value < self.limit
+        return (
+            f"{'>' if self.is_minimum else '<'} {self.limit:g} {self.unit}: {'met' if is_met else 'MISSED'}"
+        )
 
 
 @dataclass(slots=True)

@@ -16,6 +16,8 @@ from tests.bench.report import MEBIBYTE, Budget, Table
 from talos.process.daemons import BY_NAME
 
 BUDGET = Budget(limit=110, unit="MiB")
+INIT_BUDGET = Budget(limit=30, unit="MiB")
+"""Of PID 1."""
 OURS = {"machined", "zygote", *BY_NAME}
 PARTS = ("Pss", "Pss_Anon", "Pss_File", "Rss")
 SETTLE_DELAY = 5.0  # seconds
@@ -55,7 +57,8 @@ def test_memory(node: Measured) -> None:
     totals = dict.fromkeys(PARTS, 0.0)
     rows = [(name, read_memory(pid)) for name, pids in name_processes(node).items() for pid in pids]
     for name, memory in sorted(rows, key=lambda row: -row[1]["Pss"]):
-        table.add(f"  {name}", *(f"{memory[part]:.1f}" for part in PARTS))
+        budget = INIT_BUDGET.judge(memory["Pss"]) if name == "machined" else ""
+        table.add(f"  {name}", *(f"{memory[part]:.1f}" for part in PARTS), budget=budget)
         for part in PARTS if name in OURS else ():
             totals[part] += memory[part]
     cells = [f"{totals[part]:.1f}" for part in PARTS]

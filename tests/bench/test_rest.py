@@ -10,7 +10,7 @@ from tests.node.test_rest import LINKS
 
 from talos.process.daemons import BY_NAME
 
-BUDGET = Budget(limit=1, unit="%")
+BUDGET = Budget(limit=0.3, unit="%")
 """Of one processor, all our daemons of a node together."""
 EACH = Budget(limit=0.1, unit="%")
 """Of one processor, each of them."""

@@ -8,7 +8,7 @@ import time
 
 import grpc.aio
 from tests.bench.machine import Measured
-from tests.bench.report import MEGABYTE, Table, spread
+from tests.bench.report import MEGABYTE, Budget, Table, spread
 
 from talos.api.common import common_pb2
 from talos.api.machine import machine_pb2
@@ -17,6 +17,8 @@ METHOD = "/machine.MachineService/Read"
 PATH = "/var/big"
 SIZE = 200 * MEGABYTE
 RUNS = 5
+BUDGET = Budget(limit=200, unit="MB/s", is_minimum=True)
+"""Through a second node."""
 ROLE = ("talos-role", "os:admin")
 
 
@@ -47,7 +49,9 @@ async def run_client(pair: Measured) -> Table:
     table = Table(f"Read of {SIZE // MEGABYTE} MB, {RUNS} runs, MB/s", ("min", "median", "max"))
     async with direct, through:
         for name, channel, metadata in paths:
-            table.add(name, *spread([await measure(channel, metadata) for _ in range(RUNS)]))
+            cells = spread([await measure(channel, metadata) for _ in range(RUNS)])
+            through_two = metadata and metadata != (ROLE,)
+            table.add(name, *cells, budget=BUDGET.judge(float(cells[1])) if through_two else "")
     return table
 
 
