@@ -97,7 +97,7 @@ size: fetch ## Show what the image is made of, largest first
 	@nix build .#size --out-link build/size-report
 	@cat build/size-report
 
-kernel: tools ## Build the kernel, about half an hour on two processors
+kernel: tools ## Build the kernel, about 50 minutes on two processors
 	@$(PYTHON) pkgs/fetch fetch kernel kernel-source
 	nix build .#kernel --print-build-logs --out-link build/kernel
 	@ls -lL build/kernel/vmlinuz | awk '{ printf "build/kernel/vmlinuz: %.1f MB\n", $$5 / 1000000 }'

@@ -1,5 +1,5 @@
 # Builds every derivation behind the image and the workstation's programs a second time; Nix fails when a byte differs.
-# The kernel has its turn with KERNEL=1, half an hour more; what is made with it has its turn always. Kubernetes has it with
+# The kernel has its turn with KERNEL=1, 50 minutes more; what is made with it has its turn always. Kubernetes has it with
 # KUBERNETES=1, a quarter of an hour.
 # $1 is the system.
 set -eu

@@ -37,7 +37,7 @@ FETCH = Job(name="fetch", command=("make", "--no-print-directory", "test-inputs"
 # What has to be built for the suites below. A build's own work is in the store when nothing has changed.
 BUILDS = (
     # What compiles is nice: it takes what the others leave.
-    Job(name="kernel", command=make("kernel"), needs=("fetch",), processors=0.5, memory=3000, minutes=24,
+    Job(name="kernel", command=make("kernel"), needs=("fetch",), processors=0.5, memory=3000, minutes=50,
         exclusive=COMPILER, nice=10, is_test=False, is_shown=False, limit=180),
     Job(name="all-images", command=make("all-images"), needs=("fetch",), processors=0.5, memory=3500,
         minutes=10.5, exclusive=COMPILER, nice=10, is_test=False, is_shown=False, limit=180),
