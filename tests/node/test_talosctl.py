@@ -1,4 +1,4 @@
-"""What docs/first-cluster.md shows, on a real node."""
+"""What talosctl shows of a real node. The commands of docs/first-cluster.md are run by tests/kubernetes."""
 
 import contextlib
 import os
@@ -13,22 +13,6 @@ from pathlib import Path
 from tests.harness.cluster import NODE_TIMEOUT, Cluster
 
 from talos.system.process import start_command
-
-COMMANDS = [
-    ["version"],
-    ["services"],
-    ["dmesg"],
-    ["memory"],
-    ["get", "addresses"],
-    ["get", "rd"],
-    ["processes"],
-    ["read", "/etc/os-release"],
-]
-
-
-def test_every_command_of_the_first_cluster_works(cluster: Cluster) -> None:
-    for argv in COMMANDS:
-        assert cluster.talosctl(*argv).stdout.strip(), argv
 
 
 def test_a_node_answers_for_every_subject_of_the_metrics(cluster: Cluster) -> None:

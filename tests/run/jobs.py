@@ -96,7 +96,7 @@ SUITES = (
             exclusive=NODES, environment=PYTEST,
             needs=("build", "all-images", "upgrade-controller", "api", "devenv")),
         packages=("squashfs", "images-all", "kubectl", "upgrade-controller-image", "workstation", "api"),
-        sources=("tests/kubernetes", "docs/first-cluster.md"),
+        sources=("tests/kubernetes", "docs/first-cluster.md", "docs/troubleshooting.md"),
     ),
     Suite(
         job=Job(name="netboot", command=make("netboot-tests"), processors=1.0, minutes=10, memory=5000,

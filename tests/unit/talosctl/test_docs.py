@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.harness.pages import read_command_lines, select_command
 
 from talos.talosctl.cli.exit import Exit
 from talos.talosctl.cli.parse import parse
@@ -54,18 +55,14 @@ def test_the_manifest_has_a_command_line_that_exists() -> None:
     assert invocation.path == ("talosctl", "metrics")
 
 
-def read_command_lines() -> Iterator[tuple[str, str]]:
-    """Every command line of talosctl in a code block of a page, without its comment."""
+def read_pages() -> Iterator[tuple[str, str]]:
+    """Every command line of talosctl in a code block, with its page."""
     for page in sorted((FOLDER.parent / "README.md", *FOLDER.rglob("*.md"))):
-        text = page.read_text(encoding="utf-8")
-        for block in re.findall(r"^(?:```(?:sh)?$.*?^```$|(?: {4}\S.*\n)+)", text, re.MULTILINE | re.DOTALL):
-            for line in re.findall(
-                r"^\s*(?:\$ )?(talosctl .*?)(?: +# .*| \|.*| >.*|;.*)?$", block, re.MULTILINE
-            ):
-                yield page.name, line
+        for line in read_command_lines(page.read_text(encoding="utf-8")):
+            yield page.name, line
 
 
-@pytest.mark.parametrize(("page", "line"), list(read_command_lines()))
+@pytest.mark.parametrize(("page", "line"), list(read_pages()))
 def test_command_lines_exist(page: str, line: str) -> None:
     # What a reader or a shell puts in.
     assert "   " not in line, f"{page}: what is no part of the command begins with #"
@@ -73,6 +70,13 @@ def test_command_lines_exist(page: str, line: str) -> None:
     invocation = parse(ROOT, words)
     if invocation.path == ("talosctl", "get"):
         assert invocation.args[0].lower() in RESOURCES, f"{page}: no such resource"
+
+
+@pytest.mark.parametrize(("page", "commands"), [("first-cluster.md", 11), ("troubleshooting.md", 18)])
+def test_most_commands_of_these_pages_are_run_on_a_cluster(page: str, commands: int) -> None:
+    lines = read_command_lines((FOLDER / page).read_text(encoding="utf-8"))
+    selected = [line for line in lines if select_command(line, {})]
+    assert len(selected) >= commands, selected
 
 
 def test_the_changelog_begins_with_the_version_of_this_tree() -> None:
