@@ -57,10 +57,12 @@ class Authority:
     certificate: x509.Certificate
 
 
-def make_authority(name: str, above: Authority | None = None) -> Authority:
+def make_authority(
+    name: str, above: Authority | None = None, purposes: Sequence[x509.ObjectIdentifier] = ()
+) -> Authority:
     key = make_key()
     own = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    certificate = (
+    builder = (
         x509.CertificateBuilder()
         .subject_name(own)
         .issuer_name(above.certificate.subject if above else own)
@@ -70,9 +72,10 @@ def make_authority(name: str, above: Authority | None = None) -> Authority:
         .not_valid_after(NOW + timedelta(days=400))
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(make_usage(sign_certificates=True), critical=True)
-        .sign(above.key if above else key, SHA256())
     )
-    return Authority(key=key, certificate=certificate)
+    if purposes:
+        builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
+    return Authority(key=key, certificate=builder.sign(above.key if above else key, SHA256()))
 
 
 def make_usage(*, sign_certificates: bool) -> x509.KeyUsage:
