@@ -33,6 +33,8 @@ _CERTIFICATE_TIMESTAMP = 0
 def check_certificate(certificate: x509.Certificate, root: TrustedRoot, time: datetime, where: str) -> None:
     """Whether a trusted authority had issued a certificate that could sign at that time; UserError."""
     issuer = _find_issuer(certificate, root, time, where)
+    if time > certificate.not_valid_after_utc:  # by less than OpenSSL's whole seconds
+        raise UserError(f"its certificate ended before {time:%Y-%m-%dT%H:%M:%S.%fZ}", where=where)
     extensions = certificate.extensions
     try:
         usage = extensions.get_extension_for_class(x509.KeyUsage).value

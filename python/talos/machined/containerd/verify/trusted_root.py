@@ -1,4 +1,6 @@
-"""The root of trust of keyless signatures: authorities of certificates, transparency logs, each for a time.
+"""The root of trust of keyless signatures: authorities of certificates and of timestamps, transparency logs.
+
+Each is for a time.
 
 https://github.com/sigstore/protobuf-specs/blob/main/protos/sigstore_trustroot.proto
 """
@@ -8,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
+from urllib.parse import urlsplit
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -41,7 +44,10 @@ class Period:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authority:
-    """An authority's certificates, its root the last."""
+    """An authority's certificates, its root the last.
+
+    The first of an authority of timestamps may be that of its signer.
+    """
 
     chain: tuple[x509.Certificate, ...]
     period: Period
@@ -49,10 +55,12 @@ class Authority:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """The key of a transparency log."""
+    """The key of a transparency log, and the host that it is at, where that is known."""
 
+    id: bytes
     key: PublicKey
     period: Period
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +68,7 @@ class TrustedRoot:
     """Logs by their ids: of signatures, and of certificates."""
 
     authorities: tuple[Authority, ...]
+    timestamp_authorities: tuple[Authority, ...]
     signature_logs: Mapping[bytes, Log]
     certificate_logs: Mapping[bytes, Log]
 
@@ -72,12 +81,15 @@ def parse_trusted_root(text: str) -> TrustedRoot:
     if not str(document.get("mediaType")).startswith(_TYPE):
         raise UserError("it is no trusted root of Sigstore", where=where)
     return TrustedRoot(
-        authorities=tuple(
-            _make_authority(one, where) for one in objects_of(document, "certificateAuthorities")
-        ),
+        authorities=_make_authorities(document, "certificateAuthorities", where),
+        timestamp_authorities=_make_authorities(document, "timestampAuthorities", where),
         signature_logs=_make_logs(document, "tlogs", where),
         certificate_logs=_make_logs(document, "ctlogs", where),
     )
+
+
+def _make_authorities(document: Mapping[str, Any], kind: str, where: str) -> tuple[Authority, ...]:
+    return tuple(_make_authority(one, where) for one in objects_of(document, kind))
 
 
 def _make_authority(part: Mapping[str, Any], where: str) -> Authority:
@@ -101,8 +113,16 @@ def _make_logs(document: Mapping[str, Any], kind: str, where: str) -> Mapping[by
             continue
         if isinstance(key, ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey | rsa.RSAPublicKey):
             period = _make_period(object_of(public, "validFor"), where)
-            found[bytes_of(object_of(part, "logId"), "keyId", where)] = Log(key=key, period=period)
+            log_id = bytes_of(object_of(part, "logId"), "keyId", where)
+            found[log_id] = Log(id=log_id, key=key, period=period, host=_find_host(part.get("baseUrl")))
     return found
+
+
+def _find_host(url: object) -> str:
+    try:
+        return urlsplit(str(url)).hostname or ""
+    except ValueError:
+        return ""
 
 
 def _make_period(part: Mapping[str, Any], where: str) -> Period:

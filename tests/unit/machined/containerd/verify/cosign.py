@@ -10,7 +10,9 @@ from typing import Any, override
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
+from tests.harness import rekor2
 from tests.harness.registry import INDEX, MANIFEST, Handler, Store, encode
+from tests.harness.rekor2 import Rekor2
 from tests.harness.sigstore import NOW, Identity, Sigstore, make_dsse_body, make_hashed_body, to_pem
 
 from talos.machined.containerd.verify.request import BUNDLES
@@ -80,6 +82,20 @@ def make_keyless_bundle(
     entry = sigstore.record(make_dsse_body(statement, signature, identity.certificate), at)
     certificate = base64.b64encode(identity.certificate.public_bytes(Encoding.DER)).decode()
     material = {"certificate": {"rawBytes": certificate}, "tlogEntries": [entry]}
+    return {"mediaType": BUNDLE, "verificationMaterial": material, "dsseEnvelope": envelope}
+
+
+def make_rekor2_bundle(log: Rekor2, identity: Identity, digest: str, at: datetime = NOW) -> dict[str, Any]:
+    """The same with Rekor 2 and a timestamp."""
+    statement = make_statement(digest)
+    envelope = make_envelope(identity.key, statement)
+    signature = base64.b64decode(envelope["signatures"][0]["sig"])
+    certificate = base64.b64encode(identity.certificate.public_bytes(Encoding.DER)).decode()
+    material = {
+        "certificate": {"rawBytes": certificate},
+        "tlogEntries": [log.record(rekor2.make_dsse_body(statement, signature, identity.certificate))],
+        "timestampVerificationData": log.add_timestamps(signature, at),
+    }
     return {"mediaType": BUNDLE, "verificationMaterial": material, "dsseEnvelope": envelope}
 
 

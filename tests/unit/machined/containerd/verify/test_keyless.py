@@ -32,7 +32,7 @@ from tests.unit.machined.containerd.verify.cosign import (
     make_keyless_bundle,
 )
 
-from talos.machined.containerd.verify import log
+from talos.machined.containerd.verify import proof
 from talos.machined.containerd.verify.program import verify
 from talos.machined.containerd.verify.request import REFUSED, Request, format_requests
 from talos.machined.containerd.verify.search import CERTIFICATE, ENTRY, SIGNATURE
@@ -214,10 +214,11 @@ def put(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
 
 HOSTILE: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
     (put("inclusionPromise.signedEntryTimestamp", change_text), "its entry in the log is forged"),
-    (put("inclusionPromise", None), "signedEntryTimestamp is not in base64"),
+    (put("inclusionPromise", None), "its time is not signed: it has no timestamp"),
+    (put("inclusionPromise.signedEntryTimestamp", None), "signedEntryTimestamp is not in base64"),
     (put("integratedTime", str(int(NOW.timestamp()) + 1)), "its entry in the log is forged"),
-    (put("integratedTime", "0"), "its log has signed no time"),
-    (put("integratedTime", "9" * 18), "is no time"),
+    (put("integratedTime", "0"), "its log has promised it without a time"),
+    (put("integratedTime", "9" * 18), "its entry in the log is forged"),
     (put("integratedTime", "9" * 19), "integratedTime is no number"),
     (put("integratedTime", -1), "integratedTime is no number"),
     (put("integratedTime", True), "integratedTime is no number"),
@@ -241,7 +242,12 @@ HOSTILE: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
     (put("inclusionProof.checkpoint.envelope", "\n\n"), "no signed note"),
     (put("inclusionProof.checkpoint", None), "it has no text 'envelope'"),
     (lambda bundle: bundle["verificationMaterial"].pop("tlogEntries"), "0 entries of logs"),
-    (lambda bundle: bundle["verificationMaterial"]["tlogEntries"].append({}), "2 entries of logs"),
+    (lambda bundle: bundle["verificationMaterial"]["tlogEntries"].append({}), "canonicalizedBody is not"),
+    (lambda bundle: bundle["verificationMaterial"]["tlogEntries"].extend([{}] * 32), "33 entries of logs"),
+    (
+        lambda bundle: bundle["verificationMaterial"]["tlogEntries"].append(entry_of(bundle)),
+        "a bundle with the same entry of a log twice",
+    ),
     (lambda bundle: bundle["verificationMaterial"].pop("certificate"), "signed with a key"),
     (
         lambda bundle: bundle["verificationMaterial"].update(certificate={"rawBytes": "AAAA"}),
@@ -274,8 +280,9 @@ def test_an_entry_of_another_signature() -> None:
     body = make_hashed_body(IMAGE, b"a", IDENTITY.certificate)
     bundle["verificationMaterial"]["tlogEntries"] = [SIGSTORE.record(body)]
     assert "its entry in the log is of another signature" in check_bundle(bundle)
-    bundle["verificationMaterial"]["tlogEntries"] = [SIGSTORE.record({**body, "apiVersion": "0.0.2"})]
-    assert "kind 'hashedrekord', version '0.0.2', not dsse or hashedrekord 0.0.1" in check_bundle(bundle)
+    bundle["verificationMaterial"]["tlogEntries"] = [SIGSTORE.record({**body, "apiVersion": "0.0.3"})]
+    text = "kind 'hashedrekord', version '0.0.3', not dsse or hashedrekord 0.0.1 or 0.0.2"
+    assert text in check_bundle(bundle)
 
 
 def test_a_bundle_of_sigstores_public_instance() -> None:
@@ -365,9 +372,9 @@ def test_paths_in_trees_of_all_sizes() -> None:
         leaves = [bytes([number]) for number in range(size)]
         for index, leaf in enumerate(leaves):
             path = make_path(index, leaves)
-            assert log.find_root(leaf, index, size, path) == make_root(leaves)
-            assert log.find_root(leaf, index, size, [*path, bytes(32)]) is None
-            assert log.find_root(leaf, size, size, path) is None
+            assert proof.find_root(leaf, index, size, path) == make_root(leaves)
+            assert proof.find_root(leaf, index, size, [*path, bytes(32)]) is None
+            assert proof.find_root(leaf, size, size, path) is None
 
 
 def test_a_request_that_is_none() -> None:
