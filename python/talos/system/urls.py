@@ -1,6 +1,7 @@
-"""URLs as others than the one who wrote them may see them."""
+"""URLs as others than the one who wrote them may see them, and the host in one."""
 
 import re
+from urllib.parse import urlsplit
 
 HIDDEN = "***"
 _USER = re.compile(r"(?<=://)[^/?#]*@")
@@ -14,3 +15,11 @@ def without_secrets(url: str) -> str:
     Reports, names and statuses reach everybody who may read resources and logs.
     """
     return _VALUE.sub(rf"\1{HIDDEN}", _USER.sub("", url))
+
+
+def find_host(url: str) -> str:
+    """The host that a URL names, in lower case; empty when it names none."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from talos.system.urls import without_secrets
+from talos.system.urls import find_host, without_secrets
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,18 @@ from talos.system.urls import without_secrets
 )
 def test_users_and_queries_are_left_out(url: str, shown: str) -> None:
     assert without_secrets(url) == shown
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://Log.example:8443/path", "log.example"),
+        ("https://[fd00::1]/", "fd00::1"),
+        ("https://[", ""),
+        ("log.example", ""),
+        ("None", ""),
+        ("", ""),
+    ],
+)
+def test_hosts(url: str, host: str) -> None:
+    assert find_host(url) == host

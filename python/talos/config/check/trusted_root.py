@@ -5,20 +5,25 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, cast
 
+from cryptography.hazmat.primitives.asymmetric import ed25519
+
 from talos.config.check.forms import check_present
 from talos.config.check.note import Note
 from talos.config.documents.security.sigstore_trusted_root import SigstoreTrustedRootConfig
 from talos.config.model import Config
 from talos.pki.certificate import parse_certificates
-from talos.pki.keys import parse_public_key
+from talos.pki.keys import PublicKey, parse_public_key
 from talos.system.errors import UserError
 from talos.system.parsed import as_object, parse_object
+from talos.system.urls import find_host
 
 _MAX_SIZE = 1024 * 1024
 """Bytes; that of the public instance has 7 KiB."""
 _TYPE = "application/vnd.dev.sigstore.trustedroot"
 """How its media type begins, before the version."""
 _AUTHORITIES, _LOGS = "certificateAuthorities", ("tlogs", "ctlogs")
+_TIMESTAMPS = "timestampAuthorities"
+"""Signatures in logs of Rekor 2 have their time from one; those in logs of Rekor 1 need none."""
 _HINT = "the content of trusted_root.json"
 
 type _Part = Mapping[str, Any]
@@ -42,26 +47,32 @@ def check_trusted_root(document: SigstoreTrustedRootConfig) -> Iterator[Note]:
             yield at.find(
                 f"has no {key}: no signature would count", hint="it takes authorities and both logs"
             )
-    for place, part in _list_parts(found, _AUTHORITIES):
-        yield from _check_authority(part, place, at)
+    for key in (_AUTHORITIES, _TIMESTAMPS):
+        for place, part in _list_parts(found, key):
+            yield from _check_authority(part, place, at)
     for key in _LOGS:
         yield from _check_logs(found, key, at)
 
 
-def find_ended(config: Config, now: datetime | None = None) -> Iterator[Note]:
-    """What has no part left that counts today: what is signed from then on is refused."""
+def find_trusted_root_warnings(config: Config, now: datetime | None = None) -> Iterator[Note]:
+    """What has no part left that counts today, and logs of Rekor 2 without the host that they are at."""
     document = config.find(SigstoreTrustedRootConfig)
     if document is None or len(text := document.trusted_root or "") > _MAX_SIZE:
         return
-    found, now = parse_object(text), now or datetime.now(UTC)
-    for key in (_AUTHORITIES, *_LOGS):
+    found, now, at = parse_object(text), now or datetime.now(UTC), Note.at(document, "trustedRoot")
+    for key in (_AUTHORITIES, _TIMESTAMPS, *_LOGS):
         ends = [_find_end(part, key) for _, part in _list_parts(found, key)]
         past = [end for end in ends if end is not None and end < now]
+        signed = "timestamps" if key == _TIMESTAMPS else "signatures"
         if past and len(past) == len(ends):
-            yield Note.at(document, "trustedRoot").find(
-                f"all {key} ended by {max(past):%Y-%m-%d}: only older signatures count",
+            yield at.find(
+                f"all {key} ended by {max(past):%Y-%m-%d}: only older {signed} count",
                 hint="bring trusted_root.json of its TUF repository up to date",
             )
+    for place, log in _list_parts(found, "tlogs"):
+        if isinstance(_parse_key(log), ed25519.Ed25519PublicKey) and not find_host(str(log.get("baseUrl"))):
+            text = f"{place}.baseUrl names no host: if it is of Rekor 2, its entries don't count"
+            yield at.find(text, hint="such as https://log2025-1.rekor.sigstore.dev")
 
 
 def _check_authority(part: _Part, place: str, at: Note) -> Iterator[Note]:
@@ -91,7 +102,7 @@ def _check_logs(found: _Part, key: str, at: Note) -> Iterator[Note]:
             if not _is_base64(value):
                 yield at.find(f"{place}.{name} is not in base64", hint=_HINT)
         yield from _check_period(public, f"{place}.publicKey", at)
-        is_usable = is_usable or _is_key(public.get("rawBytes"))
+        is_usable = is_usable or _parse_key(part) is not None
     if parts and not is_usable:
         yield at.find(f"{key} has no key that can be used", hint="ECDSA, Ed25519 or RSA, in DER and base64")
 
@@ -129,12 +140,11 @@ def _is_base64(value: object) -> bool:
         return False
 
 
-def _is_key(value: object) -> bool:
+def _parse_key(log: _Part) -> PublicKey | None:
     try:
-        parse_public_key(_armour("PUBLIC KEY", value))
+        return parse_public_key(_armour("PUBLIC KEY", as_object(log.get("publicKey")).get("rawBytes")))
     except UserError:
-        return False
-    return True
+        return None
 
 
 def _parse_certificates(part: _Part) -> list[Any]:

@@ -20,7 +20,7 @@ from talos.config.check.legacy import check_conflicts
 from talos.config.check.machine import check_machine, find_deprecated
 from talos.config.check.note import Note
 from talos.config.check.readers import find_unread
-from talos.config.check.trusted_root import find_ended
+from talos.config.check.trusted_root import find_trusted_root_warnings
 from talos.config.documents.runtime.unattended_install import UnattendedInstallConfig
 from talos.config.model import Config
 from talos.config.problem import ConfigError, Problem
@@ -98,7 +98,7 @@ def _warnings(config: Config) -> Iterator[Note]:
     if config.main is not None:
         yield from find_deprecated(config.main)
         yield from find_cluster_warnings(config.main)
-    yield from find_ended(config)
+    yield from find_trusted_root_warnings(config)
 
 
 def _sorted(problems: list[Problem]) -> list[Problem]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
-from urllib.parse import urlsplit
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -24,6 +23,7 @@ from talos.machined.containerd.verify.parts import bytes_of, object_of, objects_
 from talos.machined.containerd.verify.signed import verify
 from talos.pki.keys import PublicKey
 from talos.system.errors import UserError
+from talos.system.urls import find_host
 
 _TYPE = "application/vnd.dev.sigstore.trustedroot"
 """How its media type begins, before the version."""
@@ -114,15 +114,8 @@ def _make_logs(document: Mapping[str, Any], kind: str, where: str) -> Mapping[by
         if isinstance(key, ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey | rsa.RSAPublicKey):
             period = _make_period(object_of(public, "validFor"), where)
             log_id = bytes_of(object_of(part, "logId"), "keyId", where)
-            found[log_id] = Log(id=log_id, key=key, period=period, host=_find_host(part.get("baseUrl")))
+            found[log_id] = Log(id=log_id, key=key, period=period, host=find_host(str(part.get("baseUrl"))))
     return found
-
-
-def _find_host(url: object) -> str:
-    try:
-        return urlsplit(str(url)).hostname or ""
-    except ValueError:
-        return ""
 
 
 def _make_period(part: Mapping[str, Any], where: str) -> Period:
