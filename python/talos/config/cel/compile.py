@@ -57,7 +57,7 @@ class Expression:
         """Its value; UserError where there is none, such as after a division by zero."""
         try:
             return self._run(variables)
-        except (TypeError, ValueError, ZeroDivisionError) as error:
+        except (TypeError, ValueError, ArithmeticError) as error:
             raise UserError(f"{self.text!r} can't be computed: {error}", where=self.where) from None
 
     def is_true(self, variables: Scope) -> bool:

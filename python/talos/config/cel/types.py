@@ -87,6 +87,9 @@ def _descriptor_type(descriptor: Descriptor) -> Type:
 
 def field_type(field: FieldDescriptor) -> Type:
     """The type of a message's field."""
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        entry = field.message_type.fields_by_name
+        return map_of(field_type(entry["key"]), field_type(entry["value"]))
     if field.message_type is not None:
         single = _descriptor_type(field.message_type)
     elif field.type == FieldDescriptor.TYPE_BYTES:

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from talos.api.definitions.block_pb2 import DiskSpec
+from talos.api.definitions.k8s_pb2 import NodeStatusSpec
 from talos.api.definitions.network_pb2 import LinkStatusSpec
 from talos.config.cel import environments
 from talos.config.cel.compile import Environment, compile_expression
-from talos.config.cel.types import DOUBLE, Type
+from talos.config.cel.types import DOUBLE, Type, message_type
 from talos.system.errors import UserError
 
 DISK = {
@@ -85,6 +86,7 @@ def test_value(text: str, expected: bool) -> None:
         ("1 == true", r"character 3: == can't be applied to \(int, bool\)"),
         ('"a" * 30000000 == ""', r"character 5: \* can't be applied to \(string, int\)"),
         ("disk.size / 0u == 1u", "can't be computed"),
+        ('int(double("inf")) == 1', "can't be computed: cannot convert float infinity to integer"),
         ("9223372036854775807 + 1 > 0", "can't be computed: 9223372036854775808 is out of range"),
         ("99999999999999999999 > 1", "character 1: 99999999999999999999 is out of range"),
         ("disk.symlinks[7] == ''", "can't be computed: there is no item 7 among 2"),
@@ -150,3 +152,18 @@ def test_ranking_of_control_groups() -> None:
     group = {"memory_max": None, "memory_current": 1000, "class": 1}
     assert evaluate(text, environments.OOM_RANKING, group, DOUBLE) == 500.0
     assert evaluate(text, environments.OOM_RANKING, {**group, "memory_max": 5}, DOUBLE) == 0.0
+
+
+def test_a_map_of_a_message_is_a_map() -> None:
+    node = {"node": NodeStatusSpec(labels={"zone": "a"})}
+    environment = environments.Environment(variables={"node": message_type(NodeStatusSpec)})
+    for text in (
+        'node.labels["zone"] == "a"',
+        '"zone" in node.labels',
+        'node.labels.all(key, key == "zone")',
+    ):
+        assert evaluate(text, environment, node)
+    with pytest.raises(UserError, match="the map has no 'rack'"):
+        evaluate('node.labels["rack"] == ""', environment, node)
+    with pytest.raises(UserError, match="string has no field key"):
+        evaluate('node.labels.all(label, label.key == "zone")', environment, node)
