@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 
 from talos.api.definitions.block_pb2 import DiscoveredVolumeSpec, DiskSpec
-from talos.api.definitions.network_pb2 import LinkStatusSpec
+from talos.api.definitions.k8s_pb2 import NodeStatusSpec
+from talos.api.definitions.network_pb2 import LinkStatusSpec, ProbeStatusSpec, StatusSpec
+from talos.api.definitions.runtime_pb2 import MachineStatusSpec
+from talos.api.definitions.v1alpha1_pb2 import ServiceSpec
 from talos.config.cel.compile import Environment
 from talos.config.cel.syntax import UInt
 from talos.config.cel.types import (
@@ -98,3 +101,17 @@ OOM_RANKING = Environment(
     example="double(memory_current.orValue(0u))",
 )
 """One control group, the one with the highest number is ended first: ``cgroupRankingExpression``."""
+
+TRIAL_CHECK = Environment(
+    variables={
+        "services": map_of(STRING, message_type(ServiceSpec)),
+        "probes": map_of(STRING, message_type(ProbeStatusSpec)),
+        "network": message_type(StatusSpec),
+        "machine": message_type(MachineStatusSpec),
+        "node": message_type(NodeStatusSpec),
+    },
+    example='services["kubelet"].healthy && node.node_ready',
+)
+"""Services and the config's probes by id, the status of the network, the machine and its node in Kubernetes,
+all false and empty where there is none: ``cel`` of a TrialCheckConfig.
+"""

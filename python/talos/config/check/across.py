@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from talos.config.check.kubernetes_across import check_kubernetes
 from talos.config.check.note import Note
+from talos.config.check.trial_checks import check_number
 from talos.config.documents.block.existing_volume import ExistingVolumeConfig
 from talos.config.documents.block.external_volume import ExternalVolumeConfig
 from talos.config.documents.block.user_volume import UserVolumeConfig
@@ -47,6 +48,7 @@ def check_across(config: Config, *, in_container: bool) -> Iterator[Note]:
     yield from _check_links(config)
     yield from _check_dependencies(config)
     yield from _check_mount_points(config)
+    yield from check_number(config)
 
 
 def _check_host_dns(config: Config, *, in_container: bool) -> Iterator[Note]:

@@ -2,7 +2,17 @@
 
 from collections.abc import Iterator, Mapping
 
-from talos.config.check import bgp, containers, kubernetes, links, login, network, runtime, volumes
+from talos.config.check import (
+    bgp,
+    containers,
+    kubernetes,
+    links,
+    login,
+    network,
+    runtime,
+    trial_checks,
+    volumes,
+)
 from talos.config.check.note import Check, Note
 from talos.config.schema import Document
 
@@ -14,6 +24,7 @@ CHECKS: Mapping[str, Check] = {
     **login.CHECKS,
     **network.CHECKS,
     **runtime.CHECKS,
+    **trial_checks.CHECKS,
     **volumes.CHECKS,
 }
 NAMELESS = frozenset({"PCIDriverRebindConfig", "TrustedRootsConfig"})

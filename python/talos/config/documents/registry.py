@@ -92,6 +92,7 @@ MODULES: Mapping[str, str] = {
     "SecurityProfileConfig": "runtime.security_profile",
     "SysctlConfig": "runtime.sysctl",
     "SysfsConfig": "runtime.sysfs",
+    "TrialCheckConfig": "runtime.trial_check",
     "UdevRulesConfig": "runtime.udev_rules",
     "UnattendedInstallConfig": "runtime.unattended_install",
     "WatchdogTimerConfig": "runtime.watchdog_timer",
@@ -106,7 +107,7 @@ MODULES: Mapping[str, str] = {
 }
 """Kind to module below ``talos.config.documents``; the class has the kind's name."""
 
-OWN_KINDS = frozenset({"OIDCLoginConfig", "SigstoreTrustedRootConfig"})
+OWN_KINDS = frozenset({"OIDCLoginConfig", "SigstoreTrustedRootConfig", "TrialCheckConfig"})
 """Kinds that upstream does not have."""
 
 
