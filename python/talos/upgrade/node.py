@@ -119,6 +119,8 @@ class NodeUpgrade:
     """What this boot is; None until META is read."""
     writing: trio.Lock = field(default_factory=trio.Lock)
     """Held by what writes slots or META."""
+    is_preparing: bool = False
+    """Whether an upgrade waits for the config's trial checks, before anything is written."""
     _listeners: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
 
     @property
@@ -136,6 +138,11 @@ class NodeUpgrade:
     def is_guarded(self) -> bool:
         """Whether this system was started for one time only, so that a watchdog was armed."""
         return parse_cmdline(self.cmdline).is_on(TRIAL_ARGUMENT)
+
+    @property
+    def needs_probes(self) -> bool:
+        """Whether the config's trial checks are probed now."""
+        return self.is_preparing or self.current.phase is Phase.TRIAL
 
     @property
     def fallback(self) -> str:

@@ -15,19 +15,21 @@ from google.protobuf.message import Message
 from talos.api.common.common_pb2 import Code as CommonCode
 from talos.api.common.common_pb2 import Error as CommonError
 from talos.api.machine import machine_pb2 as pb
-from talos.api.rpc import RpcError
+from talos.api.rpc import Code, RpcError
 from talos.config.active import load_config
+from talos.config.effective.trial_checks import list_trial_checks
 from talos.resource import ids, kinds
 from talos.resource.state import NotFoundError, State
 from talos.system.errors import UserError
 from talos.system.version import get_version
 from talos.upgrade.node import NodeUpgrade
-from talos.upgrade.release.features import find_used
+from talos.upgrade.release.features import TRIAL_CHECKS, find_used
 from talos.upgrade.release.layer import Release
 from talos.upgrade.release.manifest import check_commit_time, check_release, is_older
 from talos.upgrade.release.signature import KEYS
 from talos.upgrade.slots.port import Report, drop
-from talos.upgrade.state import BUSY, Phase, other_slot, revert, stage
+from talos.upgrade.state import BUSY, TRIAL_CHECK, Phase, other_slot, revert, stage
+from talos.upgrade.trial_checks import wait_for_checks
 
 BY_HAND = "rolled back by hand"
 NETWORK = "network"
@@ -151,15 +153,20 @@ class Upgrades(NodeUpgrade):
             text = f"{self.current.version} was reverted, this machine reboots"
             raise UserError(text, where="upgrade", hint=f"wait until slot {self.current.previous} runs")
 
-    async def prepare(self, release: Release, *, force: bool = False) -> Installer:
+    async def prepare(
+        self, release: Release, *, force: bool = False, report: Report | None = None
+    ) -> Installer:
         """What writes a release to the other slot and has it booted once; UserError when it must not.
 
-        What is healthy is recorded here, while services still run.
+        RpcError while the config's trial checks don't hold, which may pass: what is waited for is reported,
+        to the log where there is no ``report``. What is healthy is recorded here, while services still run.
         """
         await self.check(release, force=force)
         slot = other_slot(self.running)
         is_old = is_older(release.manifest.version, get_version().tag)
-        checks = await self.list_checks()
+        held = await self._find_holding(report or self.log.info, force=force)
+        # Another release could not read the record of a kind that it does not have.
+        checks = [*await self.list_checks(), *(held if TRIAL_CHECKS in release.manifest.features else ())]
 
         async def install(report: Report) -> None:
             async with self.lock():
@@ -169,6 +176,27 @@ class Upgrades(NodeUpgrade):
             report(f"{release.manifest.version} is in slot {slot}, which the next reboot tries")
 
         return install
+
+    async def _find_holding(self, report: Report, *, force: bool) -> list[str]:
+        """The config's trial checks that hold now, as META has them; RpcError unless all do or by force."""
+        config = await load_config(self.state)
+        checks = list_trial_checks(config) if config else ()
+        if not checks:
+            return []
+        self.is_preparing = True
+        self._notify()
+        try:
+            failing = await wait_for_checks(self.state, checks, report)
+        finally:
+            self.is_preparing = False
+            self._notify()
+        if failing and not force:
+            text = f"fails already before the upgrade: {'; '.join(failing.values())}"
+            hint = "mend what it checks, or remove the TrialCheckConfig"
+            raise RpcError(Code.FAILED_PRECONDITION, f"{text} ({hint})")
+        for reason in failing.values():
+            self.log.warning("a trial check does not hold and does not count in the trial", reason=reason)
+        return [f"{TRIAL_CHECK}{check.name}" for check in checks if check.name not in failing]
 
     async def roll_back(self) -> None:
         """Have the system in the other slot booted once; what is staged or on trial just ends.

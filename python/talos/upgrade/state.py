@@ -31,6 +31,8 @@ TAGS: Mapping[int, str] = {
 """META: what only an upgrade writes, each with the command that is meant instead."""
 SHOWN = frozenset(f"0x{key:02x}" for key in TAGS)
 """Ids of META's resources that every reader sees: those that upgrade nodes, too. Others may have secrets."""
+TRIAL_CHECK = "trial-check:"
+"""Before the name of one of the config's trial checks, among services."""
 MAX_STATE = 16384
 """Bytes of the value."""
 MAX_CHECKS = 256
@@ -85,7 +87,9 @@ class Upgrade:
     reason: str = ""
     """Why it was reverted."""
     checks: tuple[str, ...] = ()
-    """The services, and ``network``, that were healthy before: the self-check waits until they are again."""
+    """The services, and ``network``, that were healthy before, and the trial checks that held: the self-check
+    waits until they do again.
+    """
 
 
 IDLE = Upgrade()
@@ -240,7 +244,7 @@ def _parse_checks(value: object) -> tuple[str, ...]:
         raise ValueError(f"the checks are no list of at most {MAX_CHECKS}")
     names = tuple(map(_text, checks))
     for name in names:
-        if not _SERVICE.fullmatch(name):
+        if not _CHECK.fullmatch(name):
             raise ValueError(f"{name[:80]!r} is no service")
     return names
 
@@ -256,5 +260,5 @@ def _text(value: object) -> str:
 _TEXTS = ("slot", "previous", "version", "previous_version", "reason")
 _VERSION = re.compile(r"[A-Za-z0-9._+-]{0,128}")
 """A release's, or of a work tree's build; it becomes a part of ``grub.cfg``."""
-_SERVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-"""A service's id, or ``network``."""
+_CHECK = re.compile(rf"(?:{TRIAL_CHECK})?[A-Za-z0-9][A-Za-z0-9._-]{{0,127}}")
+"""A service's id, ``network``, or the name of a trial check."""

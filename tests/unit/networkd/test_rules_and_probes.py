@@ -9,9 +9,10 @@ import trio.testing
 from tests.unit.networkd.test_links import Node
 
 from talos.api.definitions import enums_pb2
+from talos.api.definitions.network_pb2 import ProbeSpecSpec, TCPProbeSpec
 from talos.networkd.probe import ProbeError, check_http, split_endpoint
 from talos.resource import ids, kinds
-from talos.resource.changes import wait_for
+from talos.resource.changes import destroy_if_present, put, wait_for
 from talos.system.net.links import RTPROT_STATIC, RuleState
 
 MAIN = "version: v1alpha1\nmachine: {type: worker}\n"
@@ -105,6 +106,26 @@ async def test_probes_report_what_they_find_and_decide_on_connectivity() -> None
         )
         assert (await node.state.get(*ids.NETWORK_STATUS)).spec.connectivity_ready
         nursery.cancel_scope.cancel()
+
+
+async def test_a_probe_of_a_trial_check_does_not_decide_on_connectivity() -> None:
+    node = Node()
+    async with node.running():
+        await node.config(
+            f"{MAIN}---\napiVersion: v1alpha1\nkind: TrialCheckConfig\nname: a\ntcp: {{endpoint: 'a:1'}}\n"
+        )
+        assert await node.state.list(kinds.PROBE_SPEC) == [], "at rest nothing is probed"
+        before = (await node.state.get(*ids.NETWORK_STATUS)).spec.connectivity_ready
+        spec = ProbeSpecSpec(tcp=TCPProbeSpec(endpoint="127.0.0.1:1"))
+        await put(node.state, kinds.PROBE_SPEC, "trial:a", spec, owner="runtime.TrialProbeController")
+        await wait_for(node.state, kinds.PROBE_STATUS, "trial:a", lambda status: bool(status.spec.last_error))
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert (await node.state.get(*ids.NETWORK_STATUS)).spec.connectivity_ready == before
+        await destroy_if_present(
+            node.state, kinds.PROBE_SPEC, "trial:a", owner="runtime.TrialProbeController"
+        )
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert await node.state.list(kinds.PROBE_STATUS) == []
 
 
 @pytest.mark.parametrize("endpoint", ["", "a", "a:", "a:99999", "[::1", ":80"])

@@ -175,6 +175,8 @@ def test_the_keys_of_meta_are_those_of_all_versions() -> None:
         (format_state(STAGED).replace(b"[]", b'{"apid": 1}'), "no list"),
         (format_state(STAGED).replace(b"[]", b'["apid", 1]'), "a field that is no text"),
         (format_state(STAGED).replace(b"[]", rb'["a\nb"]'), "is no service"),
+        (format_state(STAGED).replace(b"[]", b'["trial-check:"]'), "is no service"),
+        (format_state(STAGED).replace(b"[]", b'["other:a"]'), "is no service"),
         (format_state(STAGED).replace(b"[]", b'["a"%s]' % (b', "a"' * 256)), "no list of at most 256"),
         (format_state(STAGED).replace(b'{"slot"', b'{"slot": "A", "slot"'), "a field appears twice"),
         (format_state(STAGED).decode().encode("utf-16"), "codec can't decode"),

@@ -70,7 +70,7 @@ def lifecycle_handlers(node: Node) -> Mapping[str, Handler]:
             async with steps.sequence("upgrade"), instances as instance:
                 release = await _verify(instance, image, node, steps, report)
                 async with steps.phase("check", "checkUpgrade"):
-                    installer = await node.upgrades.prepare(release)
+                    installer = await node.upgrades.prepare(release, report=report)
                     async with ending_upgrade(node):
                         await node.upgrade_lock.take(report)
                 async with steps.phase("upgrade", "upgrade"), ending_upgrade(node):

@@ -90,6 +90,7 @@ from talos.machined.controllers.runtime.self_check import (
     open_watchdog,
     read_nothing,
 )
+from talos.machined.controllers.runtime.trial_probes import TrialProbeController
 from talos.machined.controllers.runtime.unique_token import UniqueMachineTokenController
 from talos.machined.controllers.runtime.upgrade_lock import UpgradeLockController
 from talos.machined.controllers.runtime.watchdog import (
@@ -225,6 +226,7 @@ def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
             context.slots.open_watchdog if context.slots else open_watchdog,
             read_images if has_kernel else read_nothing,
         ),
+        TrialProbeController(context.node.upgrades),
         BootConfirmationController(context.node.upgrades, context.log),
         UpgradeLockController(context.node.upgrades, context.node.upgrade_lock, context.log),
         *([OOMController(context.log)] if has_kernel else []),

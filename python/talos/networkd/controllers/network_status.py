@@ -1,6 +1,7 @@
 """NetworkStatus: the readiness of the network, which services wait for."""
 
 from talos.api.definitions.network_pb2 import StatusSpec
+from talos.config.effective.trial_checks import PROBE_PREFIX
 from talos.networkd.addresses import parse_network
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
@@ -25,7 +26,8 @@ class NetworkStatusController(Reconciler):
         """Recompute the status."""
         current = await runtime.get_or_none(*ids.NODE_ADDRESS_CURRENT)
         routes = await runtime.list(kinds.ROUTE_STATUS)
-        probes = await runtime.list(kinds.PROBE_STATUS)
+        found = await runtime.list(kinds.PROBE_STATUS)
+        probes = [probe for probe in found if not probe.id.startswith(PROBE_PREFIX)]
         hostname = await runtime.get_or_none(*ids.HOSTNAME_STATUS)
         files = {resource.id for resource in await runtime.list(kinds.ETC_FILE_STATUS)}
         status = StatusSpec(

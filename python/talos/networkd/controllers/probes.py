@@ -39,7 +39,7 @@ class ProbeConfigController(Reconciler):
 
     name = "network.ProbeConfigController"
     inputs = (*PARTIAL_CONFIG_INPUTS, Input(kinds.PLATFORM_CONFIG))
-    outputs = (Output(kinds.PROBE_SPEC),)
+    outputs = (Output(kinds.PROBE_SPEC, shared=True),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Follow the config, which overrides the platform's probes of the same target."""

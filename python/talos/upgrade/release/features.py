@@ -14,6 +14,8 @@ SLOTS = "ab-slots"
 """Two slots, of which one is tried: every node uses them, since an upgrade does."""
 KIND, EXTENSION = "config.", "extension."
 """Before the name of a kind or of an extension."""
+TRIAL_CHECKS = f"{KIND}TrialCheckConfig"
+"""A config's own checks of a trial, which the record of an upgrade names."""
 _READ = frozenset(MODULES) - UNREAD_KINDS
 
 

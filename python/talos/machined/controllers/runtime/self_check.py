@@ -10,6 +10,9 @@ from math import inf
 import trio
 
 from talos.api.definitions.runtime_pb2 import DiagnosticSpec
+from talos.config.active import read_config
+from talos.config.effective.trial_checks import PROBE_PREFIX, list_trial_checks
+from talos.config.problem import ConfigError
 from talos.machined.node.ports.upgrades import Trial
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
@@ -18,7 +21,8 @@ from talos.system.logging import Log
 from talos.system.proc.cmdline import parse_cmdline
 from talos.system.watchdog import KernelWatchdog, Watchdog, find_watchdog
 from talos.upgrade.session import NETWORK
-from talos.upgrade.state import LIMIT_ARGUMENT, Phase, Upgrade
+from talos.upgrade.state import LIMIT_ARGUMENT, TRIAL_CHECK, Phase, Upgrade
+from talos.upgrade.trial_checks import INPUTS, find_failing
 
 CHECK_TIMEOUT = 300.0
 """Seconds from the start of the trial until everything has to be healthy; a kernel argument names others."""
@@ -64,10 +68,13 @@ async def read_nothing() -> int:
 
 
 class SelfCheckController(Controller):
-    """Service, NetworkStatus, ProbeStatus → the verdict on the system on trial, and Diagnostic."""
+    """Service, NetworkStatus, ProbeStatus → the verdict on the system on trial, and Diagnostic.
+
+    The other inputs are those of the config's trial checks.
+    """
 
     name = "runtime.SelfCheckController"
-    inputs = (Input(kinds.SERVICE), Input(*ids.NETWORK_STATUS), Input(kinds.PROBE_STATUS))
+    inputs = (*(Input(kind) for kind in INPUTS), Input(*ids.MACHINE_CONFIG))
     outputs = (Output(kinds.DIAGNOSTIC, shared=True),)
 
     def __init__(
@@ -162,7 +169,7 @@ class SelfCheckController(Controller):
         self._were_probed = not unmet and self._is_read and now - self._well_since >= self._stable
         if not self._were_probed:
             return unmet or ([UNREAD] if not self._is_read and now >= self._deadline else [])
-        failures = await self._probe([name for name in checks if name != NETWORK])
+        failures = await self._probe([name for name in checks if _is_service(name)])
         # Whatever happened meanwhile counts as well.
         return await find_unmet(runtime, checks) or [
             f"service {name} does not answer: {failure}" for name, failure in failures.items()
@@ -219,11 +226,32 @@ async def find_unmet(runtime: ControllerRuntime, checks: Sequence[str]) -> list[
             status = await runtime.get_or_none(*ids.NETWORK_STATUS)
             if status is None or not (status.spec.address_ready and status.spec.connectivity_ready):
                 unmet += await _find_failing_probes(runtime) or ["the network is not ready"]
+        elif not _is_service(name):
+            continue  # the trial checks come at the end
         elif (spec := services.get(name)) is None or not spec.running:
             unmet.append(f"service {name} does not run")
         elif not spec.healthy:
             unmet.append(f"service {name} is not healthy")
-    return unmet
+    return unmet + await _find_unmet_trial_checks(runtime, checks)
+
+
+def _is_service(check: str) -> bool:
+    return check != NETWORK and not check.startswith(TRIAL_CHECK)
+
+
+async def _find_unmet_trial_checks(runtime: ControllerRuntime, checks: Sequence[str]) -> list[str]:
+    """Of those that held before and are still in the config, what does not hold."""
+    names = {check.removeprefix(TRIAL_CHECK) for check in checks if check.startswith(TRIAL_CHECK)}
+    if not names:
+        return []
+    try:
+        config = await read_config(runtime)
+    except ConfigError as error:
+        return [f"trial checks can't be read: {error}"]
+    if config is None:
+        return ["trial checks can't be read: there is no config"]
+    chosen = [check for check in list_trial_checks(config) if check.name in names]
+    return list((await find_failing(runtime, chosen)).values())
 
 
 async def _find_failing_probes(runtime: ControllerRuntime) -> list[str]:
@@ -231,7 +259,7 @@ async def _find_failing_probes(runtime: ControllerRuntime) -> list[str]:
     return [
         f"probe {resource.id} fails: {resource.spec.last_error}"
         for resource in await runtime.list(kinds.PROBE_STATUS)
-        if not resource.spec.success
+        if not resource.spec.success and not resource.id.startswith(PROBE_PREFIX)
     ]
 
 

@@ -10,7 +10,7 @@ from talos.resource.state import State
 from talos.system.logging import Log
 from talos.upgrade.release.layer import Release
 from talos.upgrade.session import Installer
-from talos.upgrade.slots.port import Slots
+from talos.upgrade.slots.port import Report, Slots
 from talos.upgrade.state import Upgrade
 
 
@@ -49,6 +49,11 @@ class Trial(Protocol):
     @property
     def is_guarded(self) -> bool:
         """Whether this system was started for one time only, so that a watchdog was armed."""
+        ...
+
+    @property
+    def needs_probes(self) -> bool:
+        """Whether the config's trial checks are probed now."""
         ...
 
     @property
@@ -105,8 +110,14 @@ class Upgrades(Trial, Protocol):
         """For one call that installs at a time; UserError. With ``pop_all`` it lasts for the whole boot."""
         ...
 
-    async def prepare(self, release: Release, *, force: bool = False) -> Installer:
-        """What writes a release to the other slot and has it booted once; UserError when it must not."""
+    async def prepare(
+        self, release: Release, *, force: bool = False, report: Report | None = None
+    ) -> Installer:
+        """What writes a release to the other slot and has it booted once.
+
+        UserError when it must not, RpcError while the config's trial checks don't hold. What is waited for
+        is reported, to the log where there is no ``report``.
+        """
         ...
 
     def lock(self) -> AbstractAsyncContextManager[None]:
