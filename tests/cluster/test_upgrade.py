@@ -29,6 +29,8 @@ from talos.upgrade.slots.folder import SlotFolder
 
 UPGRADE_TIMEOUT = 300.0  # seconds
 """For one upgrade with its verdict."""
+API_TIMEOUT = 10.0  # seconds
+"""For one call to a node that may be down."""
 CONFIG = "/system/state/config.yaml"
 SYSTEM: Tree = {**{name: {} for name in ("dev", "proc", "sys", "system", "var")}, "usr": {"install": {}}}
 """Where the launcher mounts something."""
@@ -310,6 +312,44 @@ def test_the_extensions_of_a_release_are_layers_below_its_system(
     altered.write_bytes(b"no squashfs")
     call_node(cluster, node, "reboot")
     assert read_version(cluster, node) == f"{FIRST} in A", "the other slot is started"
+
+
+@pytest.mark.usefixtures("stalled")
+def test_a_check_of_the_config_decides_about_a_trial(cluster: Cluster, releases: Releases) -> None:
+    node, image = list_nodes(cluster, Role.WORKER)[0], releases.make("v1.15.8")
+    reason = 'trial check "door": 127.0.0.1:1: Connection refused'
+
+    patch_check(cluster, node, port=1)
+    result = upgrade(cluster, node, image)
+    assert result.returncode, "a check that fails already before the upgrade is left out"
+    assert f"fails already before the upgrade: {reason}" in result.stderr, result.stderr
+    assert read_version(cluster, node) == f"{FIRST} in A"
+
+    patch_check(cluster, node, port=API_PORT)
+    with watch_trial(cluster, node, lambda _: patch_check(cluster, node, port=1, check=False)):
+        result = upgrade(cluster, node, image)
+    assert result.returncode, "talosctl takes a reverted upgrade for a success"
+    assert f"self-check: after 120 s: {reason}" in result.stderr, result.stderr
+    assert reason in diagnose(cluster, node)
+    assert "the upgrade to v1.15.8 was reverted" in cluster.consoles()[node.name]
+    assert read_version(cluster, node) == f"{FIRST} in A"
+    assert "trial:" not in call_node(cluster, node, "get", "probespecs"), "at rest nothing is probed"
+    assert "connectivityReady: true" in call_node(cluster, node, "get", "networkstatus", "-o", "yaml")
+
+    patch_check(cluster, node, port=API_PORT)
+    result = upgrade(cluster, node, image)
+    assert result.returncode == 0, result.stderr
+    check_blessed(cluster, node, "v1.15.8 in B")
+
+
+def patch_check(cluster: Cluster, node: NodeInfo, *, port: int, check: bool = True) -> None:
+    """Have a trial require a connection to one of the node's own ports, and an expression that holds."""
+    header = "apiVersion: v1alpha1\nkind: TrialCheckConfig\nname:"
+    patch = f"{header} door\ntcp: {{endpoint: '127.0.0.1:{port}'}}\n"
+    patch += f'---\n{header} services\ncel: services["apid"].healthy\n'
+    address = str(node.address)
+    argv = ("-e", address, "-n", address, "patch", "machineconfig", "--patch", patch)
+    cluster.talosctl(*argv, check=check, seconds=UPGRADE_TIMEOUT if check else API_TIMEOUT)
 
 
 def test_a_failed_self_check_is_reverted(cluster: Cluster, stalled: list[Future[CommandResult]]) -> None:

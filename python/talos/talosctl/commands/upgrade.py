@@ -240,8 +240,8 @@ COMMAND = Command(
             name="force",
             type=Type.BOOL,
             default="false",
-            help="allow an older release, skipped minor versions and missing features, and don't check etcd; "
-            "by the call of older nodes, the only one that has it",
+            help="allow an older release, skipped minor versions, missing features and failing trial checks, "
+            "and don't check etcd; by the call of older nodes, the only one that has it",
         ),
         Flag(
             name="image",

@@ -81,7 +81,12 @@ def make_context(state: CountingState, folder: Path, log: Log) -> ControllerCont
         connect=None,
         upgrade_lock=None,
         upgrades=SimpleNamespace(
-            fallback="", current=IDLE, is_guarded=False, has_begun=True, listen=list[object]().append
+            fallback="",
+            current=IDLE,
+            is_guarded=False,
+            has_begun=True,
+            needs_probes=False,
+            listen=list[object]().append,
         ),
         power=SimpleNamespace(reboot=lambda: None),
     )
