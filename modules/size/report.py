@@ -30,6 +30,8 @@ PARTS = (
     ("other libraries", "usr/lib/x86_64-linux-gnu/"),
     ("XFS programs", "usr/sbin/xfs"),
     ("XFS programs", "usr/sbin/mkfs"),
+    ("ext4 programs", "usr/sbin/e2fsck"),
+    ("ext4 programs", "usr/sbin/mke2fs"),
     ("our Python: {}", "talos/talos/"),
     ("wheel: {}", "usr/lib/python3/dist-packages/"),
 )

@@ -14,6 +14,8 @@ from fix_wheels import fix_wheels
 
 TOOLS = (
     "usr/bin/mtools",
+    "usr/sbin/e2fsck",
+    "usr/sbin/mke2fs",
     "usr/sbin/mkfs.vfat",
     "usr/sbin/mkfs.xfs",
     "usr/sbin/sfdisk",

@@ -1,17 +1,35 @@
 """The interface of volumes to disks, and its implementation for the kernel's disks."""
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, override
 
 import trio
 
-from talos.system.block import partitions, swap
+from talos.system.block import ext4, partitions, swap
 from talos.system.block.blkid import Content, Partition, probe
 from talos.system.block.blkpg import notify_kernel
 from talos.system.block.partitions import NewPartition, Run, Table
 from talos.system.block.rotation import is_rotational
 from talos.system.block.wipe import EDGE, wipe_edges
+
+XFS, EXT4 = "xfs", "ext4"
+"""What a device is formatted with, by the kernel's names, which are libblkid's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFilesystem:
+    """A filesystem to make. ``size`` is that of its device, ``min_group`` an XFS' smallest group, in bytes.
+
+    On a disk that doesn't rotate an XFS has an allocation group for each processor, as far as they have
+    ``min_group`` bytes; with 0 that is up to ``mkfs.xfs``.
+    """
+
+    type: str
+    label: str = ""
+    size: int
+    min_group: int = 0
 
 
 class Blocks(Protocol):
@@ -49,16 +67,22 @@ class Blocks(Protocol):
         """Make a partition larger."""
         ...
 
-    async def format(self, device: str, label: str, size: int, min_group: int) -> None:
-        """Make an XFS, on the disk itself when this returns.
+    async def format(self, device: str, filesystem: NewFilesystem) -> None:
+        """Make a filesystem, on the disk itself when this returns."""
+        ...
 
-        On a disk that doesn't rotate it has an allocation group for each processor, as far as they have
-        ``min_group`` bytes; with 0 that is up to ``mkfs.xfs``.
+    async def check(self, device: str, filesystem: str) -> bool:
+        """Repair what a filesystem has recorded as broken; False when it needs :meth:`repair`.
+
+        In a moment, when there is nothing. A mount does it for XFS.
         """
         ...
 
-    async def repair(self, device: str, *, drop_log: bool) -> bool:
-        """Repair an XFS; False when its log has to be replayed or dropped first."""
+    async def repair(self, device: str, filesystem: str, *, force: bool) -> bool:
+        """Repair a filesystem that isn't mounted; False when that loses something, unless ``force`` has it.
+
+        Of XFS that is a log which has to be replayed or dropped first.
+        """
         ...
 
     async def make_swap(self, device: str) -> None:
@@ -73,8 +97,8 @@ class Blocks(Protocol):
         """End that; OSError when memory has no room for what comes back."""
         ...
 
-    async def grow_filesystem(self, target: str) -> None:
-        """Grow a mounted XFS to the size of its partition."""
+    async def grow_filesystem(self, device: str, filesystem: str, target: str) -> bool:
+        """Grow a mounted filesystem to the size of its device; whether it has become larger."""
         ...
 
     async def set_mode(self, target: str, mode: int) -> None:
@@ -134,15 +158,27 @@ class KernelBlocks(Blocks):
         await trio.to_thread.run_sync(notify_kernel, disk, device, row.number, row.start, row.size)
 
     @override
-    async def format(self, device: str, label: str, size: int, min_group: int) -> None:
+    async def format(self, device: str, filesystem: NewFilesystem) -> None:
+        if filesystem.type == EXT4:
+            await ext4.make_ext4(self._run, device, filesystem.label)
+            return
+        size, min_group = filesystem.size, filesystem.min_group
         rotates = await trio.to_thread.run_sync(is_rotational, device)
         concurrency = partitions.find_concurrency(size, min_group) if min_group and not rotates else None
-        await partitions.make_filesystem(self._run, device, "xfs", label, size=size, concurrency=concurrency)
+        await partitions.make_filesystem(
+            self._run, device, "xfs", filesystem.label, size=size, concurrency=concurrency
+        )
         await trio.to_thread.run_sync(_flush, device)
 
     @override
-    async def repair(self, device: str, *, drop_log: bool) -> bool:
-        return await partitions.repair_filesystem(self._run, device, drop_log=drop_log)
+    async def check(self, device: str, filesystem: str) -> bool:
+        return filesystem != EXT4 or await ext4.check_ext4(self._run, device)
+
+    @override
+    async def repair(self, device: str, filesystem: str, *, force: bool) -> bool:
+        if filesystem == EXT4:
+            return await ext4.repair_ext4(self._run, device, force=force)
+        return await partitions.repair_filesystem(self._run, device, drop_log=force)
 
     @override
     async def make_swap(self, device: str) -> None:
@@ -157,8 +193,13 @@ class KernelBlocks(Blocks):
         await trio.to_thread.run_sync(swap.end_swap, device)
 
     @override
-    async def grow_filesystem(self, target: str) -> None:
-        await partitions.grow_filesystem(self._run, target)
+    async def grow_filesystem(self, device: str, filesystem: str, target: str) -> bool:
+        before = os.statvfs(target).f_blocks
+        if filesystem == EXT4:
+            await trio.to_thread.run_sync(ext4.grow_ext4, device, target)
+        else:
+            await partitions.grow_filesystem(self._run, target)
+        return os.statvfs(target).f_blocks > before
 
     @override
     async def set_mode(self, target: str, mode: int) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import trio
 
-from talos.disks.volumes.blocks import Blocks
+from talos.disks.volumes.blocks import EXT4, Blocks
 from talos.disks.volumes.settle import VolumePlace
 from talos.system.errors import UserError
 from talos.system.files import KernelFiles
@@ -19,6 +19,8 @@ CHANGEABLE = frozenset({"nosuid", "nodev", "noexec", "noatime", "ro"})
 """Mount options that the config decides on."""
 GROWTH = 1 << 20
 """Bytes that a partition must have more than its filesystem for the latter to be grown."""
+_XFS_LOSS = "its log can't be replayed: what was written last is lost"
+_EXT4_LOSS = "not all of it can be repaired: what belongs nowhere any more is in lost+found"
 
 
 async def mount_volume(
@@ -34,35 +36,39 @@ async def mount_volume(
     """Mount; UserError when even a repair doesn't help.
 
     Mounting replays the log. When that fails on the filesystem's structure, ``xfs_repair`` gets its turn; as
-    there is no way to do it by hand, it may drop a log that can't be replayed. One that is not ``is_own`` is
+    there is no way to do it by hand, it may drop a log that can't be replayed. ``e2fsck`` comes before the
+    mount, too, because the kernel mounts an ext4 that it has found errors in. One that is not ``is_own`` is
     someone else's: it is neither repaired, nor gets its folder another mode.
     """
     target = point.target
     if not is_mounted(mounts, place.source, target):
+        if is_own and not await blocks.check(place.source, place.content.name):
+            await _repair(blocks, place, log, "it has errors that take decisions")
         try:
             await trio.to_thread.run_sync(mounts.mount, point)
         except OSError as error:
             if error.errno not in STRUCTURE_ERRORS or not is_own:
                 raise UserError(f"can't be mounted: {error.strerror}", where=place.source) from None
-            log.warning("a filesystem is broken, repairing it", device=place.source, reason=error.strerror)
-            await _repair(blocks, place, log)
+            await _repair(blocks, place, log, str(error.strerror))
             await _mount_again(mounts, place, point)
         if is_own:
             await blocks.set_mode(target, point.mode)
     known = place.content.filesystem_size
     if grow and known and place.content.size - known >= GROWTH:
         try:
-            await blocks.grow_filesystem(target)
-            log.info("a filesystem has grown with its partition", device=place.source)
+            if await blocks.grow_filesystem(place.source, place.content.name, target):
+                log.info("a filesystem has grown with its partition", device=place.source)
         except UserError as error:
             log.warning("a filesystem stays smaller than its partition", reason=str(error))
 
 
-async def _repair(blocks: Blocks, place: VolumePlace, log: Log) -> None:
-    if await blocks.repair(place.source, drop_log=False):
+async def _repair(blocks: Blocks, place: VolumePlace, log: Log, reason: str) -> None:
+    filesystem = place.content.name
+    log.warning("a filesystem is broken, repairing it", device=place.source, reason=reason)
+    if await blocks.repair(place.source, filesystem, force=False):
         return
-    log.error("its log can't be replayed: what was written last is lost", device=place.source)
-    await blocks.repair(place.source, drop_log=True)
+    log.error(_EXT4_LOSS if filesystem == EXT4 else _XFS_LOSS, device=place.source)
+    await blocks.repair(place.source, filesystem, force=True)
 
 
 async def _mount_again(mounts: Mounts, place: VolumePlace, point: MountPoint) -> None:

@@ -4,8 +4,8 @@ Safe against power cuts. A partition whose filesystem is not complete is marked:
 in the write that creates the partition, and cleared after mkfs has finished and the disk is synced. A
 marked partition was never mounted, so it is formatted again, and encrypted again where it is to be. Without
 the mark only a blank partition is formatted, one that starts with zeros and in which libblkid finds nothing
-(it is marked first). Any other content that is not XFS is never overwritten; an XFS with a broken superblock
-is repaired. What is encrypted stays encrypted, what is not stays as it is. The place of a
+(it is marked first). Any other content than the wanted filesystem is never overwritten, and that is repaired
+when its superblock is broken. What is encrypted stays encrypted, what is not stays as it is. The place of a
 new partition is erased first, so that no previous content reappears.
 
 A raw volume belongs to whom it is for: what its partition holds is not looked at. Swap is made anew at each
@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.disks.disk import make_wipe_hint
-from talos.disks.volumes.blocks import Blocks
+from talos.disks.volumes.blocks import EXT4, XFS, Blocks, NewFilesystem
 from talos.disks.volumes.encryption import VolumeEncryption
+from talos.system.block import ext4
 from talos.system.block.blkid import Content, Partition
 from talos.system.block.layout import LINUX_TYPE
 from talos.system.block.luks_header import MARK
@@ -37,7 +38,7 @@ from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.sizes import format_size
 
-FILESYSTEM, SWAP, RAW, GPT = "xfs", "swap", "", "gpt"
+SWAP, RAW, GPT = "swap", "", "gpt"
 LUKS = "crypto_LUKS"
 """libblkid's name for an encrypted device."""
 XFS_MAGIC = b"XFSB"
@@ -63,7 +64,7 @@ class WantedVolume:
     label: str
     number: int = 0
     type_uuid: str = LINUX_TYPE
-    filesystem: str = FILESYSTEM
+    filesystem: str = XFS
     filesystem_label: str = ""
     min_group: int = 0
     minimum: int = 0
@@ -71,6 +72,11 @@ class WantedVolume:
     grow: bool = False
     may_create: bool = False
     encryption: VolumeEncryption | None = None
+
+    @property
+    def has_filesystem(self) -> bool:
+        """Whether it is formatted, and mounted."""
+        return self.filesystem in {XFS, EXT4}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +183,9 @@ async def _provide_table(blocks: Blocks, wanted: WantedVolume, disk: str, log: L
     content = await blocks.probe(disk)
     if content.name != GPT:
         if content.kind or not await _is_blank(blocks, wanted, disk, log):
-            raise _refuse(wanted, disk, f"holds {content.name or FILESYSTEM}, no GPT: it is not written over")
+            raise _refuse(
+                wanted, disk, f"holds {content.name or wanted.filesystem}, no GPT: it is not written over"
+            )
         log.info(f"volume {wanted.label}: making a partition table", disk=disk)
         await blocks.make_table(disk)
     return await blocks.read_table(disk), content.size
@@ -223,17 +231,22 @@ async def _make_whole(
 
 
 async def make_filesystem(blocks: Blocks, wanted: WantedVolume, device: str, log: Log) -> MadeFilesystem:
-    """Format a device, inside of its encryption where it has one; all but XFS is only encrypted."""
+    """Format a device, inside of its encryption where it has one; without a filesystem only that."""
     encryption = wanted.encryption
     if encryption and not encryption.configured:
         await encryption.forget()
         encryption = None
     mapped = await encryption.create(device) if encryption else ""
     target = mapped or device
-    if wanted.filesystem == FILESYSTEM:
+    if wanted.has_filesystem:
         log.info(f"volume {wanted.label}: making its filesystem", device=target)
-        size = (await blocks.probe(target)).size
-        await blocks.format(target, wanted.filesystem_label, size, wanted.min_group)
+        new = NewFilesystem(
+            type=wanted.filesystem,
+            label=wanted.filesystem_label,
+            size=(await blocks.probe(target)).size,
+            min_group=wanted.min_group,
+        )
+        await blocks.format(target, new)
     if encryption:
         await encryption.publish(device)
     return MadeFilesystem(await blocks.probe(target), mapped)
@@ -256,7 +269,7 @@ async def find_filesystem(
             )
         mapped = await encryption.open(device)
         inside: Content | None = await blocks.probe(mapped)
-        if wanted.filesystem == FILESYSTEM:  # else what is there is its own: no one else has the keys
+        if wanted.has_filesystem:  # else what is there is its own: no one else has the keys
             inside = await _find(blocks, wanted, mapped, inside, log)
         if inside is None:
             raise _refuse(wanted, device, "is encrypted, and empty inside: it is not formatted")
@@ -277,6 +290,8 @@ async def find_filesystem(
 async def _find(
     blocks: Blocks, wanted: WantedVolume, device: str, content: Content, log: Log
 ) -> Content | None:
+    if (await blocks.read_head(device)).startswith(ext4.MARK):
+        return None
     if content.name == wanted.filesystem:
         return content
     if content.kind:
@@ -286,13 +301,14 @@ async def _find(
 
 
 async def _is_blank(blocks: Blocks, wanted: WantedVolume, device: str, log: Log) -> bool:
-    """Whether nothing can be lost here; False when there is an XFS again. UserError for anything else."""
+    """Whether nothing can be lost here; False when its filesystem is there again. UserError for others."""
     head = await blocks.read_head(device)
-    if head.startswith(XFS_MAGIC) and wanted.filesystem == FILESYSTEM:
+    found = XFS if head.startswith(XFS_MAGIC) else EXT4 if ext4.has_superblock(head) else ""
+    if found and found == wanted.filesystem:
         log.warning(f"volume {wanted.label}: its superblock is broken, repairing it", device=device)
-        if not await blocks.repair(device, drop_log=False):
-            await blocks.repair(device, drop_log=True)
-        if (await blocks.probe(device)).name == FILESYSTEM:
+        if not await blocks.repair(device, found, force=False):
+            await blocks.repair(device, found, force=True)
+        if (await blocks.probe(device)).name == found:
             return False
     if any(head):
         raise _refuse(wanted, device, "holds unrecognised data: it is not formatted")

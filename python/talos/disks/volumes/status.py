@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 from talos.api.definitions import block_pb2, runtime_pb2
 from talos.api.definitions import enums_pb2 as enums
+from talos.disks.volumes.blocks import EXT4, XFS
 from talos.disks.volumes.encryption import VolumeEncryption
 from talos.disks.volumes.encryption_spec import list_kinds
-from talos.disks.volumes.settle import FILESYSTEM, RAW, SWAP, VolumePlace, WantedVolume, take_all
+from talos.disks.volumes.settle import RAW, SWAP, VolumePlace, WantedVolume, take_all
 from talos.system.proc.mounts import Mount
 from talos.system.sizes import format_pretty_size
 from talos.system.tpm.sealing import has_signed_policy
@@ -18,7 +19,8 @@ UNENCRYPTED = (
 STILL_ENCRYPTED = "the volume is encrypted, and the config has no encryption for it any more (put it back)"
 
 _FORMATS = {
-    enums.FILESYSTEM_TYPE_XFS: FILESYSTEM,
+    enums.FILESYSTEM_TYPE_XFS: XFS,
+    enums.FILESYSTEM_TYPE_EXT4: EXT4,
     enums.FILESYSTEM_TYPE_SWAP: SWAP,
     enums.FILESYSTEM_TYPE_NONE: RAW,
 }
@@ -65,11 +67,13 @@ def make_wanted_volume(
     """The spec of a volume's partition from its config."""
     filesystem = spec.provisioning.filesystem_spec
     if not spec.provisioning.HasField("partition_spec"):
+        is_disk = spec.type == enums.VOLUME_TYPE_DISK  # others are only located
         return WantedVolume(
             label=label,
+            filesystem=_FORMATS[filesystem.type] if is_disk else XFS,
             filesystem_label=filesystem.label,
             min_group=filesystem.min_allocation_group_size,
-            grow=spec.type == enums.VOLUME_TYPE_DISK,
+            grow=is_disk,
             encryption=encryption,
         )
     part = spec.provisioning.partition_spec

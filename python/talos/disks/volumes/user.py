@@ -10,6 +10,7 @@ from talos.config.documents.block.raw_volume import RawVolumeConfig
 from talos.config.documents.block.swap_volume import SwapVolumeConfig
 from talos.config.documents.block.user_volume import UserVolumeConfig
 from talos.config.model import Config
+from talos.disks.volumes.blocks import EXT4, XFS
 from talos.disks.volumes.encryption_spec import make_encryption
 from talos.disks.volumes.specs import (
     MIN_SIZE,
@@ -127,7 +128,10 @@ def _fill_partition(
 def _fill(spec: block_pb2.VolumeConfigSpec, document: UserVolumeConfig) -> None:
     """Size, filesystem, encryption and mount options of what is not a folder."""
     filesystem = document.filesystem
-    set_xfs(spec.provisioning.filesystem_spec, filesystem and filesystem.xfs)
+    if filesystem and filesystem.type == EXT4:
+        spec.provisioning.filesystem_spec.type = enums_pb2.FILESYSTEM_TYPE_EXT4
+    else:
+        set_xfs(spec.provisioning.filesystem_spec, filesystem and filesystem.xfs)
     if spec.type == enums_pb2.VOLUME_TYPE_PARTITION:
         label = f"{USER_PREFIX}{document.name}"
         _fill_partition(spec.provisioning.partition_spec, label, LINUX_TYPE, document.provisioning)
@@ -155,6 +159,6 @@ def _annotate(
     if not has_partitions:
         is_mounted_one = isinstance(document, UserVolumeConfig)
         found[OBSTACLE] = NO_DISKS + (" (use volumeType: directory)" if is_mounted_one else "")
-    elif filesystem not in {None, "xfs"}:
-        found[OBSTACLE] = f"the filesystem {filesystem} is not supported by this version (use xfs)"
+    elif filesystem not in {None, XFS, EXT4}:
+        found[OBSTACLE] = f"the filesystem {filesystem} is not supported by this version (use xfs or ext4)"
     return found

@@ -1,8 +1,8 @@
 """A volume that is a whole disk, without a partition table.
 
 Safe against power cuts without a mark of its own: mkfs.xfs writes the superblock, with which the disk
-begins, last. Until then the disk is as blank as it was, and is formatted again. Encryption has a mark
-(:mod:`talos.disks.volumes.encryption`).
+begins, last. Until then the disk is as blank as it was, and is formatted again. ext4 and encryption have
+marks (:mod:`talos.system.block.ext4`, :mod:`talos.disks.volumes.encryption`).
 """
 
 from collections.abc import Sequence

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from talos.disks.volumes.blocks import NewFilesystem
 from talos.disks.volumes.encryption_keys import SlotKey
+from talos.system.block import ext4
 from talos.system.block.blkid import Content, Partition
 from talos.system.block.layout import GIB, INSTALLED, MIB, place_areas
 from talos.system.block.luks import KeyRejectedError, LuksOptions
@@ -34,6 +36,8 @@ class MemoryBlocks:
     cut: int = -1
     writes: list[str] = field(default_factory=list[str])
     dirty_log: bool = False
+    has_errors: bool = False
+    """Whether a filesystem has recorded some."""
     stale: Content | None = None
     """What lies in the free part of the disk since earlier times."""
     whole: Content = GPT
@@ -123,35 +127,39 @@ class MemoryBlocks:
         self.partitions[number] = replace(self.partitions[number], size=size)
         self._may_cut()
 
-    async def format(self, device: str, label: str, size: int, min_group: int) -> None:
-        self.groups.append(min_group)
+    async def format(self, device: str, filesystem: NewFilesystem) -> None:
+        name, size = filesystem.type, filesystem.size
+        made = Content(kind="filesystem", name=name, label=filesystem.label, filesystem_size=size)
+        self.groups.append(filesystem.min_group)
         if device.startswith(MAPPED):
             self.inside[device] = HALF_MADE
             self.write(f"format {device}")
-            self.inside[device] = Content(kind="filesystem", name="xfs", label=label, filesystem_size=size)
+            self.inside[device] = made
             self._may_cut()
             return
         if device == DISK:
-            assert not self.whole.kind, "what is on the disk is lost"
+            is_half_made = self.heads.pop(0, b"").startswith(ext4.MARK)
+            assert is_half_made or not self.whole.kind, "what is on the disk is lost"
             self.write(f"format {device}")
-            self.whole = Content(kind="filesystem", name="xfs", filesystem_size=size)
+            self.whole = made
             return
         number = int(device.removeprefix(DISK))
         assert self.partitions[number].flags, "a partition is formatted without the flag"
         self.contents[number] = HALF_MADE
         self.write(f"format {device}")
-        self.contents[number] = Content(
-            kind="filesystem", name="xfs", label=label, uuid=str(len(self.writes)), filesystem_size=size
-        )
+        self.contents[number] = replace(made, uuid=str(len(self.writes)))
         self._may_cut()
 
-    async def repair(self, device: str, *, drop_log: bool) -> bool:
-        self.write(f"repair {device}{' without its log' if drop_log else ''}")
-        if self.dirty_log and not drop_log:
+    async def check(self, device: str, filesystem: str) -> bool:
+        return not self.has_errors
+
+    async def repair(self, device: str, filesystem: str, *, force: bool) -> bool:
+        self.write(f"repair {device}{' without its log' if force else ''}")
+        if self.dirty_log and not force:
             return False
         number = int(device.removeprefix(DISK))
-        if self.heads.pop(number, b"").startswith(b"XFSB"):
-            self.contents[number] = Content(kind="filesystem", name="xfs")
+        if self.heads.pop(number, b""):
+            self.contents[number] = Content(kind="filesystem", name=filesystem)
         return True
 
     async def make_swap(self, device: str) -> None:
@@ -163,8 +171,9 @@ class MemoryBlocks:
     async def end_swap(self, device: str) -> None:
         self.write(f"end swap {device}")
 
-    async def grow_filesystem(self, target: str) -> None:
+    async def grow_filesystem(self, device: str, filesystem: str, target: str) -> bool:
         self.write(f"grow filesystem {target}")
+        return True
 
     async def set_mode(self, target: str, mode: int) -> None:
         self.write(f"mode {target} {mode:o}")

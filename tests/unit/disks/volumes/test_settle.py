@@ -11,6 +11,7 @@ import pytest
 from talos.api.definitions import enums_pb2 as enums
 from talos.disks.volumes.settle import Limit, VolumePlace, VolumeProgress, WantedVolume, settle
 from talos.disks.volumes.whole_disk import settle_disk
+from talos.system.block import ext4
 from talos.system.block.blkid import Content
 from talos.system.block.layout import GIB, MIB
 from talos.system.errors import UserError
@@ -25,6 +26,8 @@ EPHEMERAL = WantedVolume(
     label="EPHEMERAL", filesystem_label="EPHEMERAL", minimum=2 * GIB, grow=True, may_create=True
 )
 LOG = Log(write=lambda _: None)
+SUPERBLOCKS = {"xfs": b"XFSB\0", "ext4": bytes(1080) + b"\x53\xef"}
+"""The begin of a device with one that libblkid refuses."""
 
 
 def make_disk(size: int = 10 * GIB) -> MemoryBlocks:
@@ -138,17 +141,31 @@ async def test_unknown_content_is_never_formatted() -> None:
 
 
 @pytest.mark.parametrize("dirty", [False, True])
-async def test_a_broken_superblock_is_repaired_not_formatted(*, dirty: bool) -> None:
-    disk = make_disk()
-    await run(disk, STATE)
+@pytest.mark.parametrize("filesystem", ["xfs", "ext4"])
+async def test_a_broken_superblock_is_repaired_not_formatted(filesystem: str, *, dirty: bool) -> None:
+    disk, wanted = make_disk(), replace(STATE, filesystem=filesystem)
+    await run(disk, wanted)
     disk.dirty_log = dirty
     disk.contents[5] = Content()
-    disk.heads[5] = b"XFSB\0"
+    disk.heads[5] = SUPERBLOCKS[filesystem]
     disk.writes.clear()
-    place = await run(disk, STATE)
+    place = await run(disk, wanted)
     assert place is not None
-    assert place.content.name == "xfs"
+    assert place.content.name == filesystem
     assert disk.writes == ["repair /dev/vda5", "repair /dev/vda5 without its log"][: 1 + dirty]
+
+
+@pytest.mark.parametrize(("made", "wanted"), [("xfs", "ext4"), ("ext4", "xfs")])
+async def test_a_volume_of_another_type_is_never_formatted_or_repaired(made: str, wanted: str) -> None:
+    disk = make_disk()
+    await run(disk, replace(STATE, filesystem=made))
+    disk.writes.clear()
+    with pytest.raises(UserError, match=rf"/dev/vda5 holds {made} \(STATE\), no {wanted}"):
+        await run(disk, replace(STATE, filesystem=wanted))
+    disk.contents[5], disk.heads[5] = Content(), SUPERBLOCKS[made]
+    with pytest.raises(UserError, match="/dev/vda5 holds unrecognised data: it is not formatted"):
+        await run(disk, replace(STATE, filesystem=wanted))
+    assert disk.writes == []
 
 
 async def test_what_was_wiped_is_made_anew() -> None:
@@ -328,7 +345,7 @@ async def test_swap_is_made_where_there_is_swap_or_nothing() -> None:
 async def test_a_superblock_that_stays_broken_is_kept() -> None:
     class Damaged(MemoryBlocks):
         @override
-        async def repair(self, device: str, *, drop_log: bool) -> bool:
+        async def repair(self, device: str, filesystem: str, *, force: bool) -> bool:
             self.write(f"repair {device}")
             return False
 
@@ -375,6 +392,14 @@ async def test_what_is_on_a_disk_is_not_written_over(
         with pytest.raises(UserError, match=f"u-data: {reason}.*talosctl wipe disk vda"):
             await provide(disk, DATA, [DISK], LOG, VolumeProgress())
         assert disk.writes == []
+
+
+@pytest.mark.parametrize("found", [Content(), Content(kind="filesystem", name="ext4")])
+async def test_an_ext4_that_was_being_made_on_a_whole_disk_is_made_anew(found: Content) -> None:
+    disk = MemoryBlocks(size=GIB, whole=found, heads={0: ext4.MARK + b"descriptors"})
+    place = await settle_disk(disk, replace(DATA, filesystem="ext4"), [DISK], LOG, VolumeProgress())
+    assert place.content.name == "ext4"
+    assert disk.writes == ["format /dev/vda"]
 
 
 async def test_a_whole_disk_is_formatted_once() -> None:

@@ -176,7 +176,7 @@ class VolumeManagerController(Controller):
         if disk is None or disk.spec.size - place.partition.size < GROWTH:
             return current
         try:
-            await self._context.blocks.grow_filesystem(current.target)
+            await self._context.blocks.grow_filesystem(place.source, place.content.name, current.target)
         except UserError as error:
             self._warn(config.id, "can't grow", str(error))
             return current

@@ -20,7 +20,6 @@ from talos.disks.volumes.external import make_external_place
 from talos.disks.volumes.mounting import make_options, make_point, mount_volume
 from talos.disks.volumes.scrubber import Scrubber
 from talos.disks.volumes.settle import (
-    FILESYSTEM,
     SWAP,
     VolumePlace,
     VolumeProgress,
@@ -160,7 +159,7 @@ class VolumeSettler:
             place = await provide(self._context.blocks, wanted, disks, self._context.log, progress)
             if place is None:
                 return VolumeState(phase=enums.VOLUME_PHASE_MISSING)
-            if wanted.filesystem == FILESYSTEM:
+            if wanted.has_filesystem:
                 await self._mount(config, place, target, grow=wanted.grow)
             elif wanted.filesystem == SWAP:
                 await self._swap(config, place)

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass, field, replace
 
+import pytest
 from tests.unit.disks.volumes.disks import MemoryBlocks
 
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
 from talos.disks.disk import LOGICAL
+from talos.disks.volumes.blocks import NewFilesystem
 from talos.disks.volumes.requests import request_mount
 from talos.machined.node.config_store import publish_config
 from talos.resource import ids, kinds
@@ -37,11 +39,12 @@ class Blocks(MemoryBlocks):
     async def read_head(self, device: str) -> bytes:
         return bytes(4096) if device == LOGICAL_DISK else await super().read_head(device)
 
-    async def format(self, device: str, label: str, size: int, min_group: int) -> None:
+    async def format(self, device: str, filesystem: NewFilesystem) -> None:
         if device != LOGICAL_DISK:
-            await super().format(device, label, size, min_group)
+            await super().format(device, filesystem)
         else:
-            self.logical = replace(self.logical, kind="filesystem", name="xfs", filesystem_size=size)
+            name, size = filesystem.type, filesystem.size
+            self.logical = replace(self.logical, kind="filesystem", name=name, filesystem_size=size)
 
 
 async def find_logical(world: World, size: int, *more: str) -> None:
@@ -51,16 +54,19 @@ async def find_logical(world: World, size: int, *more: str) -> None:
     await put(world.state, kinds.DISK, "dm-0", spec)
 
 
-async def test_it_is_used_and_grows() -> None:
+@pytest.mark.parametrize("filesystem", ["xfs", "ext4"])
+async def test_it_is_used_and_grows(filesystem: str) -> None:
     world = World(blocks=Blocks())
+    document = DATA.replace(b"KIND", b"disk") + b"filesystem: {type: %b}\n" % filesystem.encode()
     async with world.run():
-        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + DATA.replace(b"KIND", b"disk"))
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + document)
         await request_mount(world.state, "EPHEMERAL")
         await world.discover()
         await world.wait("u-data", enums.VOLUME_PHASE_FAILED)
         await find_logical(world, GIB)
         status = await world.wait("u-data", enums.VOLUME_PHASE_READY)
         assert (status.location, status.size) == (LOGICAL_DISK, GIB)
+        assert world.mounts.list()[-1].type == filesystem
         await find_logical(world, 2 * GIB)
         await wait_for(world.state, kinds.VOLUME_STATUS, "u-data", lambda found: found.spec.size == 2 * GIB)
     assert world.blocks.writes[-1] == "grow filesystem /var/mnt/data"

@@ -166,6 +166,21 @@ async def test_a_broken_filesystem_is_repaired(number: int, *, dirty: bool) -> N
     assert any("is lost" in line for line in world.lines) == dirty
 
 
+@pytest.mark.parametrize("dirty", [False, True])
+async def test_what_a_filesystem_has_recorded_as_broken_is_repaired_before_the_mount(*, dirty: bool) -> None:
+    blocks = MemoryBlocks(dirty_log=dirty, has_errors=True)
+    world = World(blocks=blocks)
+    await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + EPHEMERAL_2G + DATA + EXT4)
+    async with world.run():
+        await world.discover()
+        await world.add_disk()
+        await request_mount(world.state, "EPHEMERAL")
+        await world.wait("u-data", enums.VOLUME_PHASE_READY)
+    repairs = [write for write in blocks.writes if write.startswith("repair /dev/vda6")]
+    assert len(repairs) == 1 + dirty
+    assert any("is in lost+found" in line for line in world.lines) == dirty
+
+
 async def test_a_disk_that_fails_is_not_repaired() -> None:
     blocks = MemoryBlocks()
     world = World(blocks=blocks, mounts=BrokenMounts(blocks, errno.EIO))
@@ -304,6 +319,30 @@ mount: {disableAccessTime: true}
 """
 
 
+EXT4 = b"filesystem: {type: ext4}\n"
+
+
+async def test_a_users_volume_with_ext4() -> None:
+    world = World()
+    await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + EPHEMERAL_2G + DATA + EXT4)
+    async with world.run():
+        await world.discover()
+        await world.add_disk()
+        await request_mount(world.state, "EPHEMERAL")
+        status = await world.wait("u-data", enums.VOLUME_PHASE_READY)
+        assert status.filesystem == enums.FILESYSTEM_TYPE_EXT4
+        mount = world.mounts.list()[-1]
+        assert (mount.target, mount.type) == ("/var/mnt/data", "ext4")
+        assert mount.options == ("nosuid", "nodev", "noexec", "noatime")
+
+        other = DATA + b"filesystem: {type: xfs}\n"
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + EPHEMERAL_2G)
+        await world.wait_until_gone("u-data")
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + EPHEMERAL_2G + other)
+        status = await world.wait("u-data", enums.VOLUME_PHASE_FAILED)
+        assert "/dev/vda6 holds ext4, no xfs: it is not formatted over" in status.error_message
+
+
 async def test_a_users_partition_lives_as_long_as_its_document_and_its_content_longer() -> None:
     world = World()
     async with world.run():
@@ -342,8 +381,8 @@ async def test_a_users_partition_lives_as_long_as_its_document_and_its_content_l
         (False, "", "a container has no disks of its own (use volumeType: directory)"),
         (
             True,
-            "filesystem: {type: ext4}\n",
-            "the filesystem ext4 is not supported by this version (use xfs)",
+            "filesystem: {type: btrfs}\n",
+            "the filesystem btrfs is not supported by this version (use xfs or ext4)",
         ),
     ],
 )
