@@ -248,7 +248,7 @@ def make_cri_controllers(context: ControllerContext) -> list[Controller]:
     return [
         RegistriesConfigController(),
         ImageVerificationConfigController(),
-        TUFTrustedRootController(),
+        TUFTrustedRootController(context.node.processes.capture, context.log),
         ImageCacheConfigController(
             services, CacheDisks(context.volumes.mounts) if platform.has_disks else None, context.log
         ),
