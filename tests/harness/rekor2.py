@@ -80,7 +80,7 @@ class Rekor2:
         signature = encode(self.key_id[:4] + self.sign(note.encode()))
         return f"{note}\n{witness}\u2014 {name or self.host} {signature}\n"
 
-    def add_timestamps(self, signature: bytes, at: datetime = NOW) -> dict[str, Any]:
+    def make_timestamps(self, signature: bytes, at: datetime = NOW) -> dict[str, Any]:
         """The part of a bundle with one timestamp."""
         return {"rfc3161Timestamps": [{"signedTimestamp": encode(self.authority.stamp(signature, at))}]}
 

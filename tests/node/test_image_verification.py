@@ -10,12 +10,13 @@ import pytest
 from google.protobuf.message import Message
 from tests.harness.cluster import Cluster, eventually
 from tests.harness.registry import Registry, encode, running_registry
+from tests.harness.rekor2 import Rekor2
 from tests.harness.sigstore import ISSUER, SUBJECT, Sigstore
 from tests.unit.machined.containerd.verify.cosign import (
     WithReferrers,
     make_bundle,
     make_image,
-    make_keyless_bundle,
+    make_rekor2_bundle,
 )
 
 from talos.api.containerd import cri_images_pb2 as cri
@@ -35,10 +36,13 @@ PLACE = ("--namespace", "inmem")
 
 @pytest.fixture
 def registry(cluster: Cluster) -> Iterator[Registry]:
-    """Has one image, signed with a key and by an identity; the node has rules for four names of it."""
-    image, gateway, sigstore = make_image(), str(cluster.info.gateway), Sigstore()
+    """Has one image, signed with a key and by an identity; the node has rules for four names of it.
+
+    The identity's signature is in a log of Rekor 2, with a timestamp: the confined program calls OpenSSL.
+    """
+    image, gateway, sigstore, rekor2 = make_image(), str(cluster.info.gateway), Sigstore(), Rekor2()
     image.add_referrer(make_bundle(KEY, image.digest))
-    image.add_referrer(encode(make_keyless_bundle(sigstore, sigstore.certify(), image.digest)))
+    image.add_referrer(encode(make_rekor2_bundle(rekor2, sigstore.certify(), image.digest)))
     with running_registry(image.store, WithReferrers, host=gateway) as registry:
         endpoint = {"endpoints": [f"http://{gateway}:{registry.port}"], "skipFallback": True}
         pem = public_key_to_pem(KEY).decode()
@@ -51,7 +55,7 @@ def registry(cluster: Cluster) -> Iterator[Registry]:
         hosts = {name: name.partition("/")[0] for name in rules}
         listed = [{"image": f"{hosts[name]}/*", **rule} for name, rule in rules.items()]
         patch(cluster, {"machine": {"registries": {"mirrors": dict.fromkeys(hosts.values(), endpoint)}}})
-        patch(cluster, {**TRUSTED_ROOT, "trustedRoot": json.dumps(sigstore.trusted_root())})
+        patch(cluster, {**TRUSTED_ROOT, "trustedRoot": json.dumps(rekor2.trust(sigstore.trusted_root()))})
         patch(cluster, {**VERIFICATION, "rules": listed})
 
         def is_known() -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 from tests.harness.registry import Store, make_archive
+from tests.harness.rekor2 import Rekor2
 from tests.harness.sigstore import ISSUER, NOW, SUBJECT, Sigstore
-from tests.unit.machined.containerd.verify.cosign import make_keyless_bundle
+from tests.unit.machined.containerd.verify.cosign import make_keyless_bundle, make_rekor2_bundle
 from tests.unit.system.zstd import pack
 
 from talos.images.manifest import find_form, parse_config, parse_index, parse_manifest
@@ -30,6 +31,7 @@ from talos.machined.containerd.verify.der import parse_certificate
 from talos.machined.containerd.verify.request import Request
 from talos.machined.containerd.verify.signature import verify_signature
 from talos.machined.containerd.verify.trusted_root import parse_trusted_root
+from talos.system.timestamp import TimestampError, verify_timestamp
 
 from .trial import Parser, check_parser
 
@@ -41,8 +43,11 @@ CONFIG = {"rootfs": {"diff_ids": [DIGEST]}, "config": {"Env": ["A=B"], "Cmd": ["
 NAMED = {"manifests": [{**PART, "annotations": {"io.containerd.image.name": "example.org/a:1"}}]}
 
 
-SIGSTORE = Sigstore()
-ROOT, SIGNED = SIGSTORE.trusted_root(), make_keyless_bundle(SIGSTORE, SIGSTORE.certify(), DIGEST)
+SIGSTORE, REKOR2 = Sigstore(), Rekor2()
+AUTHORITY = REKOR2.authority
+ROOT = REKOR2.trust(SIGSTORE.trusted_root())
+SIGNED = make_keyless_bundle(SIGSTORE, SIGSTORE.certify(), DIGEST)
+SIGNED2 = make_rekor2_bundle(REKOR2, SIGSTORE.certify(), DIGEST)
 REQUEST = Request(
     image=b"{}", data=b"", where="x", issuer=ISSUER, subject=SUBJECT, trusted_root=json.dumps(ROOT)
 )
@@ -57,6 +62,11 @@ def _certify(data: bytes) -> None:
     find_issuer(certificate)
     find_names(certificate)
     check_certificate(certificate, parse_trusted_root(json.dumps(ROOT)), NOW, "x")
+
+
+def _verify_timestamp(data: bytes) -> None:
+    others = [AUTHORITY.signer.certificate.public_bytes(Encoding.DER)]
+    verify_timestamp(data, AUTHORITY.root.certificate.public_bytes(Encoding.DER), others)
 
 
 def _text(data: bytes) -> str:
@@ -106,7 +116,12 @@ PARSERS = {
         seeds=[gzip.compress(b"abc" * 99), pack(b"abc" * 99)],
         refusals=ERRORS,
     ),
-    "keyless signature": Parser(parse=_verify, seeds=[_bytes(SIGNED)]),
+    "keyless signature": Parser(parse=_verify, seeds=[_bytes(SIGNED), _bytes(SIGNED2)]),
+    "timestamp": Parser(
+        parse=_verify_timestamp,
+        seeds=[AUTHORITY.stamp(b"x", has_certificate=has_certificate) for has_certificate in (True, False)],
+        refusals=(TimestampError,),
+    ),
     "certificate of an identity": Parser(
         parse=_certify, seeds=[SIGSTORE.certify().certificate.public_bytes(Encoding.DER)]
     ),

@@ -94,7 +94,7 @@ def make_rekor2_bundle(log: Rekor2, identity: Identity, digest: str, at: datetim
     material = {
         "certificate": {"rawBytes": certificate},
         "tlogEntries": [log.record(rekor2.make_dsse_body(statement, signature, identity.certificate))],
-        "timestampVerificationData": log.add_timestamps(signature, at),
+        "timestampVerificationData": log.make_timestamps(signature, at),
     }
     return {"mediaType": BUNDLE, "verificationMaterial": material, "dsseEnvelope": envelope}
 

@@ -96,7 +96,7 @@ def test_a_signature_of_the_manifest_itself() -> None:
     entry = LOG.record(rekor2.make_hashed_body(IMAGE, signature, IDENTITY.certificate))
     material = BUNDLE_OF_IT["verificationMaterial"] | {
         "tlogEntries": [entry],
-        "timestampVerificationData": LOG.add_timestamps(signature),
+        "timestampVerificationData": LOG.make_timestamps(signature),
     }
     message = {"signature": base64.b64encode(signature).decode()}
     bundle = {"mediaType": BUNDLE, "verificationMaterial": material, "messageSignature": message}

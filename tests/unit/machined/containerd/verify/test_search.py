@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 from tests.harness.registry import Registry, encode, running_registry
+from tests.harness.rekor2 import Rekor2
 from tests.harness.sigstore import ISSUER, SUBJECT, Sigstore
 from tests.unit.machined.containerd.twin import MemoryContainerd
 from tests.unit.machined.containerd.verify import verifier
@@ -21,6 +22,7 @@ from tests.unit.machined.containerd.verify.cosign import (
     make_image,
     make_keyless_annotations,
     make_keyless_bundle,
+    make_rekor2_bundle,
     sign,
 )
 from tests.unit.machined.containerd.verify.verifier import make_verifier
@@ -44,7 +46,8 @@ from talos.system.process import Finished
 NAME = "registry.example/team/app:1"
 KEY, OTHER = make_key(KeyType.P256), make_key(KeyType.P256)
 SIGSTORE = Sigstore()
-ROOT, IDENTITY = encode(SIGSTORE.trusted_root()).decode(), SIGSTORE.certify()
+REKOR2 = Rekor2()
+ROOT, IDENTITY = encode(REKOR2.trust(SIGSTORE.trusted_root())).decode(), SIGSTORE.certify()
 
 
 @pytest.fixture
@@ -194,6 +197,19 @@ async def test_an_image_signed_by_an_identity_is_pulled(image: Image, place: str
         other = replace(rule, keyless=replace(keyless, subject="somebody@example.org"))
         assert f"it is signed by '{SUBJECT}'" in await refused(registry, other)
         assert "not signed by the key" in await refused(registry, make_rule())
+
+
+async def test_one_of_an_images_signatures_is_in_a_log_of_rekor_2(image: Image) -> None:
+    # Each stands for itself: that of the one log is of an authority that is not trusted.
+    foreign = Sigstore()
+    image.add_referrer(encode(make_keyless_bundle(foreign, foreign.certify(), image.digest)))
+    rule = Rule(number=0, pattern="*", keyless=ImageKeylessVerifier(issuer=ISSUER, subject=SUBJECT))
+    with serving(image) as registry:
+        assert "the log of its signature is not trusted" in await refused(registry, rule)
+        image.add_referrer(encode(make_rekor2_bundle(REKOR2, IDENTITY, image.digest)))
+        twin = await pull(registry, rule)
+        second = image.list_referrers()[1]["digest"]
+        assert twin.image_labels[NAME][VERIFIED_LABEL].endswith(f"referrer with digest {second}")
 
 
 async def test_many_signatures_are_verified_by_two_programs(
