@@ -2,11 +2,11 @@
 
 from collections.abc import Set as AbstractSet
 
-from talos.networkd.addresses import operator_id, parse_interface
 from talos.networkd.controllers.config_layers import SOURCES, read_sources
 from talos.networkd.controllers.operator_spec import LAYER, OperatorSpecController
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
 from talos.resource import kinds
+from talos.resource.addresses import operator_id, parse_interface
 from talos.resource.controller.controller import ControllerRuntime, Input
 from talos.system.net.links import Interface
 

@@ -30,8 +30,8 @@ from talos.config.documents.network.network_rule import NetworkRuleConfig
 from talos.config.effective import cluster as effective_cluster
 from talos.config.effective import network as effective_network
 from talos.config.model import Config
-from talos.networkd.addresses import number
 from talos.networkd.packet_filter import NEIGHBOUR_DISCOVERY
+from talos.resource.addresses import number
 from talos.system.net.links import Interface
 
 INGRESS, PREROUTING = "ingress", "prerouting"

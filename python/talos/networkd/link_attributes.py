@@ -7,7 +7,7 @@ from typing import Any, cast
 from talos.api.addresses import make_ip
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import BondMasterSpec, LinkSpecSpec, LinkStatusSpec
-from talos.networkd.addresses import parse_ip
+from talos.resource.addresses import parse_ip
 from talos.system.net.links import LinkState
 
 # The spec's fields that go to the kernel as they are, with the kernel's names.

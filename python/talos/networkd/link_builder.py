@@ -17,10 +17,10 @@ from talos.api.definitions.network_pb2 import (
 )
 from talos.config.documents.network.wireguard import WireguardConfig
 from talos.config.documents.v1alpha1.device import DeviceWireguardConfig
-from talos.networkd.addresses import operator_id, parse_interface, route_spec_id
 from talos.networkd.cmdline import check_name
 from talos.networkd.spec_makers import make_address, make_bond, make_route, parse_table
 from talos.networkd.wireguard import make_wireguard_spec
+from talos.resource.addresses import operator_id, parse_interface, route_spec_id
 
 LAYER = enums_pb2.CONFIG_MACHINE_CONFIGURATION
 _VLAN_PROTOCOLS = {

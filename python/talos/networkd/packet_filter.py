@@ -12,7 +12,7 @@ from talos.api.definitions.network_pb2 import (
     NfTablesPortMatch,
     NfTablesRule,
 )
-from talos.networkd.addresses import parse_interface
+from talos.resource.addresses import parse_interface
 from talos.system.net import nft_expressions as nft
 from talos.system.net.nft_expressions import Expression, Lookup, Members
 from talos.system.net.nftables import Chain

@@ -12,8 +12,8 @@ from talos.api.definitions.network_pb2 import (
     HostnameSpecSpec,
     RouteSpecSpec,
 )
-from talos.networkd.addresses import family_of
 from talos.networkd.layers import ROUTE_METRIC
+from talos.resource.addresses import family_of
 from talos.system.net.links import Address, Interface, Network
 
 type Layer = enums_pb2.NetworkConfigLayer

@@ -14,7 +14,7 @@ from talos.api.durations import parse_duration
 from talos.config.documents.network.wireguard import WireguardConfig
 from talos.config.documents.network.wireguard import WireguardPeer as WireguardPeerConfig
 from talos.config.documents.v1alpha1.device import DeviceWireguardConfig
-from talos.networkd.addresses import parse_interface
+from talos.resource.addresses import parse_interface
 from talos.system.net.links import Address, Network
 from talos.system.net.wireguard import WireguardChange, WireguardPeer, WireguardState
 

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from talos.networkd.addresses import parse_interface, parse_ip
 from talos.networkd.cmdline import CmdlineNetwork, parse_network
+from talos.resource.addresses import parse_interface, parse_ip
 from talos.system.proc.cmdline import parse_cmdline
 
 

@@ -22,11 +22,11 @@ from talos.api.definitions.network_pb2 import (
     RouteSpecSpec,
 )
 from talos.api.resource.config_pb2 import MachineConfigSpec
-from talos.networkd.addresses import parse_interface
 from talos.networkd.controllers.machine_config import make_stable_name
 from talos.networkd.layers import CONFIG_NAMESPACE
 from talos.networkd.main import make_controllers
 from talos.resource import ids, kinds
+from talos.resource.addresses import parse_interface
 from talos.resource.changes import modify, wait_for
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.kind import Kind

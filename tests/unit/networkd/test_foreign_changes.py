@@ -13,11 +13,11 @@ from tests.unit.networkd.kernel_node import Node, node_on
 
 from talos.api.addresses import make_ip
 from talos.api.definitions import enums_pb2
-from talos.networkd.addresses import route_spec_id
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
 from talos.networkd.spec_makers import make_route
 from talos.process.run import Daemon
 from talos.resource import kinds
+from talos.resource.addresses import route_spec_id
 from talos.resource.changes import put
 from talos.resource.state import NotFoundError
 from talos.system.net.links import RTNH_F_ONLINK

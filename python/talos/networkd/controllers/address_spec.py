@@ -2,9 +2,9 @@
 
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import AddressSpecSpec
-from talos.networkd.addresses import parse_interface
 from talos.networkd.controllers.kernel import KernelReconciler
 from talos.resource import kinds
+from talos.resource.addresses import parse_interface
 from talos.resource.controller.controller import ControllerRuntime, Input, Strength
 from talos.resource.resource import Phase
 from talos.system.net.links import AddressState, Topic

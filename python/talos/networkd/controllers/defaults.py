@@ -12,10 +12,10 @@ from talos.api.definitions.network_pb2 import (
     TimeServerSpecSpec,
 )
 from talos.config.contract import NAMESERVERS, TIME_SERVERS
-from talos.networkd.addresses import make_address_id
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
 from talos.networkd.spec_makers import make_address
 from talos.resource import ids, kinds
+from talos.resource.addresses import make_address_id
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 
 LOOPBACK = "lo"

@@ -16,9 +16,9 @@ from talos.api.definitions.network_pb2 import (
 )
 from talos.config.active import PARTIAL_CONFIG_INPUTS, read_partial_config
 from talos.config.documents.network.ethernet import EthernetConfig
-from talos.networkd.addresses import number
 from talos.networkd.controllers.link_status import is_physical
 from talos.resource import ids, kinds
+from talos.resource.addresses import number
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.system.logging import Log
 from talos.system.net.driver_settings import DriverChange, RingOptions

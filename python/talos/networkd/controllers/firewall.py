@@ -4,7 +4,6 @@ import trio
 
 from talos.config.active import PARTIAL_CONFIG_INPUTS, read_partial_config
 from talos.config.contract import SIDEROLINK_TUNNEL_LINK
-from talos.networkd.addresses import parse_interface
 from talos.networkd.firewall import (
     INGRESS,
     PREROUTING,
@@ -15,6 +14,7 @@ from talos.networkd.firewall import (
 )
 from talos.networkd.packet_filter import make_chain
 from talos.resource import ids, kinds
+from talos.resource.addresses import parse_interface
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Reconciler
 from talos.system.logging import Log
 from talos.system.net.links import Links

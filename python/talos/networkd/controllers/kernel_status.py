@@ -11,9 +11,9 @@ from google.protobuf.message import Message
 
 from talos.api.addresses import make_ip, make_prefix
 from talos.api.definitions.network_pb2 import AddressStatusSpec, RouteStatusSpec, RoutingRuleStatusSpec
-from talos.networkd.addresses import family_of, make_address_id, make_rule_id, number, route_state_id
 from talos.networkd.controllers.kernel import KernelReconciler
 from talos.resource import kinds
+from talos.resource.addresses import family_of, make_address_id, make_rule_id, number, route_state_id
 from talos.resource.controller.controller import Controller, ControllerRuntime, Output
 from talos.resource.kind import Kind
 from talos.system.logging import Log

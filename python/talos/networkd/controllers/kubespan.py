@@ -8,7 +8,6 @@ from typing import override
 from talos.api.common.common_pb2 import NetIPPort
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.kubespan_pb2 import ConfigSpec, IdentitySpec, PeerSpecSpec, PeerStatusSpec
-from talos.networkd.addresses import make_rule_id, parse_interface, route_spec_id
 from talos.networkd.kubespan.peers import Seen, find_endpoint, find_status, make_seen
 from talos.networkd.kubespan.specs import (
     LINK,
@@ -20,6 +19,7 @@ from talos.networkd.kubespan.specs import (
 )
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
 from talos.resource import ids, kinds
+from talos.resource.addresses import make_rule_id, parse_interface, route_spec_id
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.system.net.links import LinkError, Links
 

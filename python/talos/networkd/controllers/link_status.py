@@ -2,11 +2,11 @@
 
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import LinkStatusSpec
-from talos.networkd.addresses import number
 from talos.networkd.controllers.kernel import KernelReconciler
 from talos.networkd.link_attributes import show_settings
 from talos.networkd.wireguard import make_wireguard_status
 from talos.resource import kinds
+from talos.resource.addresses import number
 from talos.resource.controller.controller import ControllerRuntime, Output
 from talos.system.logging import Log
 from talos.system.net.ethtool import Identity

@@ -15,10 +15,10 @@ from talos.api.definitions.network_pb2 import (
 from talos.config.active import PARTIAL_CONFIG_INPUTS, read_partial_config
 from talos.config.documents.network.resolver import NameserverConfig
 from talos.config.effective import network as effective
-from talos.networkd.addresses import parse_interface
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
 from talos.networkd.spec_makers import make_hostname
 from talos.resource import ids, kinds
+from talos.resource.addresses import parse_interface
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.system.net.links import Interface
 

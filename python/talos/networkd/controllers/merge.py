@@ -15,10 +15,10 @@ from talos.api.definitions.network_pb2 import (
     RoutingRuleSpecSpec,
     TimeServerSpecSpec,
 )
-from talos.networkd.addresses import make_address_id, operator_id, parse_interface, route_spec_id
 from talos.networkd.controllers.rule_spec import rule_spec_id
 from talos.networkd.layers import CONFIG_NAMESPACE
 from talos.resource import ids, kinds
+from talos.resource.addresses import make_address_id, operator_id, parse_interface, route_spec_id
 from talos.resource.controller.controller import (
     Controller,
     ControllerRuntime,

@@ -2,8 +2,8 @@
 
 from talos.api.definitions.network_pb2 import StatusSpec
 from talos.config.effective.trial_checks import PROBE_PREFIX
-from talos.networkd.addresses import parse_network
 from talos.resource import ids, kinds
+from talos.resource.addresses import parse_network
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 
 ETC_FILES = ("hosts", "resolv.conf")

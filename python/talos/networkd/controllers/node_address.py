@@ -7,7 +7,6 @@ from ipaddress import ip_address
 from talos.api.addresses import make_prefix
 from talos.api.definitions.network_pb2 import AddressSpecSpec, NodeAddressFilterSpec, NodeAddressSpec
 from talos.config.contract import HOST_DNS_FOR_PODS
-from talos.networkd.addresses import parse_interface, parse_network
 from talos.networkd.controllers.config_layers import read_devices
 from talos.networkd.controllers.kernel_status import ADDRESS_STATUS
 from talos.networkd.controllers.link_alias import has_pending_aliases
@@ -15,6 +14,7 @@ from talos.networkd.controllers.link_status import is_physical, is_usable
 from talos.networkd.ended_leases import INPUTS, EndedLeases, LinkAddress
 from talos.process.addresses import CONFIG_VERSION
 from talos.resource import ids, kinds
+from talos.resource.addresses import parse_interface, parse_network
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.resource.resource import EMPTY
 from talos.rpc.port.addresses import is_siderolink

@@ -10,12 +10,12 @@ from google.protobuf.message import Message
 
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import LinkStatusSpec, OperatorSpecSpec, PlatformConfigSpec
-from talos.networkd.addresses import operator_id, parse_interface
 from talos.networkd.controllers.platform_config import make_specs
 from talos.networkd.dhcp.wire import OpenWire
 from talos.networkd.dhcp6.wire import OpenWire6
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
 from talos.resource import kinds
+from talos.resource.addresses import operator_id, parse_interface
 from talos.resource.changes import copy_spec
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 from talos.resource.kind import Kind

@@ -4,12 +4,12 @@ from google.protobuf.message import Message
 
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import PlatformConfigSpec
-from talos.networkd.addresses import make_address_id, operator_id, parse_interface, route_spec_id
 from talos.networkd.layers import (
     CONFIG_NAMESPACE,
     layered_id,
 )
 from talos.resource import ids, kinds
+from talos.resource.addresses import make_address_id, operator_id, parse_interface, route_spec_id
 from talos.resource.changes import copy_spec
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.resource.kind import Kind

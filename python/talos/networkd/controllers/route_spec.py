@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from talos.api.definitions.network_pb2 import RouteSpecSpec
-from talos.networkd.addresses import parse_ip, parse_network, route_state_id
 from talos.networkd.controllers.kernel import KernelReconciler
 from talos.resource import kinds
+from talos.resource.addresses import parse_ip, parse_network, route_state_id
 from talos.resource.controller.controller import ControllerRuntime, Input, Strength
 from talos.resource.resource import Phase, Resource
 from talos.system.net.links import (

@@ -8,11 +8,11 @@ from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import RoutingRuleSpecSpec
 from talos.config.active import PARTIAL_CONFIG_INPUTS, read_partial_config
 from talos.config.documents.network.routing_rule import RoutingRuleConfig
-from talos.networkd.addresses import make_rule_id, parse_network
 from talos.networkd.controllers.kernel import KernelReconciler
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
 from talos.networkd.spec_makers import parse_table
 from talos.resource import kinds
+from talos.resource.addresses import make_rule_id, parse_network
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler, Strength
 from talos.resource.resource import Phase
 from talos.system.net.links import RTPROT_STATIC, RuleState, Topic

@@ -27,9 +27,9 @@ from talos.api.definitions.network_pb2 import (
     WireguardSpec,
 )
 from talos.config.contract import KUBE_SPAN_PORT
-from talos.networkd.addresses import number
 from talos.networkd.spec_makers import make_address
 from talos.networkd.wireguard import format_endpoint
+from talos.resource.addresses import number
 from talos.rpc.port.addresses import is_kubespan
 
 LINK = "kubespan"
