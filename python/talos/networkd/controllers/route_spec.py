@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import RouteSpecSpec
 from talos.networkd.controllers.kernel import KernelReconciler
 from talos.resource import kinds
@@ -18,6 +19,9 @@ from talos.system.net.links import (
     RouteState,
     Topic,
 )
+
+IP6_PRIORITY = 1024
+"""What the kernel makes of a priority of 0 of IPv6, <net/ipv6.h>: IP6_RT_PRIO_USER."""
 
 
 class RouteSpecController(KernelReconciler):
@@ -43,8 +47,9 @@ class RouteSpecController(KernelReconciler):
         for resource in await runtime.list(kinds.ROUTE_SPEC):
             spec, link = resource.spec, links.get(resource.spec.out_link_name)
             wanted = make_state(spec, links)
+            key = route_state_id(wanted, spec.out_link_name)
             if resource.metadata.phase is Phase.TEARING_DOWN:
-                if resource.id in present:
+                if key in present:
                     self.log.info(f"route {resource.id} removed")
                     await self.attempt(f"removing route {resource.id}", self.links.remove_route(wanted))
                 await runtime.remove_finalizer(kinds.ROUTE_SPEC, resource.id)
@@ -76,7 +81,8 @@ class RouteSpecController(KernelReconciler):
         present: Mapping[str, RouteState],
     ) -> None:
         wanted = make_state(resource.spec, links)
-        if resource.id in present and is_same(present[resource.id], wanted):
+        key = route_state_id(wanted, resource.spec.out_link_name)
+        if key in present and is_same(present[key], wanted):
             return
         if await self.attempt(f"route {resource.id}", self.links.add_route(wanted)):
             self.log.info(f"route {resource.id} set")
@@ -110,7 +116,7 @@ def make_state(spec: RouteSpecSpec, links: Mapping[str, LinkState]) -> RouteStat
         source=parse_ip(spec.source),
         link_index=find_index(spec.out_link_name),
         table=int(spec.table),
-        priority=spec.priority,
+        priority=spec.priority or (IP6_PRIORITY if spec.family == enums_pb2.FAMILY_INET6 else 0),
         scope=int(spec.scope),
         type=int(spec.type),
         protocol=int(spec.protocol) or RTPROT_STATIC,

@@ -1,10 +1,11 @@
 """Routes between pyroute2's messages and what controllers compare."""
 
+import socket
 from ipaddress import ip_network
 from typing import Any
 
 from talos.system.net.addresses import optional_address
-from talos.system.net.links import RTNH_F_ONLINK, Network, NextHop, RouteState
+from talos.system.net.links import RTNH_F_ONLINK, Address, Network, NextHop, RouteState
 
 # RTNH_F_DEAD and RTNH_F_LINKDOWN of <linux/rtnetlink.h>, which the link's state shows as well: they change
 # without a notification.
@@ -20,7 +21,7 @@ def parse_route(message: Any) -> RouteState:
     return RouteState(
         family=message["family"],
         destination=ip_network(f"{destination}/{message['dst_len']}") if destination else None,
-        gateway=optional_address(message.get("RTA_GATEWAY")),
+        gateway=_parse_gateway(message),
         source=optional_address(message.get("RTA_PREFSRC")),
         link_index=message.get("RTA_OIF") or 0,
         table=message.get("RTA_TABLE") or message["table"],
@@ -35,9 +36,13 @@ def parse_route(message: Any) -> RouteState:
 
 
 def _parse_hop(hop: Any) -> NextHop:
-    return NextHop(
-        gateway=optional_address(hop.get("RTA_GATEWAY")), link_index=hop["oif"], weight=hop["hops"] + 1
-    )
+    return NextHop(gateway=_parse_gateway(hop), link_index=hop["oif"], weight=hop["hops"] + 1)
+
+
+def _parse_gateway(message: Any) -> Address | None:
+    """That of a route or of a hop; one of another family than the route's has an attribute of its own."""
+    via = message.get("RTA_VIA")
+    return optional_address(via["addr"] if via else message.get("RTA_GATEWAY"))
 
 
 def place_of(route: RouteState) -> tuple[int, int, Network | None, int]:
@@ -56,7 +61,7 @@ def make_route_attributes(route: RouteState) -> dict[str, Any]:
         "proto": route.protocol,
     }
     if route.gateway is not None:
-        attributes["gateway"] = str(route.gateway)
+        attributes |= _make_gateway(route.gateway, route.family)
     if route.source is not None:
         attributes["prefsrc"] = str(route.source)
     if route.link_index:
@@ -68,12 +73,17 @@ def make_route_attributes(route: RouteState) -> dict[str, Any]:
     if route.flags & RTNH_F_ONLINK:
         attributes["flags"] = RTNH_F_ONLINK
     if route.next_hops:
-        attributes["multipath"] = [_make_hop(hop) for hop in route.next_hops]
+        attributes["multipath"] = [_make_hop(hop, route.family) for hop in route.next_hops]
     return attributes
 
 
-def _make_hop(hop: NextHop) -> dict[str, Any]:
+def _make_hop(hop: NextHop, family: int) -> dict[str, Any]:
     attributes: dict[str, Any] = {"oif": hop.link_index, "hops": hop.weight - 1}
     if hop.gateway is not None:
-        attributes["gateway"] = str(hop.gateway)
+        attributes |= _make_gateway(hop.gateway, family)
     return attributes
+
+
+def _make_gateway(gateway: Address, family: int) -> dict[str, Any]:
+    own = socket.AF_INET if gateway.version == 4 else socket.AF_INET6
+    return {"gateway": str(gateway)} if own == family else {"via": {"family": own, "addr": str(gateway)}}
