@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from talos.bgpd import main as bgpd
 from talos.clusterd import main as clusterd
 from talos.clusterd.controllers.virtual_address import VirtualAddressController
 from talos.dnsd import main as dnsd
@@ -23,6 +24,7 @@ _NO_PORT = cast("Any", None)
 def make_controllers() -> Mapping[str, Sequence[Controller]]:
     """The controllers of every daemon that has some."""
     return {
+        "bgpd": bgpd.make_controllers(_NO_PORT),
         "clusterd": clusterd.make_controllers(
             _NO_PORT, _NO_PORT, VirtualAddressController(_NO_PORT, _NO_PORT), _NO_PORT
         ),

@@ -3,6 +3,7 @@
 import trio
 
 from talos.networkd.controllers.address_spec import AddressSpecController
+from talos.networkd.controllers.bgp_config import BGPInstanceConfigController
 from talos.networkd.controllers.config_layers import (
     CmdlineConfigController,
     LinkConfigController,
@@ -65,6 +66,7 @@ def make_controllers(
         ServersConfigController(),
         StaticHostController(log),
         RoutingRuleConfigController(),
+        BGPInstanceConfigController(log),
         ProbeConfigController(),
         ProbeController(log),
         *make_merge_controllers(),

@@ -260,6 +260,18 @@ LOGD = DaemonSpec(
 )
 """What the destinations of logs send back is from outside, and so is their TLS: neither is for PID 1."""
 
+BGPD = DaemonSpec(
+    name="bgpd",
+    uid=63,
+    has_controllers=True,
+    on_demand=True,
+    capabilities=(kernel.CAP_NET_BIND_SERVICE,),
+    families=(*INTERNET, NETLINK),
+    # Paths of sixteen peers with as many prefixes each as they may announce.
+    limits=Limits(minimum=16 * MIB, low=32 * MIB, maximum=128 * MIB, millicores=250),
+)
+"""What neighbours send is from outside: it is neither for PID 1 nor for networkd."""
+
 REGISTRYD = DaemonSpec(
     name="registryd",
     uid=62,
@@ -285,6 +297,6 @@ KUBELET_BUS = f"{KUBED.directory}/dbus/system_bus_socket"
 KUBELET_IMAGES = f"{RUN}/kubelet/images.sock"
 """Where PID 1 serves the kubelet what it pulls images by, while these are held to rules."""
 
-DAEMONS = (NETWORKD, ROUTERD, TIMED, CLUSTERD, DNSD, KUBED, APID, TRUSTD, UDEVD, LOGD, REGISTRYD, KMSD)
+DAEMONS = (NETWORKD, ROUTERD, TIMED, CLUSTERD, DNSD, KUBED, APID, TRUSTD, UDEVD, LOGD, BGPD, REGISTRYD, KMSD)
 """Every daemon beside PID 1, in the order in which a booting node starts them."""
 BY_NAME = {daemon.name: daemon for daemon in DAEMONS}

@@ -15,10 +15,7 @@ from talos.config.documents.block.volume import VolumeConfig
 from talos.config.model import Config
 from talos.config.schema import Form, Section, fields_of
 
-UNREAD_KINDS = frozenset({
-    "BGPInstanceConfig", "ContainerConfig",
-    "KernelModuleConfig",
-})  # fmt: skip
+UNREAD_KINDS = frozenset({"ContainerConfig", "KernelModuleConfig"})
 
 _INTERFACES = "machine.network.interfaces"
 UNREAD_SETTINGS: Mapping[str, Mapping[str, Any]] = {

@@ -49,6 +49,7 @@ from talos.machined.controllers.k8s.static_pod_files import (
 from talos.machined.controllers.k8s.user_pods import UserPodController
 from talos.machined.controllers.kubespan.identity import KubeSpanIdentityController
 from talos.machined.controllers.network.address_event import AddressEventController
+from talos.machined.controllers.network.bgp_service import BGPServiceController
 from talos.machined.controllers.network.config import (
     HostDNSConfigController,
     NodeAddressSortAlgorithmController,
@@ -163,6 +164,7 @@ def make_controllers(context: ControllerContext) -> list[Controller]:
         *make_volume_controllers(context),
         MachineStatusController(context.stage, context.node.events.publish),
         AddressEventController(context.node.events.publish),
+        BGPServiceController(context.node.services),
         *([PlatformNetworkController(context.log)] if context.node.platform.name == METAL else []),
         HostDNSConfigController(),
         NodeAddressSortAlgorithmController(),

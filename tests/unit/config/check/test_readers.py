@@ -194,11 +194,10 @@ def test_a_setting_listed_as_unread_has_no_reader(kind: str) -> None:
 def test_what_has_no_effect_is_named_in_one_line() -> None:
     config = load(
         "---\napiVersion: v1alpha1\nkind: ContainerConfig\nname: a\n"
-        "---\napiVersion: v1alpha1\nkind: BGPInstanceConfig\nname: a\n"
         "---\napiVersion: v1alpha1\nkind: HostnameConfig\nhostname: a\n"
     )
     (note,) = find_unread(config)
-    assert note.message == "no effect yet on nodes of this version: BGPInstanceConfig, ContainerConfig"
+    assert note.message == "no effect yet on nodes of this version: ContainerConfig"
 
 
 def test_what_is_read_is_silent() -> None:

@@ -195,8 +195,8 @@ kind: HostnameConfig
 hostname: node-1
 ---
 apiVersion: v1alpha1
-kind: BGPInstanceConfig
-name: fabric
+kind: ContainerConfig
+name: a
 """
     # The second has no effect yet, so no release can lack it.
     used = find_used(load(text.encode()), ["qemu-guest-agent"])

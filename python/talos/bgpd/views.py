@@ -1,0 +1,53 @@
+"""What an established session is to the table of routes: a source of paths, and where exports go."""
+
+import itertools
+from ipaddress import IPv4Address, IPv6Address
+
+from talos.bgpd.messages.opening import Agreement
+from talos.bgpd.rib.exports import Outlook
+from talos.bgpd.rib.paths import Source
+from talos.bgpd.settings import InstanceSettings, NeighborSettings
+from talos.bgpd.wire.places import Place
+
+_NUMBERS = itertools.count(1)
+
+
+def make_views(
+    neighbor: NeighborSettings, settings: InstanceSettings, agreement: Agreement, *, local: Place, peer: Place
+) -> tuple[Source, Outlook]:
+    """Both views of a session between two addresses."""
+    link = neighbor.link or settings.find_link(local.address)
+    ipv4, ipv6 = find_hops(settings, link)
+    address = local.address
+    source = Source(
+        number=next(_NUMBERS),
+        address=peer.address,
+        router_id=agreement.router_id,
+        is_internal=agreement.is_internal,
+        link=link,
+        asns=frozenset({neighbor.local_asn, settings.identity.local_asn}),
+    )
+    outlook = Outlook(
+        agreement=agreement,
+        local_asn=neighbor.local_asn,
+        replaces_peer=neighbor.replaces_peer,
+        ipv4=address if isinstance(address, IPv4Address) else ipv4,
+        ipv6=address if isinstance(address, IPv6Address) else ipv6,
+        is_over_ipv6=isinstance(address, IPv6Address),
+    )
+    return source, outlook
+
+
+def find_hops(settings: InstanceSettings, link: str) -> tuple[IPv4Address | None, IPv6Address | None]:
+    """The node's addresses on a link, of IPv6 a link-local one where there is no other."""
+    ipv4: IPv4Address | None = None
+    ipv6: list[IPv6Address] = []
+    for name, interface in settings.addresses:
+        if name != link:
+            continue
+        if isinstance(interface.ip, IPv6Address):
+            ipv6.append(interface.ip)
+        elif ipv4 is None:
+            ipv4 = interface.ip
+    ipv6.sort(key=lambda address: address.is_link_local)
+    return ipv4, ipv6[0] if ipv6 else None
