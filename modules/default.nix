@@ -52,12 +52,12 @@ rec {
   licenses = build (bill // { name = "talos-${version}-licenses"; licenses = true; });
 
   # And of Kubernetes' images: the modules of all programs, and the packages that their few other programs are chosen
-  # from, which are those of the base and all of the kubelet's.
+  # from, which are those of the base, and all of the kubelet's and debug's.
   sbomImages = let sets = [ "coredns" "etcd" "flannel" "kubernetes" ]; in build (bill // {
     name = "talos-${version}-images-licenses";
     product = "Talos-images";
-    debs = inputs.debs.image ++ inputs.debs.kubelet;
-    whole = inputs.debs.kubelet;
+    debs = inputs.debs.image ++ inputs.debs.kubelet ++ inputs.debs.debug;
+    whole = inputs.debs.kubelet ++ inputs.debs.debug;
     wheels = [ ];
     inherit sets;
     modules = builtins.concatStringsSep "\n" (modulesOf sets);

@@ -15,7 +15,7 @@ let
     containerd = "containerd and its shim, compiled from locked modules";
     coredns = "CoreDNS, compiled from locked modules";
     default = "the system image, a squashfs";
-    debug-image = "the container image for `talosctl debug`: a shell, its programs and nft";
+    debug-image = "the container image for `talosctl debug`: a shell and tools for networks and processes";
     discovery = "the discovery server of a cluster's members";
     disk-image = "an installed system as a disk, raw and qcow2";
     etcd = "etcd, compiled from locked modules";

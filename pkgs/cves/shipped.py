@@ -8,7 +8,17 @@ import locks
 import store
 from deb import read_source
 
-ROOTS = ("image", "pci-ids", "kubelet", "kernel-source", "grub", "qemu-guest-agent", "microcode", "bootstrap")
+ROOTS = (
+    "image",
+    "pci-ids",
+    "debug",
+    "kubelet",
+    "kernel-source",
+    "grub",
+    "qemu-guest-agent",
+    "microcode",
+    "bootstrap",
+)
 """Roots of which something is in what nodes run. The others only build or test it."""
 SETS = ("cni", "containerd", "coredns", "etcd", "flannel", "kubernetes", "runc")
 WHEELS = ("image", "client")

@@ -176,17 +176,28 @@ rec {
     user = "65532:65532";
   };
 
-  # For `talosctl debug`.
+  # For `talosctl debug`. Where Debian's program has the name of one of busybox's, such as ip, it takes the place of the link.
+  # The shell is bash, as busybox's prefers its own programs whatever the PATH is.
   debug = image {
     name = "ghcr.io/siderolabs/debug";
     tag = version;
     files = {
+      "/usr/bin" = { tree = applets; };
       "/usr/bin/busybox" = inputs.busybox;
-      "/usr/local/bin" = { tree = applets; };
+      "/usr/bin/sh" = { link = "bash"; };
+      "/etc/ssl/certs/ca-certificates.crt" = "${base}/etc/ssl/certs/ca-certificates.crt";
+      # tcpdump changes to its user before it writes: here to root, whose folders those of the node are.
+      "/etc/passwd" = { text = "root:x:0:0:root:/root:/usr/bin/sh\ntcpdump:x:0:0:tcpdump:/root:/usr/bin/sh\n"; };
+      # Names of routing tables and protocols.
+      "/usr/share/iproute2" = { tree = "${roots.debug}/usr/share/iproute2"; };
+      # Of terminals, for the shell's line editing.
+      "/usr/share/terminfo" = { tree = "${roots.debug}/usr/share/terminfo"; };
+      "/root" = { folder = "700"; };
       "/tmp" = { folder = "1777"; };
     };
-    debian = [ "usr/sbin/nft" ];
-    entrypoint = [ "sh" ];
+    debian = map (name: "usr/bin/${name}") [ "bash" "curl" "ip" "ss" "strace" "tcpdump" ] ++ map (name: "usr/sbin/${name}") [ "bridge" "nft" "tc" ];
+    packages = roots.debug;
+    entrypoint = [ "bash" ];
     user = "0:0";
   };
 

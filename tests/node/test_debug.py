@@ -85,6 +85,26 @@ def test_it_sees_the_node_and_ends_with_its_exit_code(cluster: Cluster) -> None:
     assert find_name() not in list_images(cluster, "inmem")
 
 
+def test_each_of_its_programs_runs(cluster: Cluster) -> None:
+    script = (
+        "set -e; mkdir /tmp/site; echo hello > /tmp/site/index.html; "
+        "httpd -f -p 127.0.0.1:8099 -h /tmp/site & server=$!; "
+        "until ss -tlnH | grep -q 127.0.0.1:8099; do sleep 0.1; done; "
+        "tcpdump -ni lo -c 1 -w /tmp/packets tcp port 8099 2> /tmp/listening & capture=$!; "
+        "until grep -q listening /tmp/listening; do sleep 0.1; done; "
+        "curl -sS http://127.0.0.1:8099/; wait $capture; kill $server; "
+        "tcpdump -nr /tmp/packets 2> /dev/null; "
+        "ip -o -4 addr show dev lo; "
+        "strace -f -o /tmp/calls true; tail -n 2 /tmp/calls"
+    )
+    page, packet, address, call, end = debug(cluster, script).stdout.splitlines()
+    assert page == "hello"
+    assert "127.0.0.1.8099: Flags [S]" in packet
+    assert "inet 127.0.0.1/8" in address
+    assert "exit_group(0)" in call
+    assert end.endswith("+++ exited with 0 +++")
+
+
 def test_the_start_is_recorded(cluster: Cluster) -> None:
     debug(cluster, "true")
     text = cluster.talosctl("-n", cluster.addresses[0], "logs", "audit", "--tail", "20").stdout
