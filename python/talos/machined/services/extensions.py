@@ -37,6 +37,7 @@ from talos.system.logging import Log
 PREFIX = "ext-"
 CONFIGS = "/system/config/extensions"
 """Where the files of ExtensionServiceConfig documents are, in a folder for each service."""
+SOURCE_MODE = 0o700
 _SYSFS = next(mount for mount in DEFAULT_MOUNTS if mount.target == "/sys")
 _NETWORK = {
     "addresses": "address_ready",
@@ -88,6 +89,7 @@ async def make_container(definition: ServiceDefinition, context: ServiceContext)
     """The container, with what the user's ExtensionServiceConfig adds."""
     status = await trio.Path("/proc/self/status").read_text(encoding="utf-8")
     config = await _find_config(context, definition.name)
+    await make_sources(definition)
     environment = {
         **await read_own_variables(context.state),
         **await _read_environment_file(definition),
@@ -126,6 +128,17 @@ async def make_container(definition: ServiceDefinition, context: ServiceContext)
         read_only=READ_ONLY if definition.read_only is None else definition.read_only,
         propagation=definition.propagation,
     )
+
+
+async def make_sources(definition: ServiceDefinition) -> None:
+    """Make the folders of the node that are mounted and are not there, as upstream does; UserError."""
+    for mount in definition.mounts:
+        source = trio.Path(mount.source)
+        if mount.type == "bind" and not await source.exists():
+            try:
+                await source.mkdir(mode=SOURCE_MODE, parents=True, exist_ok=True)
+            except OSError as error:
+                raise UserError(f"can't be made, to be mounted: {error}", where=mount.source) from None
 
 
 def find_file(service: str, mount_path: str) -> Path:

@@ -13,7 +13,12 @@ from talos.api.definitions.runtime_pb2 import (
     ExtensionServiceConfigSpec,
 )
 from talos.extensions.service import parse_service
-from talos.machined.services.extensions import load_services, make_container, make_service
+from talos.machined.services.extensions import (
+    load_services,
+    make_container,
+    make_service,
+    make_sources,
+)
 from talos.machined.services.spec import ENVIRONMENT, ApiAction, Restart, ServiceContext
 from talos.resource import ids, kinds
 from talos.resource.changes import put
@@ -53,6 +58,34 @@ async def test_a_definition_becomes_a_service(tmp_path: Path) -> None:
     await path.wait(state)
     await put(state, *ids.NETWORK_STATUS, StatusSpec(address_ready=True, hostname_ready=True))
     await network.wait(state)
+
+
+MOUNTS = """
+name: agent
+container:
+  entrypoint: /bin/agent
+  mounts:
+    - {{source: {root}/state/agent, destination: /state, options: [rbind, rw]}}
+    - {{source: {root}/file, destination: /file}}
+    - {{source: {root}/none, destination: /tmp, type: tmpfs}}
+"""
+
+
+async def test_folders_that_are_mounted_are_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    definition = parse_service(MOUNTS.format(root=tmp_path), "agent.yaml")
+    await make_sources(definition)
+    await make_sources(definition)
+    assert (tmp_path / "state/agent").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "file").read_text() == "x"
+    assert not (tmp_path / "none").exists()
+
+
+async def test_a_folder_that_cant_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "state").touch()
+    definition = parse_service(MOUNTS.format(root=tmp_path), "agent.yaml")
+    with pytest.raises(UserError, match="state/agent: can't be made, to be mounted"):
+        await make_sources(definition)
 
 
 async def test_the_users_config_comes_last(tmp_path: Path) -> None:
