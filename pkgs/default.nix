@@ -88,16 +88,16 @@ rec {
   # Images of one's own: `lib.image { extensions = [ … ]; }`, docs/extensions.md.
   lib = {
     inherit (modules) image;
-    inherit (modules.extensions) debianService;
+    inherit (modules.extensions) debianExtension debianService;
   };
   packages = builtins.mapAttrs meta.package (python.packages // {
     inherit (python) api talosctl workstation;
     inherit (modules) rootfs squashfs stamp sbom licenses size;
     sbom-images = modules.sbomImages;
     talosctl-portable = portable.file;
-    inherit (modules.extensions) amd-ucode intel-ucode qemu-guest-agent;
-    # For tests: a node with two extensions, one of them without a condition that a container lacks.
-    extended = (modules.image { extensions = [ modules.extensions.qemu-guest-agent hello ]; }).squashfs;
+    inherit (modules.extensions) amd-ucode intel-ucode iscsi-tools qemu-guest-agent util-linux-tools;
+    # For tests: a node with extensions, one of them without a condition that a container lacks.
+    extended = (modules.image { extensions = with modules.extensions; [ qemu-guest-agent hello iscsi-tools util-linux-tools ]; }).squashfs;
     inherit (image) disk-image initramfs iso netboot release uki;
     inherit (kernel) kernel init;
     images = images.cluster;

@@ -32,6 +32,7 @@ let
     init = "the early init, which maps and mounts the system image";
     initramfs = "what the kernel unpacks: early init and system image";
     intel-ucode = "a system extension: microcode for Intel's processors";
+    iscsi-tools = "a system extension: iSCSI's daemon and client";
     iso = "an ISO for BIOS and UEFI";
     kernel = "the kernel, hardened and monolithic";
     kernel-config = "the kernel's configuration";
@@ -73,6 +74,7 @@ let
     uki = "a Unified Kernel Image for UEFI and systemd-boot, unsigned";
     upgrade-controller = "keeps a cluster's nodes at the release of a channel";
     upgrade-controller-image = "the container image of the upgrade controller";
+    util-linux-tools = "a system extension: fstrim, nsenter, lsblk and others for drivers of storage";
     workstation = "Python with all wheels, for tests and linters";
   };
 

@@ -42,17 +42,19 @@ rec {
     extensions = map (extension: "${extension}") extensions;
   };
 
-  # An extension whose service is a program from Debian: `programs` are copied from the packages of `debian`, with their
-  # libraries. `folder` holds manifest.yaml and NAME.yaml, the service's definition; @version@ there is `version`.
-  debianService = { name, debian, debs, version, programs, folder }: build {
-    inherit name version programs folder;
-    service = name;
+  # An extension of Debian's programs, which are copied from the packages of `debian` with their libraries: `programs` run in the
+  # container of `service`, `tools` in it and on the node. `folder` holds manifest.yaml and SERVICE.yaml, the service's definition;
+  # @version@ in the manifest is `version`.
+  debianExtension = { name, debian, debs, version, folder, service ? "", programs ? [ ], tools ? [ ] }: build {
+    inherit name version programs tools folder service;
+    place = if service == "" then "lib/${name}" else "lib/containers/${service}";
     command = [ "python3.13" ./debian.py ];
     PYTHONPATH = builtins.path { path = ../rootfs; name = "elf"; filter = path: _: baseNameOf path == "elf.py"; };
     inherit debian debs;
     lock = ../../pkgs/locks/debian.json;
     sbom = ../sbom;
   };
+  debianService = arguments: debianExtension ({ service = arguments.name; } // arguments);
 
   qemu-guest-agent = debianService {
     name = "qemu-guest-agent";
@@ -61,6 +63,29 @@ rec {
     version = inputs.versions.qemu-guest-agent;
     programs = [ "usr/sbin/qemu-ga" ];
     folder = ./qemu-guest-agent;
+  };
+
+  # The initiator of iSCSI: its daemon as a service, its client for drivers in pods.
+  iscsi-tools = debianService {
+    name = "iscsi-tools";
+    service = "iscsid";
+    debian = roots.iscsi-tools;
+    debs = inputs.debs.iscsi-tools;
+    version = inputs.versions.open-iscsi;
+    programs = [ "usr/sbin/iscsid" ];
+    tools = [ "usr/sbin/iscsi-iname" "usr/sbin/iscsiadm" ];
+    folder = ./iscsi-tools;
+  };
+
+  # Programs that drivers in pods call in the node's namespaces; the system has mount and losetup.
+  util-linux-tools = debianExtension {
+    name = "util-linux-tools";
+    debian = roots.util-linux-tools;
+    debs = inputs.debs.util-linux-tools;
+    version = inputs.versions.util-linux;
+    tools = [ "usr/bin/findmnt" "usr/bin/lsblk" "usr/bin/nsenter" ]
+      ++ map (name: "usr/sbin/${name}") [ "blkdiscard" "blkid" "blockdev" "fsfreeze" "fstrim" "wipefs" ];
+    folder = ./util-linux-tools;
   };
 
   # An extension of firmware from Debian: all files of `folders` below /usr/lib/firmware.

@@ -15,7 +15,9 @@ ROOTS = (
     "kubelet",
     "kernel-source",
     "grub",
+    "iscsi-tools",
     "qemu-guest-agent",
+    "util-linux-tools",
     "microcode",
     "bootstrap",
 )

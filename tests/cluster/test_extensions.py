@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.harness.cluster import REPOSITORY, Cluster, eventually, running_cluster
+from tests.harness.cluster import REPOSITORY, Cluster, eventually, image_archives, running_cluster
 
 NAME, ID = "hello", "ext-hello"
 AGENT = "ext-qemu-guest-agent"
+ISCSID = "ext-iscsid"
 CONFIG = """
 apiVersion: v1alpha1
 kind: ExtensionServiceConfig
@@ -42,7 +43,7 @@ def check_state(cluster: Cluster, name: str, state: str, event: str) -> None:
 def test_extensions_and_their_parts_are_listed(cluster: Cluster) -> None:
     def are_listed() -> None:
         rows = {row["NAME"]: row["ID"] for row in cluster.rows("get", "extensions")}
-        assert rows == {"qemu-guest-agent": "0", NAME: "1"}
+        assert rows == {"qemu-guest-agent": "0", NAME: "1", "iscsi-tools": "2", "util-linux-tools": "3"}
         annotations = cluster.talosctl("get", "nodeannotationspecs", "-o", "yaml").stdout
         assert "key: extensions.talos.dev/hello" in annotations, annotations
         listed = cluster.talosctl("get", "sbom").stdout
@@ -57,8 +58,28 @@ def test_extensions_and_their_parts_are_listed(cluster: Cluster) -> None:
 def test_a_service_waits_for_what_it_depends_on(cluster: Cluster) -> None:
     path = 'file "/dev/virtio-ports/org.qemu.guest_agent.0" to exist'
     eventually("the agent waits for its device", lambda: check_state(cluster, AGENT, "Waiting", path))
+    path = 'file "/etc/iscsi/initiatorname.iscsi" to exist'
+    eventually(
+        "iscsid waits for the name that machines have", lambda: check_state(cluster, ISCSID, "Waiting", path)
+    )
     waits = "extension service config"
     eventually("it waits for its config", lambda: check_state(cluster, ID, "Waiting", waits))
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        ("iscsiadm,-m,session", "No active sessions"),
+        ("iscsi-iname", "iqn."),
+        ("nsenter,--mount=/proc/1/ns/mnt,/usr/local/sbin/fstrim,--version", "fstrim from util-linux"),
+        ("lsblk,--version", "lsblk from util-linux"),
+    ],
+)
+def test_a_privileged_container_calls_the_nodes_tools(cluster: Cluster, argv: str, text: str) -> None:
+    [archive] = image_archives().glob("debug-*.tar")
+    command = f"chroot,/host,/usr/local/sbin/{argv}"
+    done = cluster.talosctl("-n", cluster.addresses[0], "debug", str(archive), "--args", command, check=False)
+    assert text in done.stdout, (done.stdout, done.stderr)
 
 
 def test_a_service_follows_its_config(cluster: Cluster) -> None:
