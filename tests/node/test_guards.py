@@ -94,16 +94,18 @@ print(json.dumps(listed))
 
 CACHE = "apiVersion: v1alpha1\nkind: ImageCacheConfig\n"
 WITH_CACHE, WITHOUT_CACHE = CACHE + "local: {enabled: true}\n", CACHE + "$patch: delete\n"
+BGP = "apiVersion: v1alpha1\nkind: BGPInstanceConfig\nname: a\n"
+WITH_BGP, WITHOUT_BGP = BGP + "localASN: 65001\nrouterID: 10.0.0.1\n", BGP + "$patch: delete\n"
 WITH_LOGD = "machine: {logging: {destinations: [{endpoint: 'tcp://127.0.0.1:9', format: json_lines}]}}\n"
 WITHOUT_LOGD = "machine: {logging: {$patch: delete}}\n"
 
 
 @pytest.fixture(autouse=True, scope="module")
 def on_demand(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Every daemon runs, also those that run while logs are sent somewhere, and images are cached."""
+    """Every daemon runs, also those that run while logs are sent somewhere, images are cached, and there is BGP."""
     folder = tmp_path_factory.mktemp("on-demand")
     (cluster.root() / "system/imagecache/disk/manifests").mkdir(parents=True, exist_ok=True)
-    patch(cluster, folder, f"{WITH_LOGD}---\n{WITH_CACHE}")
+    patch(cluster, folder, f"{WITH_LOGD}---\n{WITH_CACHE}---\n{WITH_BGP}")
     names = [daemon.name for daemon in RUNNING if daemon.on_demand]
 
     def run() -> None:
@@ -112,7 +114,7 @@ def on_demand(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
     eventually("all run", run)
     yield
-    patch(cluster, folder, f"{WITHOUT_LOGD}---\n{WITHOUT_CACHE}")
+    patch(cluster, folder, f"{WITHOUT_LOGD}---\n{WITHOUT_CACHE}---\n{WITHOUT_BGP}")
 
     def have_ended() -> None:
         assert not set(names) & cluster.processes().keys()

@@ -1,12 +1,20 @@
 """What machines of the network send: a packet is accepted, or refused in the one way it may be, and soon."""
 
 from collections.abc import Mapping
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address, ip_network
 
 import pytest
+from tests.unit.bgpd.messages.test_update import ATTRIBUTES
+from tests.unit.bgpd.rib.test_table import ONE as SOURCE
+from tests.unit.bgpd.test_session import join, make_session
 from tests.unit.dnsd.server import make_authority, make_question, make_record, make_reply
 from tests.unit.networkd.dhcp6.test_client import DUID, address, answer, association, option, status
 
+from talos.bgpd.bfd.packet import parse_packet
+from talos.bgpd.messages.framing import Kind as BgpKind
+from talos.bgpd.messages.framing import make_message
+from talos.bgpd.messages.update import Update, make_announcements, make_withdrawals
+from talos.bgpd.rib.table import Rib
 from talos.dnsd.message import MalformedError, make_answer, make_query, parse_query, parse_reply
 from talos.dnsd.upstream import parse_http_head
 from talos.networkd.dhcp6.message import Kind, UnusableReplyError, parse_message
@@ -28,6 +36,30 @@ def parse_dns(data: bytes) -> None:
 
 def make_dhcp6(kind: Kind, *options: bytes) -> bytes:
     return answer(kind, b"abc", *options)
+
+
+BGP_OPEN = make_session(4200000001, 0).take_outgoing()
+BGP_UPDATES = [
+    *make_announcements([ip_network("10.0.0.0/9")], ATTRIBUTES, IPv4Address(9), width=4),
+    *make_announcements([ip_network("2001:db8::/33")], ATTRIBUTES, IPv6Address("fe80::1"), width=4),
+    *make_withdrawals([ip_network("10.0.0.0/9"), ip_network("2001:db8::/33")]),
+]
+BFD = bytes.fromhex("204003180000000900000000000f4240000f424000000000")
+
+
+def receive_routes(data: bytes) -> None:
+    """What a peer sends in an established session: it is taken into a table, or the session has an end."""
+    session, peer = make_session(65001, 65000), make_session(65000, 65001)
+    join(session, peer)
+    rib = Rib()
+    rib.add_source(SOURCE)
+    for event in session.receive(data, 0.0):
+        if isinstance(event, Update):
+            rib.apply(SOURCE, event)
+    for network in rib.list_learned():
+        for path in rib.find_learned(network):
+            own = IPv6Address(1) if network.version == 6 else IPv4Address(1)
+            assert list(make_announcements([network], path.attributes, own, width=2))
 
 
 PARSERS: Mapping[str, Parser] = {
@@ -66,6 +98,16 @@ PARSERS: Mapping[str, Parser] = {
         seeds=[b"HTTP/1.1 200 OK\r\nContent-Type: application/dns-message\r\nContent-Length: 45"],
         refusals=(MalformedError,),
     ),
+    "BGP, the peer's OPEN": Parser(
+        parse=lambda data: list(make_session(65001, 0).receive(data, 0.0)), seeds=[BGP_OPEN], refusals=()
+    ),
+    "BGP": Parser(
+        parse=receive_routes,
+        seeds=[make_message(BgpKind.UPDATE, body) for body in BGP_UPDATES]
+        + [make_message(BgpKind.ROUTE_REFRESH, bytes(4))],
+        refusals=(),
+    ),
+    "BFD": Parser(parse=parse_packet, seeds=[BFD], refusals=()),
     "ARP": Parser(
         parse=parse_arp, seeds=[make_arp(1, bytes(6), IPv4Address(1), IPv4Address(2))], refusals=()
     ),

@@ -185,7 +185,7 @@ def test_refusals_are_logged_once(tmp_path: Path) -> None:
     assert kinds.OS_ROOT_SECRET.type in line
 
 
-@pytest.mark.parametrize("name", ["clusterd", "dnsd", "logd", "networkd", "timed", "udevd"])
+@pytest.mark.parametrize("name", ["bgpd", "clusterd", "dnsd", "logd", "networkd", "timed", "udevd"])
 def test_a_mirror_requests_no_more_than_is_declared(name: str, tmp_path: Path) -> None:
     inputs, _ = declared(name)
 
