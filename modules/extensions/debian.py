@@ -1,9 +1,10 @@
 """Make the extension $out of the packages $debian: a service, tools of the node, or both.
 
-$programs and $tools are copied to $place, a folder in /usr/local, with the libraries that they need. It is the
-root of the container of $service, where there is one. $tools are links in /usr/local/sbin, too, and run outside
-of the container as well, with the libraries beside them: the node has others, or none. In $folder are
-manifest.yaml, the service's definition and maybe `root` and `local`, more files for $place and for /usr/local.
+$programs and $tools are copied to $place, a folder in /usr/local, with the libraries that they need. It is
+the root of the container of $service, where there is one. $tools are links in /usr/local/sbin, too, and run
+outside of the container as well, with the libraries beside them: the node has others, or none. In $folder
+are manifest.yaml, the service's definition and maybe `root` and `local`, more files for $place and for
+/usr/local.
 """
 
 import os

@@ -102,7 +102,7 @@ WITHOUT_LOGD = "machine: {logging: {$patch: delete}}\n"
 
 @pytest.fixture(autouse=True, scope="module")
 def on_demand(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Every daemon runs, also those that run while logs are sent somewhere, images are cached, and there is BGP."""
+    """Every daemon runs, also those that run while logs are sent, images are cached, and there is BGP."""
     folder = tmp_path_factory.mktemp("on-demand")
     (cluster.root() / "system/imagecache/disk/manifests").mkdir(parents=True, exist_ok=True)
     patch(cluster, folder, f"{WITH_LOGD}---\n{WITH_CACHE}---\n{WITH_BGP}")

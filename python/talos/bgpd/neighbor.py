@@ -245,7 +245,9 @@ class Neighbor(Handler):
             self._speaker.rib.apply(connection.source, update)
         except PrefixLimitError:
             self._held_until = trio.current_time() + LIMIT_DELAY
-            reason = f"it announces more than {MAX_PREFIXES} prefixes; it is tried again in {LIMIT_DELAY:.0f} s"
+            reason = (
+                f"it announces more than {MAX_PREFIXES} prefixes; it is tried again in {LIMIT_DELAY:.0f} s"
+            )
             connection.close(Notification(code=Code.CEASE, subcode=Cease.MAX_PREFIXES), reason)
         self._speaker.notify()
 

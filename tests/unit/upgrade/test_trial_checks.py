@@ -250,7 +250,7 @@ async def test_an_upgrade_waits_for_a_check_for_a_moment(
 
         async def recover() -> None:
             is_shown = False
-            while not is_shown:  # noqa: ASYNC110 - the mock clock moves on while a task sleeps
+            while not is_shown:
                 await trio.sleep(0.5)
                 is_shown = any("waiting for up to 15 s" in line for line in machine.lines)
             network.ready = True
