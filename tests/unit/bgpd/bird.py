@@ -1,8 +1,8 @@
 """BIRD as the other side: on another machine of a test's network, with what it shows."""
 
 import subprocess
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -46,6 +46,28 @@ class Bird:
                     return shown
                 await trio.sleep(POLL_INTERVAL)
         raise AssertionError(f"{command}: {shown}\n{self.log.read_text()}")
+
+
+ADVERTISEMENTS = """\
+interface far { AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4; IgnoreIfMissing on; };
+"""
+
+
+@contextmanager
+def router_advertisements(peer: Peer) -> Generator[None]:
+    """The peer shows itself as a router, with its hardware address, which those of BIRD lack."""
+    with TemporaryDirectory() as folder:
+        config = Path(folder) / "radvd.conf"
+        config.write_text(ADVERTISEMENTS)
+        config.chmod(0o644)
+        argv = [*find_peer("radvd"), "-n", "-C", str(config), "-p", f"{folder}/pid", "-m", "stderr"]
+        with (Path(folder) / "log").open("wb") as output:
+            process = peer.run(subprocess.Popen, argv, stdout=output, stderr=output)
+        try:
+            yield
+        finally:
+            process.kill()
+            process.wait()
 
 
 @asynccontextmanager
