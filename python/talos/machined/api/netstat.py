@@ -23,6 +23,8 @@ from talos.system.proc.sockets import (
 NAMESPACE_DIR = "/run/netns"
 """The container runtime's directory of pods' network namespaces, by name."""
 HOST = "host"
+ENDED = frozenset({errno.ENOENT, errno.EINVAL})
+"""Errors of a namespace that is gone; with EINVAL its file is still there, which is none any more."""
 
 
 def handlers(node: Node) -> Mapping[str, Handler]:
@@ -44,12 +46,21 @@ def list_sockets(
     """
     wanted = [name for name in PROTOCOLS if getattr(request.l4proto, name)] or list(PROTOCOLS)
     owners = read_socket_owners(files) if request.feature.pid else {}
-    records = [
-        _make_record(socket, namespace, owners)
-        for namespace in _choose_namespaces(files, request.netns, directory)
-        for socket in _read_namespace(files, namespace, wanted, directory)
-        if _is_wanted(socket, request.filter)
-    ]
+    records: list[pb.ConnectRecord] = []
+    for namespace in _choose_namespaces(files, request.netns, directory):
+        try:
+            sockets = _read_namespace(files, namespace, wanted, directory)
+        except OSError as error:
+            if error.errno not in ENDED:
+                raise
+            if namespace in request.netns.netns:
+                raise RpcError(Code.NOT_FOUND, f"network namespace {namespace!r} is not there") from None
+            continue  # its pod has ended since they were listed
+        records += [
+            _make_record(socket, namespace, owners)
+            for socket in sockets
+            if _is_wanted(socket, request.filter)
+        ]
     return pb.NetstatResponse(messages=[pb.Netstat(connectrecord=records)])
 
 
@@ -69,18 +80,13 @@ def _list_names(files: Files, directory: str) -> list[str]:
 
 
 def _read_namespace(files: Files, name: str, protocols: Sequence[str], directory: str) -> list[Socket]:
+    """The sockets of one of them; OSError."""
     if name == HOST:
         return read_sockets(files, protocols, "/proc/self/net")
     if "/" in name or name in {"", ".", ".."}:
         raise RpcError(Code.INVALID_ARGUMENT, f"{name!r} is not the name of a network namespace")
     path = f"{directory}/{name}"
-    try:
-        inode = Path(path).stat().st_ino
-    except OSError as error:
-        if error.errno != errno.ENOENT:
-            raise
-        raise RpcError(Code.NOT_FOUND, f"network namespace {name!r} is not there") from None
-    pid = read_namespaces(files).get(inode)
+    pid = read_namespaces(files).get(Path(path).stat().st_ino)
     if pid is not None:
         return read_sockets(files, protocols, f"/proc/{pid}/net")
     return _read_inside(files, path, protocols)

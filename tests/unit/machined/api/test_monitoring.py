@@ -2,15 +2,18 @@
 
 import os
 import socket as sockets
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, override
 
 import pytest
 from google.protobuf.empty_pb2 import Empty
 
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Code, RpcError
+from talos.machined.api.netstat import list_sockets
+from talos.system.files import KernelFiles
 from talos.testing.files import MemoryFiles
 
 OWN_EXECUTABLE = str(Path("/proc/self/exe").readlink())
@@ -255,3 +258,16 @@ async def test_netstat_refuses_namespaces_that_are_none(caller: Any, name: str, 
     with pytest.raises(RpcError) as caught:
         await netstat(caller, netns=pb.NetstatRequest.NetNS(netns=[name]))
     assert caught.value.code is code
+
+
+def test_a_pod_that_ends_while_all_are_read_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "unmounted").touch()
+
+    class Listed(KernelFiles):
+        @override
+        def list(self, path: str) -> Sequence[str]:
+            return ["removed", "unmounted"] if path == str(tmp_path) else super().list(path)
+
+    request = pb.NetstatRequest(netns=pb.NetstatRequest.NetNS(allnetns=True))
+    [message] = list_sockets(Listed(), request, str(tmp_path)).messages
+    assert {record.netns for record in message.connectrecord} <= {"host"}
