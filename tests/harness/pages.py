@@ -16,8 +16,8 @@ READ_ONLY = frozenset({
 
 `events` has no end, and `time` queries a server outside of the cluster.
 """
-MAY_BE_EMPTY = frozenset({"etcd alarm list", "get", "logs"})
-"""Those of them that may print nothing."""
+MAY_BE_EMPTY = frozenset({"etcd alarm list", "get", "health", "logs"})
+"""Those of them that may print nothing to their standard output."""
 FOLLOWING = frozenset({"-f", "--follow", "-w", "--watch"})
 """Flags with which the others would have no end."""
 _BLOCK = re.compile(r"^(?:```(?:sh)?$.*?^```$|(?: {4}\S.*\n)+)", re.MULTILINE | re.DOTALL)
