@@ -1,5 +1,7 @@
 """Checks of the network: a TCP connection, or an answer to an HTTP request."""
 
+import os
+import socket
 import ssl
 from collections.abc import Mapping
 from typing import cast
@@ -111,6 +113,8 @@ def _describe(error: BaseException) -> str:
     cause = error
     while (inner := _find_inner(cause)) is not None:
         cause = inner
+    if isinstance(cause, OSError) and cause.errno and not isinstance(cause, socket.gaierror | ssl.SSLError):
+        return os.strerror(cause.errno)  # trio's own text repeats the address, as Python writes it
     text: object = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
     return " ".join(str(text).split())
 
