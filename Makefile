@@ -219,7 +219,7 @@ node: build images api devenv peers root-unit ## Tests on one running container 
 	$(PYTEST) tests/node
 
 cluster-tests: build images extended api devenv peers ## Tests on several nodes, as root
-	$(PYTEST) tests/cluster
+	$(PYTEST) -m "not soak" tests/cluster
 
 kubernetes-tests: build all-images upgrade-controller api devenv ## Tests on a cluster with Kubernetes, as root
 	$(PYTEST) -m "not soak" tests/kubernetes
@@ -266,9 +266,9 @@ run-vm: build vm-inputs $(KEY) ## Boot a machine from the ISO; its disk stays in
 	@nix run .\#run-vm $(IMPURE) -- --folder build/vm $(VM)
 
 SOAK := 180
-soak: build images all-images images-previous conformance-inputs upgrade-controller api devenv soak-vm ## Fuzz every parser for SOAK seconds (180), break five nodes for ten times as long, cut 200 upgrades, run the conformance suite
+soak: build images extended peers all-images images-previous conformance-inputs upgrade-controller api devenv soak-vm ## Fuzz every parser for SOAK seconds (180), break five nodes for ten times as long, cut 200 upgrades, run the conformance suite
 	FUZZ_SECONDS=$(SOAK) $(PYTEST) tests/unit/fuzz
-	$(PYTEST) -m soak --ignore tests/kubernetes/redundant tests/kubernetes tests/netboot
+	$(PYTEST) -m soak --ignore tests/kubernetes/redundant tests/cluster tests/kubernetes tests/netboot
 	FAULT_NODES=5 FAULT_SECONDS=$$(( 10 * $(SOAK) )) $(PYTEST) -s tests/cluster/faults
 	HEALING_NODES=all HEALING_WORKERS=2 $(PYTEST) -s tests/kubernetes/redundant
 	$(PYTEST) -s tests/conformance/test_suite.py tests/conformance/test_families.py
