@@ -94,7 +94,7 @@ def test_each_of_its_programs_runs(cluster: Cluster) -> None:
         "until grep -q listening /tmp/listening; do sleep 0.1; done; "
         "curl -sS http://127.0.0.1:8099/; wait $capture; kill $server; "
         "tcpdump -nr /tmp/packets 2> /dev/null; "
-        "ip -o -4 addr show dev lo; "
+        "ip -o -4 addr show dev lo to 127.0.0.0/8; "
         "strace -f -o /tmp/calls true; tail -n 2 /tmp/calls"
     )
     page, packet, address, call, end = debug(cluster, script).stdout.splitlines()
