@@ -5,20 +5,15 @@ https://github.com/containerd/containerd/blob/release/2.4/docs/stream_processors
 """
 
 import os
-import resource
 import sys
 import time
 import zlib
 from collections.abc import Iterable, Iterator
 
 from talos.machined.containerd.bounds import MIN_UNPACK_RATE, RESERVE, UNPACK_TIMEOUT
-from talos.process.privileges import READABLE, Privileges, drop_privileges
-from talos.system import sandbox
+from talos.process.confined import confine_program
 from talos.system.zstd import ZstdError, unpack_zstd_stream
 
-UNPRIVILEGED = Privileges(uid=65534, gid=65534)
-MAX_MEMORY = 512 * 1024 * 1024
-"""Bytes of addresses; a stream of zstd may request 128 MiB."""
 CHUNK = 128 * 1024
 CHECK_BYTES = 4 * 1024 * 1024
 """Bytes written between two checks of the disk and the clock."""
@@ -37,11 +32,7 @@ ERRORS = (LayerError, ZstdError, zlib.error)
 def main() -> None:
     """Unpack stdin to stdout, onto the disk of the folder that the one argument names."""
     disk = os.open(sys.argv[1], os.O_PATH | os.O_DIRECTORY)
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    drop_privileges("unpack-layer", UNPRIVILEGED)
-    sandbox.confine_files(sandbox.Paths(readable=READABLE))
-    sandbox.filter_system_calls(())
+    confine_program("unpack-layer")
     try:
         copy_layer(sys.stdin.fileno(), sys.stdout.fileno(), disk)
     except (*ERRORS, MemoryError) as error:

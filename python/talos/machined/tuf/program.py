@@ -17,17 +17,14 @@ from talos.machined.tuf.trusted import (
     format_trusted,
     parse_request,
 )
+from talos.process.confined import confine_program
 from talos.process.fetch import FetchBounds, FetchError, NotThereError, RefusedError, fetch
-from talos.process.privileges import READABLE, Privileges, drop_privileges
-from talos.system import sandbox
 from talos.system.errors import UserError
+from talos.system.sandbox import INTERNET
 
 REPOSITORY = "https://tuf-repo-cdn.sigstore.dev"
 OF_SIGSTORE = Path(__file__).with_name("root.json")
 """A root of that repository, by whose keys those after it are verified."""
-UNPRIVILEGED = Privileges(uid=65534, gid=65534)
-MAX_MEMORY = 512 * 1024 * 1024
-"""Bytes of addresses."""
 MAX_TIME = 30
 """Seconds of processor time."""
 FILE_TIMEOUT = 60.0
@@ -39,13 +36,8 @@ def main() -> None:
 
     What is trusted afterwards is on stdout, also when a refresh fails halfway, and on stderr the reason.
     """
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
-    resource.setrlimit(resource.RLIMIT_CPU, (MAX_TIME, MAX_TIME))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_TRUSTED, MAX_TRUSTED))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    drop_privileges("refresh-trusted-root", UNPRIVILEGED)
-    sandbox.confine_files(sandbox.Paths(readable=READABLE))
-    sandbox.filter_system_calls(sandbox.INTERNET)
+    limits = {resource.RLIMIT_CPU: MAX_TIME, resource.RLIMIT_FSIZE: MAX_TRUSTED}
+    confine_program("refresh-trusted-root", limits, INTERNET)
     output, reason = run(sys.stdin.buffer.read(), REPOSITORY, OF_SIGSTORE.read_text(encoding="utf-8"))
     sys.stdout.buffer.write(output)
     if reason:

@@ -8,13 +8,9 @@ import sys
 
 from talos.machined.containerd.verify.request import MAX_REASON, REFUSED, Request, parse_requests
 from talos.machined.containerd.verify.signature import verify_signature
-from talos.process.privileges import READABLE, Privileges, drop_privileges
-from talos.system import sandbox
+from talos.process.confined import confine_program
 from talos.system.errors import UserError
 
-UNPRIVILEGED = Privileges(uid=65534, gid=65534)
-MAX_MEMORY = 512 * 1024 * 1024
-"""Bytes of addresses."""
 MAX_TIME = 10
 """Seconds of processor time; a pattern of a rule may take long with a subject that is made for it."""
 MAX_OUTPUT = 256 * 1024
@@ -26,13 +22,7 @@ def main() -> None:
 
     On stderr is a line for each that is not.
     """
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
-    resource.setrlimit(resource.RLIMIT_CPU, (MAX_TIME, MAX_TIME))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_OUTPUT, MAX_OUTPUT))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    drop_privileges("verify-image", UNPRIVILEGED)
-    sandbox.confine_files(sandbox.Paths(readable=READABLE))
-    sandbox.filter_system_calls(())
+    confine_program("verify-image", {resource.RLIMIT_CPU: MAX_TIME, resource.RLIMIT_FSIZE: MAX_OUTPUT})
     code, reasons = verify(sys.stdin.buffer.read())
     sys.stderr.write("".join(f"{reason}\n" for reason in reasons))
     sys.exit(code)
