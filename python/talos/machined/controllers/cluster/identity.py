@@ -8,9 +8,9 @@ import trio
 from talos.api.definitions.cluster_pb2 import IdentitySpec
 from talos.machined.node.identity import Identity, keep_identity
 from talos.machined.node.resources import IDENTITY_OWNER
+from talos.machined.node.state_folder import find_state_folder
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
-from talos.system.block.layout import STATE
 from talos.system.logging import Log
 
 
@@ -33,9 +33,9 @@ class NodeIdentityController(Reconciler):
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Adopt the id in STATE, or write the current one there."""
-        for status in await runtime.list(kinds.VOLUME_MOUNT_STATUS):
-            if status.spec.volume_id == STATE.label and not self._is_saved:
-                await self._keep(Path(status.spec.target))
+        folder = await find_state_folder(runtime)
+        if folder is not None and not self._is_saved:
+            await self._keep(folder)
         if self._identity != self._shown:
             self._show(self._identity)
             self._shown = self._identity

@@ -5,9 +5,9 @@ from pathlib import Path
 import trio
 
 from talos.machined.node.config_store import CONFIG_FILE, write_config
+from talos.machined.node.state_folder import find_state_folder
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Reconciler
-from talos.system.block.layout import STATE
 from talos.system.logging import Log
 
 
@@ -23,13 +23,12 @@ class PersistenceController(Reconciler):
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Write the file when its content changes."""
         config = await runtime.get_or_none(*ids.MACHINE_CONFIG_PERSISTENT)
-        mounts = await runtime.list(kinds.VOLUME_MOUNT_STATUS)
-        folder = next((mount.spec.target for mount in mounts if mount.spec.volume_id == STATE.label), None)
+        folder = await find_state_folder(runtime)
         if config is None or folder is None:
             return
         data = config.spec.yaml_marshalled
-        if await trio.to_thread.run_sync(_keep, Path(folder), data):
-            self._log.info("the machine config is kept", place=folder)
+        if await trio.to_thread.run_sync(_keep, folder, data):
+            self._log.info("the machine config is kept", place=str(folder))
 
 
 def _keep(folder: Path, data: bytes) -> bool:

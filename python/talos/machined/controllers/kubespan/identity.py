@@ -1,15 +1,13 @@
 """KubeSpanIdentityController: the node's keys and address in KubeSpan."""
 
-from pathlib import Path
-
 import trio
 
 from talos.api.addresses import make_prefix
 from talos.api.definitions.kubespan_pb2 import IdentitySpec
 from talos.machined.node.kubespan import Keys, keep_keys, make_address, make_subnet
+from talos.machined.node.state_folder import find_state_folder
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
-from talos.system.block.layout import STATE
 from talos.system.logging import Log
 
 
@@ -60,10 +58,10 @@ class KubeSpanIdentityController(Reconciler):
         """The keys in STATE; the same while KubeSpan is on, also when STATE is not mounted any more."""
         if self._keys is not None:
             return self._keys
-        for status in await runtime.list(kinds.VOLUME_MOUNT_STATUS):
-            if status.spec.volume_id == STATE.label:
-                try:
-                    self._keys = await trio.to_thread.run_sync(keep_keys, Path(status.spec.target))
-                except ValueError as error:
-                    self._log.once(f"KubeSpan has no keys: {error}", key="keys", level="error")
+        folder = await find_state_folder(runtime)
+        if folder is not None:
+            try:
+                self._keys = await trio.to_thread.run_sync(keep_keys, folder)
+            except ValueError as error:
+                self._log.once(f"KubeSpan has no keys: {error}", key="keys", level="error")
         return self._keys

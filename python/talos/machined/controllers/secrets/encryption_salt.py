@@ -9,9 +9,9 @@ import yaml
 
 from talos.api.definitions.secrets_pb2 import EncryptionSaltSpec
 from talos.machined.node.identity import keep_file
+from talos.machined.node.state_folder import find_state_folder
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
-from talos.system.block.layout import STATE
 from talos.system.errors import UserError
 
 FILE = "encryption-salt.yaml"
@@ -30,11 +30,10 @@ class EncryptionSaltController(Reconciler):
         """Write the one resource as soon as STATE is there; it doesn't change any more then."""
         if await runtime.get_or_none(*ids.ENCRYPTION_SALT) is not None:
             return
-        for status in await runtime.list(kinds.VOLUME_MOUNT_STATUS):
-            if status.spec.volume_id == STATE.label:
-                salt = await trio.to_thread.run_sync(keep_salt, Path(status.spec.target) / FILE)
-                await runtime.put(*ids.ENCRYPTION_SALT, EncryptionSaltSpec(disk_salt=salt))
-                return
+        folder = await find_state_folder(runtime)
+        if folder is not None:
+            salt = await trio.to_thread.run_sync(keep_salt, folder / FILE)
+            await runtime.put(*ids.ENCRYPTION_SALT, EncryptionSaltSpec(disk_salt=salt))
 
 
 def keep_salt(path: Path) -> bytes:

@@ -10,12 +10,12 @@ from talos.api.timestamps import make_timestamp
 from talos.config.active import read_config
 from talos.config.documents.security.sigstore_trusted_root import SigstoreTrustedRootConfig
 from talos.images.rules import make_rules
+from talos.machined.node.state_folder import find_state_folder
 from talos.machined.tuf.start import Run, keep_trusted, load_trusted, run_refresh
 from talos.machined.tuf.trusted import Trusted
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 from talos.system.backoff import Backoff
-from talos.system.block.layout import STATE
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.net.proxies import parse_environment
@@ -54,7 +54,7 @@ class TUFTrustedRootController(Controller):
         async with trio.open_nursery() as nursery:
             refreshing: trio.CancelScope | None = None
             async for _ in runtime.events():
-                folder = await _find_folder(runtime)
+                folder = await find_state_folder(runtime)
                 if await self._publish(runtime, folder) and folder is not None:
                     if refreshing is None:
                         refreshing = trio.CancelScope()
@@ -122,14 +122,6 @@ class TUFTrustedRootController(Controller):
                 # It counts until the next start, which may begin with an older one.
                 self._log.once(f"a newer trusted root can't be kept: {error.strerror}")
         return reason
-
-
-async def _find_folder(runtime: ControllerRuntime) -> Path | None:
-    """Where STATE is mounted, if it is."""
-    for status in await runtime.list(kinds.VOLUME_MOUNT_STATUS):
-        if status.spec.volume_id == STATE.label:
-            return Path(status.spec.target)
-    return None
 
 
 def _make_spec(trusted: Trusted) -> TUFTrustedRootSpec:
