@@ -9,6 +9,7 @@ from talos.bgpd.messages.notification import Notification
 from talos.bgpd.rib.announcer import Announcer
 from talos.bgpd.rib.paths import Source
 from talos.bgpd.session import Event, Session
+from talos.system.wakeup import Wakeup
 
 RECEIVE_BYTES = 1 << 16
 SEND_TIMEOUT = 90.0
@@ -37,7 +38,7 @@ class Connection:
         self.stream = stream
         self.nursery: trio.Nursery | None = None
         """Tasks that end with the session."""
-        self._wakeup = trio.Event()
+        self._wakeup = Wakeup()
 
     def wake(self) -> None:
         """There may be something to send."""
@@ -80,7 +81,7 @@ class Connection:
     async def _write(self) -> None:
         session = self.session
         while True:
-            self._wakeup = trio.Event()
+            self._wakeup.clear()
             session.tick(trio.current_time())
             if not session.ending and not session.has_outgoing and self.announcer is not None:
                 for body in self.announcer.take():

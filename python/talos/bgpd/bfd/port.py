@@ -11,7 +11,7 @@ import trio
 
 from talos.bgpd.bfd.packet import PACKET_BYTES, parse_packet
 from talos.bgpd.bfd.session import BfdSession, Timers
-from talos.bgpd.wire.places import Place, parse_place
+from talos.bgpd.wire.places import Place, parse_place, set_hop_limit
 from talos.system.logging import Log
 from talos.system.wakeup import Signal, Wakeup
 
@@ -138,10 +138,7 @@ async def _open_sender(local: Place) -> trio.socket.SocketType:
     """A socket on any of the source ports; OSError when those tried are all in use."""
     opened = trio.socket.socket(local.family, socket.SOCK_DGRAM)
     try:
-        if local.family == socket.AF_INET6:
-            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, HOP_LIMIT)
-        else:
-            opened.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, HOP_LIMIT)
+        set_hop_limit(opened, HOP_LIMIT)
         for tries in range(1, BIND_TRIES + 1):
             try:
                 await opened.bind(local.make_address(random.randint(*SOURCE_PORTS)))  # noqa: S311 - no secret

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import trio
 
-from talos.bgpd.wire.places import Place, parse_place
+from talos.bgpd.wire.places import Place, parse_place, set_hop_limit
 
 PORT = 179
 CONNECT_TIMEOUT = 120.0
@@ -51,10 +51,7 @@ async def dial(peer: Place, vrf: str, *, is_external: bool) -> trio.SocketStream
 
 def limit_hops(opened: trio.socket.SocketType) -> None:
     """Let nothing that is sent pass a router."""
-    if opened.family == socket.AF_INET6:
-        opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, _NEIGHBOR_HOPS)
-    else:
-        opened.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, _NEIGHBOR_HOPS)
+    set_hop_limit(opened, _NEIGHBOR_HOPS)
 
 
 def _bind_to(opened: trio.socket.SocketType, vrf: str) -> None:
