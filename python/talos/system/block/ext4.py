@@ -10,12 +10,12 @@ import fcntl
 import os
 import struct
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import trio
 
 from talos.system.block.partitions import Run
-from talos.system.block.wipe import BLKDISCARD, EDGE
+from talos.system.block.wipe import EDGE, discard
 from talos.system.errors import UserError
 from talos.system.process import Finished, find_line
 
@@ -32,7 +32,6 @@ _UNCORRECTED, _UNREADABLE = 4, 8
 """Bits of the same: what it may not decide by itself; the first superblock can't be used, or the disk."""
 _EXT4_IOC_RESIZE_FS = 0x40086610
 """``_IOW('f', 16, __u64)``, fs/ext4/ext4.h: the number of blocks that the filesystem is to have."""
-_RANGE = struct.Struct("=QQ")
 
 
 def has_superblock(head: bytes) -> bool:
@@ -89,8 +88,7 @@ def _begin(device: str) -> None:
         os.pwrite(disk, MARK, 0)
         os.fsync(disk)
         size = os.lseek(disk, 0, os.SEEK_END)
-        with suppress(OSError):  # not every disk can
-            fcntl.ioctl(disk, BLKDISCARD, _RANGE.pack(EDGE, max(size - EDGE, 0)))
+        discard(disk, EDGE, max(size - EDGE, 0))
 
 
 def _end(device: str) -> None:

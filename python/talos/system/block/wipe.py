@@ -33,6 +33,12 @@ class WipeMethod(enum.IntEnum):
     ZEROES = 1
 
 
+def discard(descriptor: int, start: int, size: int) -> None:
+    """Let a disk forget these bytes, if it can; they need not read as zeros then."""
+    with suppress(OSError):
+        fcntl.ioctl(descriptor, BLKDISCARD, _RANGE.pack(start, size))
+
+
 def wipe_device(path: str, method: WipeMethod, *, report: Callable[[int, int], None] | None = None) -> None:
     """Erase a disk or partition that is not in use; OSError, EBUSY when it is.
 
@@ -46,8 +52,7 @@ def wipe_device(path: str, method: WipeMethod, *, report: Callable[[int, int], N
             destroy_keys(descriptor, part.start, part.size)
         if method is WipeMethod.FAST:
             # Discarded blocks need not read as zeros, so this comes first.
-            with suppress(OSError):  # not every disk can
-                fcntl.ioctl(descriptor, BLKDISCARD, _RANGE.pack(0, size))
+            discard(descriptor, 0, size)
             wipe_edges(descriptor, 0, size)
         else:
             for offset in range(0, size, STEP):
