@@ -9,6 +9,7 @@ from driver.clusters import (
     Members,
     explained,
     make_address_argument,
+    read_members,
     start_cluster,
 )
 from driver.machine import Machine
@@ -71,8 +72,8 @@ def replace_disk(members: Members, machine: Machine) -> None:
 
 def read_member_id(machine: Machine) -> str:
     """The id of a machine's member of etcd, as the members list it."""
-    rows = [line.split() for line in machine.client.run("etcd", "members").stdout.splitlines()[1:]]
-    [found] = [word for row in rows if machine.name in row for word in row if len(word) == 16]
+    rows = [row for row in read_members(machine) if machine.name in row]
+    [found] = [word for row in rows for word in row if len(word) == 16]
     return found
 
 

@@ -166,11 +166,16 @@ class Members:
             )
 
 
+def read_members(machine: Machine) -> list[list[str]]:
+    """The rows of `talosctl etcd members`, as words."""
+    return [line.split() for line in machine.client.run("etcd", "members").stdout.splitlines()[1:]]
+
+
 def check_member(machine: Machine) -> None:
     """Assert that a machine's etcd is healthy and has these three members, all of them voting."""
     [service] = machine.get("services", "etcd") or [{}]
     assert at(service, "spec.healthy"), f"etcd of {machine.name} is not healthy: {service}"
-    rows = [line.split() for line in machine.client.run("etcd", "members").stdout.splitlines()[1:]]
+    rows = read_members(machine)
     found = {(name, row[-1]) for row in rows for name in row if name in ADDRESSES}
     assert found == {(name, "false") for name in ADDRESSES}, f"the members are {rows}"
 
