@@ -90,7 +90,7 @@ def test_each_of_its_programs_runs(cluster: Cluster) -> None:
         "set -e; mkdir /tmp/site; echo hello > /tmp/site/index.html; "
         "httpd -f -p 127.0.0.1:8099 -h /tmp/site & server=$!; "
         "until ss -tlnH | grep -q 127.0.0.1:8099; do sleep 0.1; done; "
-        "tcpdump -ni lo -c 1 -w /tmp/packets tcp port 8099 2> /tmp/listening & capture=$!; "
+        ": > /tmp/listening; tcpdump -ni lo -c 1 -w /tmp/packets tcp port 8099 2> /tmp/listening & capture=$!; "
         "until grep -q listening /tmp/listening; do sleep 0.1; done; "
         "curl -sS http://127.0.0.1:8099/; wait $capture; kill $server; "
         "tcpdump -nr /tmp/packets 2> /dev/null; "
