@@ -12,6 +12,7 @@ from talos.provision.local import destroy_cluster
 from talos.provision.progress import Silent
 from talos.provision.qemu.programs import ROOT_VARIABLE
 
+pytestmark = pytest.mark.soak
 BUILD = Path(__file__).parents[2] / "build"
 CREATE_TIMEOUT, BOOT_TIMEOUT = 900.0, 300.0  # seconds
 """On emulated processors that others use, too; the first until the system is installed and runs."""

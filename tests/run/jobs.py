@@ -120,7 +120,7 @@ CHECKS = {
     "vm-boot": Job(name="", command=(), memory=2500, minutes=1.3),
     "vm-nocloud": Job(name="", command=(), memory=2500, minutes=1),
     "vm-wrong-things": Job(name="", command=(), memory=2500, minutes=0.5),
-    "vm-upgrade": Job(name="", command=(), memory=2500, minutes=12),
+    "vm-upgrade": Job(name="", command=(), memory=2500, minutes=9),
     "vm-upgrade-uefi": Job(name="", command=(), memory=2500, minutes=6),
     "vm-reset": Job(name="", command=(), memory=2500, minutes=7.5),
     "vm-power-cut-upgrade": Job(name="", command=(), memory=2500, minutes=6.3),
