@@ -30,7 +30,8 @@ from talos.upgrade.release.manifest import (
     find_oldest,
     parse_release,
 )
-from talos.upgrade.release.signature import format_private, format_public, load_private, sign, verify
+from talos.upgrade.release.signature import format_private, format_public
+from talos.upgrade.release.signer import sign_by_command, sign_by_key
 
 ARCHITECTURE = "amd64"
 COMMANDS = ("sign", "keygen")
@@ -81,7 +82,6 @@ def describe_file(name: str, path: Path) -> ReleaseFile:
 
 def sign_release(options: argparse.Namespace) -> None:
     """Write ``RELEASE`` with one more signature, beside it or to ``--out``, and that signature as a file."""
-    key = load_private(options.key)
     source: Path = options.release
     target: Path = options.out or source.with_name(f"{source.stem.removesuffix('.signed')}.signed.tar")
     data, others = _read_signed(source)
@@ -91,8 +91,10 @@ def sign_release(options: argparse.Namespace) -> None:
         raise UserError(problems[0], where=str(source))
     if options.built:
         _compare(release, parse_release(_read_signed(options.built)[0]), source, options.built)
-    signature = sign(data, key)
-    verify(data, signature, [key.public_key()])
+    if options.command:
+        signature = sign_by_command(data, options.command, options.public_key)
+    else:
+        signature = sign_by_key(data, options.key)
     words = [word for word in others.split() if word != signature]
     new = target.with_name(f"{target.name}.new")
     add_signature(source, new, " ".join((*words, signature)))
@@ -150,7 +152,13 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     command.add_argument("file", type=Path, nargs="*")
     command = commands.add_parser("sign", help="sign a finished release")
     command.set_defaults(run=sign_release)
-    command.add_argument("--key", type=Path, required=True, help="the private key")
+    signer = command.add_mutually_exclusive_group(required=True)
+    signer.add_argument("--key", type=Path, help="the private key")
+    signer.add_argument(
+        "--command",
+        help="signs the file {data} and writes {signature}, for keys that no file has; with --public-key",
+    )
+    command.add_argument("--public-key", type=Path, help="the key that --command signs with")
     command.add_argument("--out", type=Path, help="the signed copy (default: NAME.signed.tar beside it)")
     command.add_argument(
         "--built", type=Path, help="a build of your own: the release is signed only if it is the same"
@@ -159,7 +167,10 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     command = commands.add_parser("keygen", help="make a key pair")
     command.set_defaults(run=make_key)
     command.add_argument("path", type=Path, help="the private key; the public one lies beside it, .pub")
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    if getattr(options, "command", None) and not options.public_key:
+        parser.error("--command: which key signs? --public-key has its file")
+    return options
 
 
 if __name__ == "__main__":

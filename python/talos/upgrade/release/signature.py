@@ -111,7 +111,7 @@ def parse_signatures(text: str) -> tuple[bytes, ...]:
 
 def _has_signed(key: Ed25519PublicKey, manifest: bytes, signature: bytes) -> bool:
     try:
-        key.verify(signature, _CONTEXT + manifest)
+        key.verify(signature, to_be_signed(manifest))
     except InvalidSignature:
         return False
     return True
@@ -119,7 +119,12 @@ def _has_signed(key: Ed25519PublicKey, manifest: bytes, signature: bytes) -> boo
 
 def sign(manifest: bytes, key: Ed25519PrivateKey) -> str:
     """The signature of a manifest's bytes, in base64."""
-    return base64.b64encode(key.sign(_CONTEXT + manifest)).decode()
+    return base64.b64encode(key.sign(to_be_signed(manifest))).decode()
+
+
+def to_be_signed(manifest: bytes) -> bytes:
+    """The bytes that a signature of a manifest is of."""
+    return _CONTEXT + manifest
 
 
 def load_private(path: Path) -> Ed25519PrivateKey:
