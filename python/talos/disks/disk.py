@@ -8,6 +8,7 @@ from talos.api.definitions import block_pb2
 from talos.disks.installation import find_system_disk
 from talos.disks.raid.system import Statuses, find_boot_obstacle, map_members
 from talos.resource.kinds import DISCOVERED_VOLUME, DISK, MD_ARRAY_STATUS
+from talos.resource.resource import Resource
 from talos.resource.state import State
 from talos.system.block.blkid import TALOS_META
 from talos.system.block.layout import INSTALLED, META, STATE, UKI_INSTALLED, place_areas
@@ -152,10 +153,22 @@ def is_medium(filesystem: str, label: str) -> bool:
 
 async def read_disks(state: State) -> tuple[Disk, ...]:
     """Every disk, ordered by id."""
-    volumes = [(volume.id, volume.spec) for volume in await state.list(DISCOVERED_VOLUME)]
-    specs = {disk.id: disk.spec for disk in await state.list(DISK)}
-    system = await find_system_disk(state)
-    statuses = await state.list(MD_ARRAY_STATUS)
+    return make_disks(
+        await state.list(DISCOVERED_VOLUME),
+        {disk.id: disk.spec for disk in await state.list(DISK)},
+        await state.list(MD_ARRAY_STATUS),
+        await find_system_disk(state),
+    )
+
+
+def make_disks(
+    discovered: Sequence[Resource[block_pb2.DiscoveredVolumeSpec]],
+    specs: Mapping[str, block_pb2.DiskSpec],
+    statuses: Statuses,
+    system: str,
+) -> tuple[Disk, ...]:
+    """The same of resources that were read; ``system`` is the id of the system disk."""
+    volumes = [(volume.id, volume.spec) for volume in discovered]
     arrays = map_members(specs)
     found: list[Disk] = []
     for name, spec in sorted(specs.items()):

@@ -6,7 +6,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from talos.api.definitions import storage_pb2
-from talos.system.block.lvm import GROUPS, LOGICAL, PHYSICAL, Row
+from talos.system.block.lvm import GROUPS, LOGICAL, PHYSICAL, LvmReport, Row
 from talos.system.sizes import format_pretty_size
 
 
@@ -35,6 +35,26 @@ def make_logical_status(row: Row) -> storage_pb2.LVMLogicalVolumeStatusSpec:
     spec = storage_pb2.LVMLogicalVolumeStatusSpec(pretty_size=_format(row["lv_size"]))
     _fill(spec, LOGICAL, row)
     return spec
+
+
+def parse_report(
+    physical: Sequence[storage_pb2.LVMPhysicalVolumeStatusSpec],
+    groups: Sequence[storage_pb2.LVMVolumeGroupStatusSpec],
+    logical: Sequence[storage_pb2.LVMLogicalVolumeStatusSpec],
+) -> LvmReport:
+    """What lvm had reported."""
+    return LvmReport(
+        physical=[_parse(spec, PHYSICAL) for spec in physical],
+        groups=[_parse(spec, GROUPS) for spec in groups],
+        logical=[_parse(spec, LOGICAL) for spec in logical],
+    )
+
+
+def _parse(spec: Message, columns: Sequence[str]) -> Row:
+    fields = [field.name for field in spec.DESCRIPTOR.fields[: len(columns)]]
+    values: list[Any] = [getattr(spec, field) for field in fields]
+    texts = [value if isinstance(value, str) else ",".join(value) for value in values]
+    return dict(zip(columns, texts, strict=True))
 
 
 def _fill(spec: Message, columns: Sequence[str], row: Row) -> None:

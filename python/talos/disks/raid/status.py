@@ -3,12 +3,13 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions import storage_pb2
 from talos.disks.raid.provide import Provided
 from talos.disks.raid.specs import LEVEL, FoundMember, WantedArray
-from talos.system.block.md import Array, format_uuid
+from talos.system.block.md import Array, Member, format_uuid
 
 BY_ID = "/dev/disk/by-id/md-name-"
 _NAME = re.compile(r"([A-Za-z0-9_.-]{1,32}:)?[A-Za-z0-9_-][A-Za-z0-9_.-]{0,31}", re.ASCII)
@@ -92,6 +93,24 @@ def _describe(array: Array, members: Sequence[FoundMember]) -> storage_pb2.MDArr
         metadata=array.metadata,
         array_state=array.state,
         sync_action=array.sync_action,
+    )
+
+
+def parse_array(spec: storage_pb2.MDArrayStatusSpec) -> Array:
+    """The array of a status, with its working members; a status has neither others nor the bitmap."""
+    return Array(
+        device=spec.device,
+        uuid=str(UUID(spec.uuid.replace(":", ""))) if spec.uuid else "",
+        level=LEVEL if spec.level == enums.MD_LEVEL_RAID1 else "",
+        metadata=spec.metadata,
+        state=spec.array_state,
+        sync_action=spec.sync_action,
+        has_bitmap=True,
+        slots=spec.raid_devices,
+        members=tuple(
+            Member(device=device, states=frozenset({"in_sync"}), slot=slot, is_present=True)
+            for slot, device in enumerate(spec.members)
+        ),
     )
 
 

@@ -32,8 +32,8 @@ class NewFilesystem:
     min_group: int = 0
 
 
-class Blocks(Protocol):
-    """Disks. UserError when a tool fails, OSError when the disk does."""
+class Tables(Protocol):
+    """Disks with their partition tables. UserError when a tool fails, OSError when the disk does."""
 
     async def probe(self, device: str) -> Content:
         """What is on a disk or partition."""
@@ -59,12 +59,27 @@ class Blocks(Protocol):
         """Add a partition."""
         ...
 
-    async def mark(self, disk: str, number: int, *, finished: bool) -> None:
-        """Mark the partition's filesystem as complete or not."""
-        ...
-
     async def grow(self, disk: str, number: int, size: int) -> None:
         """Make a partition larger."""
+        ...
+
+    async def repair(self, device: str, filesystem: str, *, force: bool) -> bool:
+        """Repair a filesystem that isn't mounted; False when that loses something, unless ``force`` has it.
+
+        Of XFS that is a log which has to be replayed or dropped first.
+        """
+        ...
+
+    def name_partition(self, disk: str, number: int) -> str:
+        """A partition's device."""
+        ...
+
+
+class Blocks(Tables, Protocol):
+    """The same with what partitions hold."""
+
+    async def mark(self, disk: str, number: int, *, finished: bool) -> None:
+        """Mark the partition's filesystem as complete or not."""
         ...
 
     async def format(self, device: str, filesystem: NewFilesystem) -> None:
@@ -75,13 +90,6 @@ class Blocks(Protocol):
         """Repair what a filesystem has recorded as broken; False when it needs :meth:`repair`.
 
         In a moment, when there is nothing. A mount does it for XFS.
-        """
-        ...
-
-    async def repair(self, device: str, filesystem: str, *, force: bool) -> bool:
-        """Repair a filesystem that isn't mounted; False when that loses something, unless ``force`` has it.
-
-        Of XFS that is a log which has to be replayed or dropped first.
         """
         ...
 
@@ -103,10 +111,6 @@ class Blocks(Protocol):
 
     async def set_mode(self, target: str, mode: int) -> None:
         """The mode of a mounted filesystem's own folder."""
-        ...
-
-    def name_partition(self, disk: str, number: int) -> str:
-        """A partition's device."""
         ...
 
 

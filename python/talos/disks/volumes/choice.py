@@ -1,6 +1,6 @@
 """Which disks a volume may be on."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from talos.api.definitions import block_pb2
@@ -8,8 +8,29 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.config.cel.compile import compile_expression
 from talos.config.cel.environments import DISK
 from talos.disks.disk import Disk
-from talos.disks.volumes.user import is_user_volume
+from talos.disks.volumes.specs import DEVICE, SELECTOR
+from talos.disks.volumes.user import find_place, is_user_volume
 from talos.system.errors import UserError
+
+
+def name_volume(volume: str) -> str:
+    """The document of a volume, such as ``UserVolumeConfig db``."""
+    return find_place(volume) or f"VolumeConfig {volume}"
+
+
+def find_devices(
+    disks: Sequence[Disk],
+    volume: str,
+    spec: block_pb2.VolumeConfigSpec,
+    annotations: Mapping[str, str],
+    system: str,
+) -> list[str]:
+    """The devices of the disks that may have a volume, the ``system``'s first; UserError when none does."""
+    where = name_volume(volume)
+    if device := annotations.get(DEVICE, ""):
+        return choose_device(disks, device, system, where)
+    selector = annotations.get(SELECTOR, "")
+    return choose_disks(disks, spec, selector, system, f"{where} provisioning.diskSelector.match")
 
 
 def choose_device(disks: Sequence[Disk], device: str, system: str, where: str) -> list[str]:

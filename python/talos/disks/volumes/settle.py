@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.disks.disk import make_wipe_hint
-from talos.disks.volumes.blocks import EXT4, XFS, Blocks, NewFilesystem
+from talos.disks.volumes.blocks import EXT4, XFS, Blocks, NewFilesystem, Tables
 from talos.disks.volumes.encryption import VolumeEncryption
 from talos.system.block import ext4
 from talos.system.block.blkid import Content, Partition
@@ -111,29 +111,43 @@ async def settle(
 
     UserError when it can't be provided, OSError when a disk fails.
     """
+    found = await settle_partition(blocks, wanted, disks, log, progress)
+    if found is None:
+        return None
+    disk, partition = found
+    made = await _make_whole(blocks, wanted, disk, partition, log, progress)
+    if made is None:
+        return None
+    partition = replace(partition, flags=partition.flags & ~(1 << UNFINISHED))
+    progress.phase = enums.VOLUME_PHASE_PREPARED
+    device = blocks.name_partition(disk, partition.number)
+    return VolumePlace(
+        disk=disk, device=device, partition=partition, content=made.content, mapped=made.mapped
+    )
+
+
+async def settle_partition(
+    blocks: Tables, wanted: WantedVolume, disks: Sequence[str], log: Log, progress: VolumeProgress
+) -> tuple[str, Partition] | None:
+    """The volume's disk and its partition, made and grown; None when it isn't there and may not be made.
+
+    UserError when there is no room, OSError when a disk fails.
+    """
     found = await find(blocks, wanted, disks)
     if found is None:
         if not wanted.may_create:
             return None
         found = await _create(blocks, wanted, disks, log)
     disk, partition = found
-    device = blocks.name_partition(disk, partition.number)
-    progress.device = device
+    progress.device = blocks.name_partition(disk, partition.number)
     progress.phase = enums.VOLUME_PHASE_LOCATED
     if wanted.grow and wanted.may_create and not is_unfinished(partition):
         partition = await _grow(blocks, wanted, disk, partition, log, progress)
     progress.phase = enums.VOLUME_PHASE_PROVISIONED
-    made = await _make_whole(blocks, wanted, disk, partition, log, progress)
-    if made is None:
-        return None
-    partition = replace(partition, flags=partition.flags & ~(1 << UNFINISHED))
-    progress.phase = enums.VOLUME_PHASE_PREPARED
-    return VolumePlace(
-        disk=disk, device=device, partition=partition, content=made.content, mapped=made.mapped
-    )
+    return disk, partition
 
 
-async def find(blocks: Blocks, wanted: WantedVolume, disks: Sequence[str]) -> tuple[str, Partition] | None:
+async def find(blocks: Tables, wanted: WantedVolume, disks: Sequence[str]) -> tuple[str, Partition] | None:
     """The partition with the volume's number or label, and its disk; UserError when there are several."""
     found = [
         (disk, row)
@@ -152,7 +166,7 @@ async def find(blocks: Blocks, wanted: WantedVolume, disks: Sequence[str]) -> tu
 
 
 async def _create(
-    blocks: Blocks, wanted: WantedVolume, disks: Sequence[str], log: Log
+    blocks: Tables, wanted: WantedVolume, disks: Sequence[str], log: Log
 ) -> tuple[str, Partition]:
     largest = 0
     refusals: list[UserError] = []
@@ -178,7 +192,7 @@ async def _create(
     )
 
 
-async def _provide_table(blocks: Blocks, wanted: WantedVolume, disk: str, log: Log) -> tuple[Table, int]:
+async def _provide_table(blocks: Tables, wanted: WantedVolume, disk: str, log: Log) -> tuple[Table, int]:
     """The disk's GPT, made where the disk is blank, and the disk's size in bytes."""
     content = await blocks.probe(disk)
     if content.name != GPT:
@@ -192,7 +206,7 @@ async def _provide_table(blocks: Blocks, wanted: WantedVolume, disk: str, log: L
 
 
 async def _append(
-    blocks: Blocks, wanted: WantedVolume, disk: str, table: Table, gap: Gap, log: Log
+    blocks: Tables, wanted: WantedVolume, disk: str, table: Table, gap: Gap, log: Log
 ) -> Partition:
     size = max(wanted.minimum, min(gap.size, wanted.limit(gap.size)))
     size = min(-(-size // ALIGNMENT) * ALIGNMENT, gap.size)
@@ -300,7 +314,7 @@ async def _find(
     return None if await _is_blank(blocks, wanted, device, log) else await blocks.probe(device)
 
 
-async def _is_blank(blocks: Blocks, wanted: WantedVolume, device: str, log: Log) -> bool:
+async def _is_blank(blocks: Tables, wanted: WantedVolume, device: str, log: Log) -> bool:
     """Whether nothing can be lost here; False when its filesystem is there again. UserError for others."""
     head = await blocks.read_head(device)
     found = XFS if head.startswith(XFS_MAGIC) else EXT4 if ext4.has_superblock(head) else ""
@@ -320,7 +334,7 @@ def _refuse(wanted: WantedVolume, device: str, reason: str) -> UserError:
 
 
 async def _grow(
-    blocks: Blocks, wanted: WantedVolume, disk: str, partition: Partition, log: Log, progress: VolumeProgress
+    blocks: Tables, wanted: WantedVolume, disk: str, partition: Partition, log: Log, progress: VolumeProgress
 ) -> Partition:
     """What can't be grown is used as it is."""
     content = await blocks.probe(disk)

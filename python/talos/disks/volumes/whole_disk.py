@@ -28,13 +28,7 @@ async def settle_disk(
 
     UserError when several disks are meant or something else is there, OSError when the disk fails.
     """
-    if len(disks) != 1:
-        raise UserError(
-            f"several disks match: {', '.join(disks)}",
-            where=wanted.label,
-            hint="a volume that is a disk takes one: select it by its serial or its dev_path",
-        )
-    (disk,) = disks
+    disk = check_single(wanted, disks)
     progress.device = disk
     progress.phase = enums.VOLUME_PHASE_LOCATED
     made = await find_filesystem(blocks, wanted, disk, log)
@@ -45,3 +39,14 @@ async def settle_disk(
     progress.phase = enums.VOLUME_PHASE_PREPARED
     whole = Partition(number=0, start=0, size=(await blocks.probe(disk)).size)
     return VolumePlace(disk=disk, device=disk, partition=whole, content=made.content, mapped=made.mapped)
+
+
+def check_single(wanted: WantedVolume, disks: Sequence[str]) -> str:
+    """The one disk; UserError when several are meant."""
+    if len(disks) != 1:
+        raise UserError(
+            f"several disks match: {', '.join(disks)}",
+            where=wanted.label,
+            hint="a volume that is a disk takes one: select it by its serial or its dev_path",
+        )
+    return disks[0]

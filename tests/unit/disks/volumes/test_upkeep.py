@@ -4,8 +4,8 @@ import pytest
 
 from talos.config.read.loader import load
 from talos.disks.volumes.existing import make_existing_volumes
+from talos.disks.volumes.system import make_volumes
 from talos.disks.volumes.user import make_user_volumes
-from talos.machined.controllers.block.volume_config import make_volumes
 
 MAIN = "version: v1alpha1\nmachine: {type: worker, token: abc}\n"
 EVERYWHERE = "---\napiVersion: v1alpha1\nkind: FilesystemScrubConfig\n"

@@ -13,8 +13,8 @@ from talos.disks.volumes.encryption_keys import KeyPendingError
 from talos.disks.volumes.mounting import CHANGEABLE, GROWTH, unmount_volume
 from talos.disks.volumes.settle import SWAP, VolumeProgress
 from talos.disks.volumes.status import VolumeState, fill_mount, fill_runtime_mount, fill_status
+from talos.disks.volumes.system import find_order
 from talos.disks.volumes.user import find_place, is_mounted, is_user_volume
-from talos.images.cache.places import VOLUME as IMAGE_CACHE
 from talos.machined.controllers.block.encryption import EncryptionKeeper
 from talos.machined.controllers.block.key_service import KeyService
 from talos.machined.controllers.block.volume_settler import (
@@ -115,7 +115,7 @@ class VolumeManagerController(Controller):
         configs = await runtime.list(kinds.VOLUME_CONFIG)
         await self._release({config.id for config in configs})
         async with runtime.track_outputs():
-            for config in sorted(configs, key=_order):
+            for config in sorted(configs, key=lambda config: find_order(config.id, config.spec)):
                 wanted = [request for request in requests if request.spec.volume_id == config.id]
                 is_device = is_user_volume(config.spec) and not is_mounted(config.spec)
                 current = await self._keep(runtime, config, is_wanted=bool(wanted) or is_device)
@@ -275,11 +275,6 @@ class VolumeManagerController(Controller):
             except (UserError, OSError) as error:
                 self._context.log.warning(f"volume {volume}: stays in use", reason=str(error))
         self._used.clear()
-
-
-def _order(config: ConfigResource) -> tuple[int, bool]:
-    """By waves; STATE, with the machine's config, is made before the cache of images."""
-    return config.spec.provisioning.wave, config.id == IMAGE_CACHE
 
 
 def _fill_mount_status(

@@ -12,7 +12,7 @@ from talos.disks.disk import read_disks
 from talos.disks.installation import find_installed
 from talos.disks.raid.system import is_system_expected
 from talos.disks.volumes.blocks import Blocks
-from talos.disks.volumes.choice import choose_device, choose_disks
+from talos.disks.volumes.choice import find_devices, name_volume
 from talos.disks.volumes.crypt_devices import CryptDevices
 from talos.disks.volumes.encryption import VolumeEncryption
 from talos.disks.volumes.existing import find_existing, is_read_only, open_existing
@@ -28,17 +28,15 @@ from talos.disks.volumes.settle import (
     settle,
 )
 from talos.disks.volumes.specs import (
-    DEVICE,
     NO_ACCESS_TIMES,
     NUMBER,
     OBSTACLE,
     READ_ONLY,
-    SELECTOR,
     VOLUME_SELECTOR,
     has_parameter,
 )
 from talos.disks.volumes.status import VolumeState, make_wanted_volume
-from talos.disks.volumes.user import USER_VOLUMES, find_place, is_mounted, is_user_volume
+from talos.disks.volumes.user import USER_VOLUMES, is_mounted, is_user_volume
 from talos.disks.volumes.whole_disk import settle_disk
 from talos.machined.controllers.block.encryption import EncryptionKeeper
 from talos.machined.node.key_requests import KeyRequests
@@ -109,7 +107,7 @@ class VolumeSettler:
             return VolumeState(phase=enums.VOLUME_PHASE_READY, target=target, used=bool(target))
         obstacle = config.metadata.annotations.get(OBSTACLE)
         if obstacle and is_wanted:
-            raise UserError(obstacle, where=_name(config))
+            raise UserError(obstacle, where=name_volume(config.id))
         if config.spec.type == enums.VOLUME_TYPE_EXTERNAL:
             place = make_external_place(config.spec)
             progress.device = place.device
@@ -181,7 +179,7 @@ class VolumeSettler:
         """Mount a volume that someone else has made."""
         volumes = await runtime.list(kinds.DISCOVERED_VOLUME)
         places = [state.place for volume, state in self._used.items() if state.place and volume != config.id]
-        where = _name(config)
+        where = name_volume(config.id)
         found = find_existing(
             volumes,
             {disk.id: disk.spec for disk in await runtime.list(kinds.DISK)},
@@ -234,12 +232,7 @@ class VolumeSettler:
         if not installed:
             return []
         disks = await read_disks(self._context.state)
-        device = config.metadata.annotations.get(DEVICE, "")
-        if device:
-            return choose_device(disks, device, installed[0][0], _name(config))
-        selector = config.metadata.annotations.get(SELECTOR, "")
-        where = f"{_name(config)} provisioning.diskSelector.match"
-        return choose_disks(disks, config.spec, selector, installed[0][0], where)
+        return find_devices(disks, config.id, config.spec, config.metadata.annotations, installed[0][0])
 
     async def _expects_system(self, runtime: ControllerRuntime) -> bool:
         """Whether the system may be on an array that is not started yet."""
@@ -272,11 +265,6 @@ class VolumeSettler:
 async def _is_meta_known(runtime: ControllerRuntime) -> bool:
     load = await runtime.get_or_none(*ids.META_LOAD)
     return load is not None and load.spec.done
-
-
-def _name(config: ConfigResource) -> str:
-    """The document of a volume."""
-    return find_place(config.id) or f"VolumeConfig {config.id}"
 
 
 def make_volume_options(config: ConfigResource, place: VolumePlace) -> tuple[str, ...]:

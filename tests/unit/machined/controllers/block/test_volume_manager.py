@@ -18,7 +18,7 @@ from talos.disks.volumes.requests import (
     wait_until_settled,
 )
 from talos.disks.volumes.status import make_wanted_volume
-from talos.machined.controllers.block.volume_config import make_volumes
+from talos.disks.volumes.system import make_volumes
 from talos.machined.node.config_store import publish_config
 from talos.resource import ids, kinds
 from talos.resource.changes import modify, put, wait_for
