@@ -27,6 +27,8 @@ STATUS_TIMEOUT = 10.0
 """Seconds for all calls of the status of one node."""
 POLL_INTERVAL = 1.0
 """Seconds between two checks of a node, and before a call is repeated."""
+MAX_BOOT = 1800.0
+"""Seconds after which a change of a machine's status is none of its boot."""
 LOST = (Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.CANCELLED)
 """What a call ends with when there is no answer to it."""
 DEPENDENCY = 5
@@ -94,7 +96,8 @@ class NodeStatus:
     """A node as its API shows it.
 
     ``boot`` differs between two boots, ``is_running`` is False while the machine boots or goes down.
-    ``upgrade`` is its own record, None while META is not read yet.
+    ``upgrade`` is its own record, None while META is not read yet. ``boot_seconds`` are those of the last
+    boot until the machine was ready, 0 when they are not known.
     """
 
     node: str
@@ -103,6 +106,7 @@ class NodeStatus:
     architecture: str = ""
     is_control_plane: bool = False
     boot: str = ""
+    boot_seconds: float = 0.0
     is_running: bool = False
     upgrade: Upgrade | None = IDLE
 
@@ -130,6 +134,7 @@ async def fetch_status(calls: FleetCalls, node: str) -> NodeStatus:
         architecture=found.arch,
         is_control_plane=any(is_control_plane(role.machine_type) for role in roles),
         boot=next(map(_find_boot, statuses), ""),
+        boot_seconds=next(map(_find_boot_seconds, statuses), 0.0),
         is_running=any(map(_is_running, statuses)),
         upgrade=upgrade,
     )
@@ -154,6 +159,14 @@ def _find_boot(status: Resource) -> str:
     """When this boot's MachineStatus came to be: readers may not read the kernel's boot id."""
     created = status.metadata.created
     return f"{created.seconds}.{created.nanos:09d}"
+
+
+def _find_boot_seconds(status: Resource) -> float:
+    """Until the last change of the MachineStatus, which made it ready: unless it was unready long after."""
+    spec, metadata = kinds.MACHINE_STATUS.spec.FromString(status.spec.proto_spec), status.metadata
+    seconds = (metadata.updated.ToNanoseconds() - metadata.created.ToNanoseconds()) / 1e9
+    is_ready = spec.stage == RuntimeMachineStage.MACHINE_STAGE_RUNNING and spec.status.ready
+    return seconds if is_ready and 0 < seconds < MAX_BOOT else 0.0
 
 
 def _is_running(status: Resource) -> bool:

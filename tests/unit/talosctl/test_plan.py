@@ -6,18 +6,23 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
+import yaml
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
+from tests.unit.disks.rehearsal.machine import make_document, make_found
 from tests.unit.talosctl.fake import Client, FakeNode
 
 from talos.api.common.common_pb2 import NetIP
-from talos.api.cosi.resource_pb2 import Resource, Spec
+from talos.api.cosi.resource_pb2 import Metadata, Resource, Spec
 from talos.api.cosi.state_pb2 import GetRequest, GetResponse, ListRequest, ListResponse
 from talos.api.definitions.cluster_pb2 import MemberSpec
 from talos.api.definitions.enums_pb2 import RuntimeMachineStage
+from talos.api.definitions.runtime_pb2 import MachineStatusStatus
 from talos.api.machine import machine_pb2 as machine
+from talos.disks.rehearsal.copies import FoundDevices
 from talos.fleet import calls
 from talos.resource import kinds
 from talos.talosctl.cli.exit import Exit
@@ -38,6 +43,8 @@ class Workers:
     def __init__(self, node: FakeNode) -> None:
         self.configs = {ONE: CONFIG, TWO: CONFIG}
         self.refused = ""
+        self.found = FoundDevices()
+        self.boot_seconds = 0
         self.applied: list[str] = []
         info = machine.Version(version=machine.VersionInfo(tag="v1.15.0", arch="amd64"))
         node.on("/machine.MachineService/Version", Empty, machine.VersionResponse(messages=[info]))
@@ -57,11 +64,23 @@ class Workers:
             kinds.META_LOAD.type: [kinds.META_LOAD.spec(done=True)],
             kinds.HOSTNAME_STATUS.type: [kinds.HOSTNAME_STATUS.spec(hostname=f"w{node[-1:]}")],
             kinds.MACHINE_STATUS.type: [
-                kinds.MACHINE_STATUS.spec(stage=RuntimeMachineStage.MACHINE_STAGE_RUNNING)
+                kinds.MACHINE_STATUS.spec(
+                    stage=RuntimeMachineStage.MACHINE_STAGE_RUNNING, status=MachineStatusStatus(ready=True)
+                )
             ],
         }
-        packed = (Spec(proto_spec=spec.SerializeToString()) for spec in specs.get(request.type, ()))
-        return [ListResponse(resource=Resource(spec=spec)) for spec in packed]
+        found: Mapping[str, Mapping[str, Message]] = {
+            kinds.DISCOVERED_VOLUME.type: {volume.id: volume.spec for volume in self.found.volumes},
+            kinds.DISK.type: self.found.disks,
+        }
+        listed = {str(number): spec for number, spec in enumerate(specs.get(request.type, ()))}
+        rows = found.get(request.type, listed).items()
+        return [ListResponse(resource=self._make_resource(name, spec)) for name, spec in rows]
+
+    def _make_resource(self, name: str, spec: Message) -> Resource:
+        created, updated = Timestamp(seconds=100), Timestamp(seconds=100 + self.boot_seconds)
+        metadata = Metadata(id=name, created=created, updated=updated)
+        return Resource(metadata=metadata, spec=Spec(proto_spec=spec.SerializeToString()))
 
     def _get(self, request: GetRequest, metadata: Mapping[str, str]) -> Message:
         del request
@@ -143,6 +162,66 @@ def test_a_node_or_a_file_that_changed_is_refused(talosctl: Client, workers: Wor
     assert result.code == Exit.REFUSED
     assert "w2.yaml: it was changed since the plan was made" in result.err
     assert not workers.applied
+
+
+def test_disks_are_drawn_before_and_after(talosctl: Client, workers: Workers, folder: Path) -> None:
+    workers.found = make_found()
+    selector = "{diskSelector: {match: 'disk.dev_path == \"/dev/vdb\"'}, minSize: 1GiB, maxSize: 4GiB}"
+    (folder / "w2.yaml").write_text(f"{CONFIG}---\n{make_document('UserVolumeConfig', 'db', selector)}")
+    result = talosctl("plan", "--file", str(folder))
+    assert result.code == Exit.CHANGES, result.err
+    assert (
+        "   /dev/vdb, 10 GiB   TODAY    AFTER\n"
+        "   1 u-db             -        4 GiB xfs   new: UserVolumeConfig db\n"
+        "   free               10 GiB   6 GiB\n"
+    ) in result.out
+    for form in ("json", "yaml"):
+        result = talosctl("plan", "--file", str(folder), "--output", form)
+        (disk,) = yaml.safe_load(result.out)["nodes"][0]["disks"]
+        (part,) = disk["after"]["parts"]
+        assert (part["label"], part["size"], disk["before"]["parts"]) == ("u-db", 4 << 30, [])
+
+
+def test_what_can_not_be_made_is_a_warning(talosctl: Client, workers: Workers, folder: Path) -> None:
+    workers.found = make_found()
+    selector = "{diskSelector: {match: 'disk.transport == \"nvme\"'}}"
+    (folder / "w2.yaml").write_text(f"{CONFIG}---\n{make_document('UserVolumeConfig', 'db', selector)}")
+    result = talosctl("plan", "--file", str(folder))
+    assert "   WARNING: UserVolumeConfig db provisioning.diskSelector.match: no disk matches" in result.out
+
+
+def test_a_plan_in_yaml_is_carried_out(talosctl: Client, workers: Workers, folder: Path) -> None:
+    path = folder.parent / "plan.yaml"
+    path.write_text(talosctl("plan", "--file", str(folder), "-o", "yaml").out)
+    result = talosctl("apply", "--plan", str(path))
+    assert (result.code, workers.applied) == (Exit.DONE, [ONE]), result.err
+
+
+def test_order_and_time_of_configs(talosctl: Client, workers: Workers, folder: Path) -> None:
+    (folder / "worker.yaml").write_text(NEW)
+    result = talosctl("plan", "--file", str(folder))
+    assert "   time: about 3s; at most 5m0s\n" in result.out
+    assert f"in this order: {ONE} (w2); {TWO} (w3)\ntime: about 6s; at most 10m0s\n" in result.out
+
+
+def test_order_and_time_of_a_release(talosctl: Client, workers: Workers) -> None:
+    argv = ("plan", "--image", "registry.test/installer:v1.15.1", "--parallel", "2")
+    unknown = "not known: the pull of the release, its firmware"
+    result = talosctl(*argv)
+    assert f"   time: {unknown}, its boot; at most 1h1m0s\n" in result.out
+    workers.boot_seconds = 42
+    result = talosctl(*argv)
+    known = "about 42s (its boot, as long as the last one)"
+    assert f"   time: {known}, beside what is {unknown}; at most 1h1m0s\n" in result.out
+    assert f"in this order: {ONE} (w2) and {TWO} (w3)\n" in result.out
+    document = json.loads(talosctl(*argv, "-o", "json").out)
+    assert document["order"] == [[ONE, TWO]]
+    assert document["expected"]["knownSeconds"] == document["nodes"][0]["expected"]["knownSeconds"] == 42
+    one_down = json.loads(talosctl(*argv, "--max-unavailable", "1", "-o", "json").out)
+    assert one_down["order"] == [[ONE], [TWO]]
+    assert one_down["expected"]["knownSeconds"] == 84
+    workers.boot_seconds = 1_000_000
+    assert "its boot; at most" in talosctl(*argv).out
 
 
 def test_a_part_that_needs_a_reboot_is_named(talosctl: Client, workers: Workers, folder: Path) -> None:

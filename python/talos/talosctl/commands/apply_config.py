@@ -62,7 +62,7 @@ COMMAND = Command(
             help="a patch, @file or a URL; may be repeated",
         ),
         Flag(name="file", short="f", help="the configuration"),
-        Flag(name="plan", help="instead of a configuration: what talosctl plan --output json wrote"),
+        Flag(name="plan", help="instead of a configuration: what talosctl plan --output json or yaml wrote"),
     ),
     exclusive=tuple(("plan", name) for name in _NOT_WITH_A_PLAN),
     run=run_apply,

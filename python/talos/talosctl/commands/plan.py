@@ -9,7 +9,7 @@ from talos.api.rpc import RpcError
 from talos.client.failure import describe
 from talos.client.session import Session, open_session
 from talos.client.target import Target
-from talos.fleet.plan import make_plan, parse_unavailable
+from talos.fleet.plan import make_plan
 from talos.kubernetes.client import KubernetesError
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
@@ -25,7 +25,9 @@ from talos.talosctl.client.select import select_target
 from talos.talosctl.commands.upgrade import find_archive
 from talos.talosctl.output import console
 from talos.talosctl.output.plan import format_plan
+from talos.talosctl.output.yaml_text import dump_yaml
 from talos.talosctl.plan.configs import choose_files, get_role, plan_config
+from talos.talosctl.plan.expected import Expected, expect_release, find_order
 from talos.talosctl.plan.model import ClusterPlan, NodePlan, Reboot, Subject
 from talos.talosctl.plan.pods import find_pods
 from talos.talosctl.plan.state import VERSION
@@ -65,8 +67,7 @@ async def _plan(
 ) -> tuple[ClusterPlan, Sequence[Outcome[NodePlan]]]:
     nodes = need_nodes(target)
     if flags.is_given("file"):
-        outcomes = await _plan_configs(session, nodes, Path(flags.text("file")), is_all=is_all)
-        return ClusterPlan(subject=Subject.CONFIG, nodes=_values(outcomes)), outcomes
+        return await _plan_configs(session, nodes, Path(flags.text("file")), is_all=is_all)
     if flags.is_given("kubernetes"):
         # It brings its own modules.
         from talos.talosctl.plan.kubernetes import plan_images, plan_steps
@@ -74,14 +75,18 @@ async def _plan(
         version = flags.text("kubernetes").removeprefix("v")
         steps = await plan_steps(session, nodes[0], version)
         outcomes = await plan_images(session, nodes[0], version)
-        plan = ClusterPlan(subject=Subject.KUBERNETES, nodes=_values(outcomes), version=version, steps=steps)
+        planned = _values(outcomes)
+        order = [[node.node] for node in planned if node.is_changed]
+        plan = ClusterPlan(
+            subject=Subject.KUBERNETES, nodes=planned, version=version, steps=steps, order=order
+        )
         return plan, outcomes
     return await _plan_release(flags, session, nodes), []
 
 
 async def _plan_configs(
     session: Session, nodes: Sequence[str], folder: Path, *, is_all: bool
-) -> Sequence[Outcome[NodePlan]]:
+) -> tuple[ClusterPlan, Sequence[Outcome[NodePlan]]]:
     plan = await make_plan(SessionCalls(session), nodes, force=True)
     files = choose_files(folder, plan.nodes, has_all=is_all)
     statuses = {status.node: status for status in plan.nodes}
@@ -92,22 +97,27 @@ async def _plan_configs(
         planned = await plan_config(session, statuses[node], files[node])
         return replace(planned, problems=list(plan.problems.get(node, {}).values()))
 
-    return await call_nodes(session, [node for node in statuses if node in files], call)
+    outcomes = await call_nodes(session, [node for node in statuses if node in files], call)
+    planned = _values(outcomes)
+    changed = [node.node for node in planned if node.is_changed]
+    order = find_order(plan, changed, parallel=1)
+    return ClusterPlan(subject=Subject.CONFIG, nodes=planned, order=order), outcomes
 
 
 async def _plan_release(flags: Flags, session: Session, nodes: Sequence[str]) -> ClusterPlan:
     image = flags.text("image")
     version, unavailable = find_version(image), flags.text("max-unavailable")
     plan = await make_plan(SessionCalls(session), nodes, version=version)
-    if unavailable:
-        parse_unavailable(unavailable, len(plan.workers))
+    parallel = flags.number("parallel")
     changed = [status.node for status in plan.nodes if status.version != version]
+    order = find_order(plan, changed, parallel=parallel, unavailable=unavailable)
     pods = await find_pods(session, changed)
     return ClusterPlan(
         subject=Subject.RELEASE,
         version=version,
         image=image,
-        parallel=flags.number("parallel"),
+        parallel=parallel,
+        order=order,
         max_unavailable=unavailable,
         nodes=[
             NodePlan(
@@ -121,6 +131,9 @@ async def _plan_release(flags: Flags, session: Session, nodes: Sequence[str]) ->
                 pods=list(pods.get(status.node, {})),
                 warnings=[f"{pod} stays: {why}" for pod, why in pods.get(status.node, {}).items() if why],
                 problems=list(plan.problems.get(status.node, {}).values()),
+                expected=expect_release(status, moves_pods=bool(pods.get(status.node)))
+                if status.node in changed
+                else Expected(),
             )
             for status in plan.nodes
         ],
@@ -133,10 +146,11 @@ async def _show(
     plan, outcomes = planned
     if code := report_failures(session, outcomes):
         return code
-    if flags.text("output") == "json":
-        console.write(json.dumps(plan.document(), indent=2, ensure_ascii=False) + "\n")
+    form, document = flags.text("output"), plan.document()
+    if form == "json":
+        console.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     else:
-        console.write(format_plan(plan))
+        console.write(format_plan(plan) if form == "text" else dump_yaml(document))
     return Exit.CHANGES if plan.changed else Exit.DONE
 
 
@@ -149,11 +163,12 @@ COMMAND = Command(
     summary="Show what configs, a release or a version of Kubernetes would change on each node",
     details=(
         "Shows for each node of the cluster, in their order, what a folder of configs, a release or a "
-        "version of Kubernetes would change, and whether the node reboots. The nodes themselves check it; "
-        "nothing is changed. Secrets are not shown. The exit code is 0 when there is nothing to change, and "
-        "6 when there is.\n\nIn the folder a config has the name of its node, its address, or is "
-        "controlplane.yaml or worker.yaml for all other nodes of the role. What --output json writes is "
-        "carried out by talosctl apply --plan, which refuses when a node or a file was changed in between."
+        "version of Kubernetes would change, whether the node reboots, its disks before and after, and how "
+        "long it may take. The nodes themselves check it; nothing is changed. Secrets are not shown. The "
+        "exit code is 0 when there is nothing to change, and 6 when there is.\n\nIn the folder a config has "
+        "the name of its node, its address, or is controlplane.yaml or worker.yaml for all other nodes of "
+        "the role. What --output json or yaml writes is carried out by talosctl apply --plan, which refuses "
+        "when a node or a file was changed in between."
     ),
     example=(
         "talosctl plan --file configs/\n"
@@ -175,7 +190,13 @@ COMMAND = Command(
             name="max-unavailable",
             help="with --image: how many workers may be down at once, or a share such as 25%",
         ),
-        Flag(name="output", short="o", choices=("text", "json"), default="text", help="how to show the plan"),
+        Flag(
+            name="output",
+            short="o",
+            choices=("text", "json", "yaml"),
+            default="text",
+            help="how to show the plan",
+        ),
     ),
     exclusive=(SUBJECTS, ("file", "parallel"), ("kubernetes", "parallel")),
     run=run_plan,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from talos.talosctl.output.disks import format_disk
 from talos.talosctl.plan.model import ClusterPlan, NodePlan, Reboot
 
 _REBOOTS = {
@@ -14,6 +15,8 @@ _REBOOTS = {
 def format_plan(plan: ClusterPlan) -> str:
     """The whole, with a sum as its last line."""
     lines = [line for number, node in enumerate(plan.nodes, 1) for line in _format_node(number, node)]
+    if plan.order:
+        lines += [f"in this order: {_format_order(plan)}", f"time: {plan.expected}"]
     if plan.steps:
         lines += ["steps:", *(f"   {step}" for step in plan.steps)]
     changed = plan.changed
@@ -34,4 +37,12 @@ def _format_node(number: int, node: NodePlan) -> Iterator[str]:
         yield f"   pods that move: {', '.join(node.pods)}"
     yield from (f"   WARNING: {warning}" for warning in node.warnings)
     yield from (f"   WARNING: not healthy before: {problem}" for problem in node.problems)
+    yield f"   time: {node.expected}"
+    yield from (f"   {line}" for change in node.disks for line in format_disk(change))
+    yield from (f"   WARNING: {problem}" for problem in node.disk_problems)
     yield from (f"   {line}" for line in node.diff.splitlines())
+
+
+def _format_order(plan: ClusterPlan) -> str:
+    names = {node.node: node.name for node in plan.nodes}
+    return "; ".join(" and ".join(names[node] for node in step) for step in plan.order)

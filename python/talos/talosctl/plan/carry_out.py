@@ -19,14 +19,11 @@ from talos.talosctl.client.health import SessionCalls
 from talos.talosctl.client.select import select_target
 from talos.talosctl.output import console
 from talos.talosctl.plan.configs import ROLES
+from talos.talosctl.plan.expected import HEALTHY_TIMEOUT, STEADY
 from talos.talosctl.plan.model import ClusterPlan, NodePlan, Reboot, Subject, parse_plan
 from talos.talosctl.plan.state import check_unchanged, read_planned
 from talos.talosctl.tree import ROOT
 
-HEALTHY_TIMEOUT = 300.0
-"""Seconds for a node to be as healthy with a new config as before."""
-STEADY = 3
-"""Looks in a row without a new problem: a config is not in force everywhere at the first."""
 _CLIENT_FLAGS = ("talosconfig", "context", "cluster", "siderov1-keys-dir")
 
 

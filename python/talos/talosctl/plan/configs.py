@@ -13,6 +13,7 @@ from talos.fleet.calls import NodeStatus
 from talos.system.errors import UserError
 from talos.system.files import read_file
 from talos.talosctl.client.change import read_config, send_config
+from talos.talosctl.plan.expected import Expected, expect_config
 from talos.talosctl.plan.model import NodePlan, Reboot
 from talos.talosctl.plan.state import CONFIG, make_digest
 
@@ -76,6 +77,10 @@ async def plan_text(
         reboot = Reboot.NEEDED
     if any(result.mode == ApplyConfigurationRequest.REBOOT for result in results):
         reboot = Reboot.INCLUDED  # a node of upstream's decides so
+    # They bring the node's own modules.
+    from talos.talosctl.plan.disks import plan_disks
+
+    disks = await plan_disks(session, status.node, old, new)
     return NodePlan(
         node=status.node,
         hostname=status.hostname,
@@ -89,4 +94,7 @@ async def plan_text(
         warnings=[
             warning for result in results for warning in result.warnings if "takes effect" not in warning
         ],
+        disks=disks.changes,
+        disk_problems=disks.problems,
+        expected=expect_config(status, reboots=reboot is Reboot.INCLUDED) if is_changed else Expected(),
     )

@@ -15,9 +15,12 @@ from talos.talosctl.commands.upgrade_k8s import IMAGES, upgrade_kubernetes
 from talos.talosctl.kubernetes import components
 from talos.talosctl.kubernetes.versions import parse as check_version
 from talos.talosctl.plan.configs import plan_text
+from talos.talosctl.plan.expected import Expected
 from talos.talosctl.plan.model import NodePlan, Reboot
 from talos.talosctl.tree import ROOT
 
+UNKNOWN = ("the pull of its images", "the start of its components")
+"""How long these take depends on the registry, and on Kubernetes."""
 _IDLE = ("no changes", "skipped in dry-run")
 """Ends of lines by which nothing happens to an object or in the run itself."""
 
@@ -45,7 +48,8 @@ async def plan_images(session: Session, node: str, version: str) -> list[Outcome
         after = render(Config(new.documents), docs=False, examples=False) if changes else before
         planned = await plan_text(session, status, before, after.encode(), source=f"node {node}")
         problems = list(found.problems.get(node, {}).values())
-        return replace(planned, reboot=Reboot.NONE, changes=changes, problems=problems)
+        expected = Expected(unknown=UNKNOWN) if planned.is_changed else Expected()
+        return replace(planned, reboot=Reboot.NONE, changes=changes, problems=problems, expected=expected)
 
     return await call_nodes(session, list(statuses), call)
 

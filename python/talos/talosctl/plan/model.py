@@ -6,10 +6,13 @@ It has no secrets: configs stay in their files, of which the plan has the digest
 import enum
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
+from talos.disks.rehearsal.layout import DiskChange
 from talos.system.errors import UserError
+from talos.talosctl.output.yaml_text import parse_yaml
+from talos.talosctl.plan.expected import Expected, expect_all
 
 FORMAT = 1
 """Of the document; another number is another client's."""
@@ -51,6 +54,10 @@ class NodePlan:
     """What is the matter with the node before."""
     file: str = ""
     digest: str = ""
+    disks: Sequence[DiskChange] = ()
+    disk_problems: Sequence[str] = ()
+    """Why the disks don't become what the config has."""
+    expected: Expected = field(default_factory=Expected)
 
     @property
     def name(self) -> str:
@@ -70,6 +77,14 @@ class ClusterPlan:
     max_unavailable: str = ""
     steps: Sequence[str] = ()
     """What an upgrade of Kubernetes does, line by line."""
+    order: Sequence[Sequence[str]] = ()
+    """The nodes that are changed, by their addresses: those of a step at once, steps one after the other."""
+
+    @property
+    def expected(self) -> Expected:
+        """How long all of it takes."""
+        nodes = {node.node: node.expected for node in self.nodes}
+        return expect_all([[nodes[node] for node in step] for step in self.order])
 
     @property
     def changed(self) -> Sequence[NodePlan]:
@@ -87,6 +102,8 @@ class ClusterPlan:
             "parallel": self.parallel,
             "maxUnavailable": self.max_unavailable,
             "steps": list(self.steps),
+            "order": [list(step) for step in self.order],
+            "expected": self.expected.document(),
             "nodes": [
                 {
                     "node": node.node,
@@ -102,6 +119,9 @@ class ClusterPlan:
                     "problems": list(node.problems),
                     "file": node.file,
                     "digest": node.digest,
+                    "disks": [asdict(change) for change in node.disks],
+                    "diskProblems": list(node.disk_problems),
+                    "expected": node.expected.document(),
                 }
                 for node in self.nodes
             ],
@@ -109,12 +129,20 @@ class ClusterPlan:
 
 
 def parse_plan(data: bytes, source: str) -> ClusterPlan:
-    """The plan that :meth:`ClusterPlan.document` wrote; UserError."""
+    """The plan that :meth:`ClusterPlan.document` wrote, as JSON or YAML; UserError.
+
+    Without what is only shown: the disks and the order, which follows from the nodes, and the times.
+    """
     try:
-        return _parse_document(_Reader(json.loads(data)))
-    except (ValueError, RecursionError) as error:
+        return _parse_document(_Reader(_load(data)))
+    except (ValueError, RecursionError, UserError) as error:
         hint = "write one with talosctl plan --output json"
         raise UserError(f"is no plan: {error}", where=source, hint=hint) from None
+
+
+def _load(data: bytes) -> object:
+    """JSON, which begins with a bracket, or else YAML; ValueError, RecursionError, UserError."""
+    return json.loads(data) if data.lstrip()[:1] in b"[{" else parse_yaml(data.decode())
 
 
 def _parse_document(document: "_Reader") -> ClusterPlan:
