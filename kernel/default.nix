@@ -72,6 +72,6 @@ rec {
   init = buildRoot.runIn roots.cc {
     name = "early-init";
     command = [ "gcc" "-specs" "/usr/lib/x86_64-linux-musl/musl-gcc.specs" "-static" "-O3" "-Wall" "-Wextra" "-Werror" "-s" "-idirafter" "/usr/include" "-idirafter"
-      "/usr/include/x86_64-linux-gnu" "-o" (builtins.placeholder "out") "${./init}/init.c" "${./init}/console.c" "${./init}/verity.c" ];
+      "/usr/include/x86_64-linux-gnu" "-o" (builtins.placeholder "out") "${./init}/init.c" "${./init}/console.c" "${./init}/starts.c" "${./init}/verity.c" ];
   };
 }

@@ -4,6 +4,7 @@
  * is printed on the console and ends in a kernel panic, which reboots into the previous system when this one was on trial.
  */
 #include "console.h"
+#include "starts.h"
 #include "verity.h"
 
 #include <errno.h>
@@ -27,6 +28,7 @@
 #define TRIAL "talos.trial" /* the argument of a system that the boot loader starts once */
 #define TRIAL_TIMEOUT 60    /* seconds until PID 1 has to give the watchdog its own time-out */
 #define WATCHDOGS 8
+#define EFI_VARIABLES "/sys/firmware/efi/efivars"
 
 static void make_folder(const char *path)
 {
@@ -56,6 +58,18 @@ static int is_on_trial(void)
 	return found;
 }
 
+/* Whether this start follows another one of the same system that was not confirmed; never where there is no UEFI. */
+static int is_repeated(void)
+{
+	int count;
+
+	if (mount("efivarfs", EFI_VARIABLES, "efivarfs", MS_NOSUID | MS_NOEXEC | MS_NODEV, NULL) < 0)
+		return 0;
+	count = count_start(EFI_VARIABLES);
+	umount(EFI_VARIABLES);
+	return count > 1;
+}
+
 /* The kernel's own timer belongs to no device; it is better than none when only this program or PID 1 hangs. */
 static int find_watchdog(void)
 {
@@ -73,7 +87,7 @@ static int find_watchdog(void)
 	return found;
 }
 
-/* Whatever hangs from here on ends the trial: closed without the driver's magic letter, the device stays armed. */
+/* Whatever hangs from here on ends this boot: closed without the driver's magic letter, the device stays armed. */
 static void arm_watchdog(void)
 {
 	char path[32];
@@ -82,7 +96,7 @@ static void arm_watchdog(void)
 	snprintf(path, sizeof(path), "/dev/watchdog%d", number);
 	device = number < 0 ? -1 : open(path, O_WRONLY | O_CLOEXEC);
 	if (device < 0) {
-		report("no watchdog guards the trial");
+		report("no watchdog guards this boot");
 		return;
 	}
 	if (ioctl(device, WDIOC_SETTIMEOUT, &seconds) < 0)
@@ -206,7 +220,7 @@ int main(void)
 	mount_or_fail("devtmpfs", "/dev", "devtmpfs", MS_NOSUID | MS_NOEXEC);
 	mount_or_fail("proc", "/proc", "proc", MS_NOSUID | MS_NOEXEC | MS_NODEV);
 	mount_or_fail("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NOEXEC | MS_NODEV);
-	if (is_on_trial())
+	if (is_on_trial() || is_repeated()) /* a trial is not counted: it is started once */
 		arm_watchdog();
 	check_processor();
 	drop_microcode();

@@ -119,6 +119,8 @@ class NodeUpgrade:
     """What this boot is; None until META is read."""
     writing: trio.Lock = field(default_factory=trio.Lock)
     """Held by what writes slots or META."""
+    is_repeated: bool = False
+    """Whether early init has counted a start before this one that was not confirmed."""
     is_preparing: bool = False
     """Whether an upgrade waits for the config's trial checks, before anything is written."""
     _listeners: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
@@ -136,8 +138,8 @@ class NodeUpgrade:
 
     @property
     def is_guarded(self) -> bool:
-        """Whether this system was started for one time only, so that a watchdog was armed."""
-        return parse_cmdline(self.cmdline).is_on(TRIAL_ARGUMENT)
+        """Whether a watchdog was armed: for a system on trial, or one that was started in vain before."""
+        return self.is_repeated or parse_cmdline(self.cmdline).is_on(TRIAL_ARGUMENT)
 
     @property
     def needs_probes(self) -> bool:

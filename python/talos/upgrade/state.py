@@ -39,6 +39,10 @@ MAX_CHECKS = 256
 MAX_REASON = 1024
 """Characters."""
 SLOTS = ("A", "B")
+ATTEMPTS = 3
+"""Starts of a slot without a confirmation, then it is the other slot's turn."""
+MAX_COUNT = 2 * ATTEMPTS
+"""Starts of both, then neither has come up."""
 TRIAL_ARGUMENT = "talos.trial"
 """Of a system that is started once: it arms a watchdog before it does anything else."""
 LIMIT_ARGUMENT = "talos.trial.limit"

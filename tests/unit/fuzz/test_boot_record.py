@@ -12,11 +12,11 @@ from tests.unit.upgrade.machine import FakeSlots, Machine
 
 from talos.api.definitions.runtime_pb2 import DiagnosticSpec
 from talos.machined.node.meta_store import MetaStore
-from talos.upgrade.slots.grub.environment import MAX_COUNT
 from talos.upgrade.state import (
     ANNOUNCE_TAG,
     IDLE,
     LABEL_TAG,
+    MAX_COUNT,
     MAX_STATE,
     STATE_TAG,
     Phase,

@@ -17,10 +17,9 @@ from talos.system.logging import Log
 from talos.upgrade.release.layer import Release
 from talos.upgrade.session import Upgrades
 from talos.upgrade.slots.grub.disk import GrubDisk, GrubState, Write
-from talos.upgrade.slots.grub.environment import ATTEMPTS, MAX_COUNT
 from talos.upgrade.slots.grub.slots import GrubSlots
 from talos.upgrade.slots.port import Report, drop
-from talos.upgrade.state import find_slot, other_slot
+from talos.upgrade.state import ATTEMPTS, MAX_COUNT, find_slot, other_slot
 
 VERSIONS = {"A": "v1.15.0", "B": "v1.15.1"}
 BROKEN = b"does not start"

@@ -9,8 +9,7 @@ from talos.machined.logs.last_boot import LastBoot
 from talos.system.block.meta import COPY, make_meta
 from talos.system.errors import UserError
 from talos.system.version import get_version
-from talos.upgrade.slots.grub.environment import ATTEMPTS
-from talos.upgrade.state import IDLE, Phase
+from talos.upgrade.state import ATTEMPTS, IDLE, Phase
 
 from .machine import FakeSlots, Machine
 

@@ -23,6 +23,7 @@ from talos.system.mounts import KernelMounts
 from talos.system.proc.cmdline import parse_cmdline
 from talos.system.version import get_version
 from talos.system.watchdog import arm_watchdog, find_watchdog
+from talos.upgrade.slots.systemd_boot.starts import StartCount
 from talos.upgrade.state import TRIAL_ARGUMENT
 
 SHARED_MODULES = (
@@ -84,7 +85,7 @@ def boot_machine() -> None:
     log.info(f"Talos {get_version().tag} begins")
     mount_pseudo(KernelMounts(), has_kernel=has_kernel, log=log)
     if has_kernel:
-        arm_for_trial(log)
+        arm_if_guarded(log)
     raise_limits(log)
     share_memory()
     zygote, pid = fork_zygote(MACHINES_FIRST if has_kernel else ())
@@ -95,23 +96,23 @@ def boot_machine() -> None:
     run(partial(boot.boot, context), name=MACHINED, log=log)
 
 
-def arm_for_trial(log: Log) -> None:
-    """Arm a watchdog when GRUB starts this system only once: a PID 1 that hangs ends the trial.
+def arm_if_guarded(log: Log) -> None:
+    """Arm a watchdog when early init has done so: a PID 1 that hangs ends this boot.
 
-    The self-check feeds it from the event loop, and disarms it in the end.
+    That is so when this system is started only once, or the start before this one was not confirmed. The
+    self-check feeds it from the event loop, and disarms it in the end.
     """
-    if not parse_cmdline(Path("/proc/cmdline").read_text(encoding="ascii", errors="replace")).is_on(
-        TRIAL_ARGUMENT
-    ):
+    arguments = parse_cmdline(Path("/proc/cmdline").read_text(encoding="ascii", errors="replace"))
+    if not (arguments.is_on(TRIAL_ARGUMENT) or StartCount().is_repeated()):
         return
     device = ""
     try:
         device = find_watchdog()
         timeout = arm_watchdog(device, TRIAL_TIMEOUT) if device else 0
     except OSError as error:
-        log.warning("no watchdog guards the trial", device=device, reason=error.strerror)
+        log.warning("no watchdog guards this boot", device=device, reason=error.strerror)
     else:
-        log.info("a watchdog guards the trial", device=device or "none", timeout=timeout)
+        log.info("a watchdog guards this boot", device=device or "none", timeout=timeout)
 
 
 def raise_limits(log: Log) -> None:

@@ -59,6 +59,7 @@ from talos.system.proc.sysctl import KernelSysctls
 from talos.upgrade.session import NETWORK, Upgrades, is_network_ready
 from talos.upgrade.slots.choose import choose_slots
 from talos.upgrade.slots.container import FolderSlots
+from talos.upgrade.slots.systemd_boot.starts import StartCount
 from talos.upgrade.state import find_slot
 
 SHUTDOWN_ARGUMENT = "talos.shutdown"
@@ -177,6 +178,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         publish=events.publish,
         log=daemon.log,
         cmdline=platform.cmdline,
+        is_repeated=platform.has_kernel and StartCount().is_repeated(),
         list_checks=list_checks,
         keep_logs=partial(crash.keep_this, DIRECTORY),
     )

@@ -1,4 +1,4 @@
-"""A boot that came up is confirmed, which ends what GRUB counts of starts that were not."""
+"""A boot that came up is confirmed, which ends what is counted of starts that were not."""
 
 import trio
 
@@ -17,7 +17,7 @@ _APID = "apid"
 
 
 class BootConfirmationController(Controller):
-    """Service → GRUB's count of starts, once the API answers, which is what a machine is repaired by."""
+    """Service → the slots' count of starts, once the API answers, which is what a machine is repaired by."""
 
     name = "runtime.BootConfirmationController"
     inputs = (Input(kinds.SERVICE, id=_APID),)
@@ -51,7 +51,7 @@ class BootConfirmationController(Controller):
             try:
                 await self._upgrader.confirm()
             except (UserError, OSError) as error:
-                self._log.once("GRUB's count of starts can't be set back", reason=str(error))
+                self._log.once("the count of starts can't be set back", reason=str(error))
                 await trio.sleep(RETRY)
             else:
                 return

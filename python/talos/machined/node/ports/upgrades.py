@@ -48,7 +48,7 @@ class Trial(Protocol):
 
     @property
     def is_guarded(self) -> bool:
-        """Whether this system was started for one time only, so that a watchdog was armed."""
+        """Whether a watchdog was armed: for a system on trial, or one that was started in vain before."""
         ...
 
     @property

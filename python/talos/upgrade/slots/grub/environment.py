@@ -14,15 +14,12 @@ it has come up. GRUB has no arithmetic, so its config has a branch for each coun
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from talos.upgrade.state import SLOTS, TRIAL_ARGUMENT
+from talos.upgrade.state import ATTEMPTS, MAX_COUNT, SLOTS, TRIAL_ARGUMENT
 
 ENVIRONMENT = "grub/grubenv"
 """Within BOOT."""
 SIZE = 1024
 """Bytes of the file, which GRUB overwrites in place: it can't make a file longer."""
-ATTEMPTS = 3
-"""Starts of a slot without a confirmation, then it is the other slot's turn."""
-MAX_COUNT = 2 * ATTEMPTS
 MENU_TIMEOUT = 300
 """Seconds that GRUB waits at its menu when neither slot has come up."""
 _HEADER = b"# GRUB Environment Block\n"

@@ -14,8 +14,8 @@ from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.upgrade.release.layer import Release
 from talos.upgrade.slots.grub.disk import GrubDisk, GrubState
-from talos.upgrade.slots.grub.environment import ATTEMPTS, MAX_COUNT
 from talos.upgrade.slots.port import Report, SlotChoice, Slots, SlotState, check_parts, drop
+from talos.upgrade.state import ATTEMPTS, MAX_COUNT
 
 if TYPE_CHECKING:
     from talos.system.block.target import BlockTarget

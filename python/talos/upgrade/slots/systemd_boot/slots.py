@@ -1,4 +1,7 @@
-"""Two slots that systemd-boot starts. A release's own is tried with its slot, and kept with its verdict."""
+"""Two slots that systemd-boot starts. A release's own is tried with its slot, and kept with its verdict.
+
+Early init counts starts for it; the count is set back within the verbs of the port.
+"""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,8 +25,10 @@ from talos.upgrade.release.manifest import UKI, UKI_LOADER
 from talos.upgrade.slots.port import Report, SlotChoice, Slots, SlotState, drop
 from talos.upgrade.slots.systemd_boot.firmware import Firmware
 from talos.upgrade.slots.systemd_boot.partition import EfiPartition, SlotContent
+from talos.upgrade.slots.systemd_boot.starts import StartCount, Starts
 from talos.upgrade.slots.systemd_boot.unsealing import check_volumes
 from talos.upgrade.slots.target import SystemTarget
+from talos.upgrade.state import ATTEMPTS, MAX_COUNT
 
 if TYPE_CHECKING:
     from talos.upgrade.slots.loader_trial import BootLoaderTrial
@@ -37,7 +42,7 @@ class SystemdBootSlots(SystemTarget, Slots):
 
     def __init__(self, state: State, run: Run, mounts: Mounts, log: Log) -> None:
         super().__init__(state, run, mounts)
-        self.firmware, self._log = Firmware(), log
+        self.firmware, self.starts, self._log = Firmware(), StartCount(), log
 
     @property
     def areas(self) -> tuple[Area, ...]:
@@ -55,7 +60,9 @@ class SystemdBootSlots(SystemTarget, Slots):
             await trio.to_thread.run_sync(partition.restore, repair.default)
             self._log.error("the boot loader's settings were damaged and are written anew", reason=str(error))
             found = await trio.to_thread.run_sync(partition.read)
-        return SlotState(versions=found.versions, default=found.default)
+        count = (await trio.to_thread.run_sync(self.starts.read)).count
+        failed = ATTEMPTS if count > ATTEMPTS else 0
+        return SlotState(versions=found.versions, default=found.default, failed_starts=failed)
 
     @override
     async def check(self, release: Release) -> None:
@@ -82,13 +89,17 @@ class SystemdBootSlots(SystemTarget, Slots):
         from talos.upgrade.slots.systemd_boot.loader_trial import boot_once  # loaded by need: seldom
 
         partition, trial, lines = await self._find(), await self._find_trial(), list[str]()
+        await trio.to_thread.run_sync(self.starts.reset)
         await trio.to_thread.run_sync(boot_once, partition, trial, slot, boot_loader, lines.append)
         for line in lines:
             report(line)
 
     @override
     async def make_default(self, slot: str, *, with_loader: bool = False) -> None:
-        """The boot loader first: after a power cut between the two it starts the old slot, as ever."""
+        """The boot loader first: after a power cut between the two it starts the old slot, as ever.
+
+        The count last: after a power cut before that the next system does it.
+        """
         partition, trial = await self._find(), await self._find_trial()
         if with_loader:
             await self._keep_loader()
@@ -97,6 +108,9 @@ class SystemdBootSlots(SystemTarget, Slots):
             await trio.to_thread.run_sync(trial.end)
         except (UserError, OSError) as error:
             self._log.warning("what is left of a new boot loader's trial can't be removed", reason=str(error))
+        if await trio.to_thread.run_sync(self.starts.read) == Starts(slot, MAX_COUNT):
+            self._log.warning(f"neither slot came up in {ATTEMPTS} starts before this one")
+        await trio.to_thread.run_sync(self.starts.reset)
 
     async def _keep_loader(self) -> None:
         """Have the boot loader replaced. After a failure it is what it was."""

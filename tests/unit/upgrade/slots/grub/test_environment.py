@@ -7,8 +7,6 @@ import pytest
 
 from talos.upgrade.slots.grub.config import Entry, make_config
 from talos.upgrade.slots.grub.environment import (
-    ATTEMPTS,
-    MAX_COUNT,
     NEITHER,
     SIZE,
     Environment,
@@ -17,6 +15,7 @@ from talos.upgrade.slots.grub.environment import (
     merge_environments,
     parse_environment,
 )
+from talos.upgrade.state import ATTEMPTS, MAX_COUNT
 
 A = Entry(slot="A", version="v1.15.0", arguments=("pti=on",))
 B = Entry(slot="B", version="v1.16.0", arguments=("pti=on",))

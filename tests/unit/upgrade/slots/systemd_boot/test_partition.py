@@ -105,10 +105,11 @@ def test_firmware_without_room_for_a_variable(slots: EfiPartition, monkeypatch: 
     def fail(self: EfiVariables, name: str, value: bytes) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(EfiVariables, "make", fail)
     reason = "LoaderEntryOneShot: the firmware does not keep this variable: No space left on device"
-    with pytest.raises(UserError, match=reason):
-        stage(slots)
+    with monkeypatch.context() as patched:
+        patched.setattr(EfiVariables, "make", fail)
+        with pytest.raises(UserError, match=reason):
+            stage(slots)
     assert make_loader(slots).start() == Start("A", OLD, is_trial=False)
 
 

@@ -3,140 +3,22 @@
 import hashlib
 import json
 import struct
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast, override
+from typing import Any
 
 import pytest
-import trio
-from tests.unit.disks.install.test_release import make_release
-from tests.unit.disks.install.world import FolderTarget
-from tests.unit.pki.programs import make_uki
-from tests.unit.upgrade.slots.test_boot_entry import make_table
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.block_pb2 import VolumeStatusSpec
-from talos.machined.logs.last_boot import LastBoot
-from talos.machined.node.meta_store import MetaStore
 from talos.resource import kinds
 from talos.resource.changes import put
-from talos.resource.memory.state import MemoryState
-from talos.system.block.layout import MIB
 from talos.system.block.luks_header import MAGICS, TPM_TOKEN
-from talos.system.block.meta import make_meta
-from talos.system.block.target import BlockTarget
-from talos.system.efi_variables import EfiVariables
 from talos.system.errors import UserError
-from talos.system.logging import Log
-from talos.testing.mounts import MemoryMounts
 from talos.upgrade.session import Upgrades
-from talos.upgrade.slots.systemd_boot.entry import LOADER_PATH
-from talos.upgrade.slots.systemd_boot.firmware import Firmware
-from talos.upgrade.slots.systemd_boot.slots import SystemdBootSlots
 from talos.upgrade.state import Phase
 
-from .loader import Loader, start_loader
-
-
-async def run_nothing(argv: Sequence[str], stdin: bytes) -> Any:
-    raise AssertionError(f"{argv} is run")
-
-
-OLD, NEW = b"MZ old", b"MZ new"
-
-
-class Slots(SystemdBootSlots):
-    """Those of a disk made of folders."""
-
-    def __init__(self, state: MemoryState, target: FolderTarget, firmware: Firmware, log: Log) -> None:
-        super().__init__(state, run_nothing, MemoryMounts(), log)
-        self._target, self.firmware = target, firmware
-
-    @override
-    async def find_target(self) -> BlockTarget:
-        await trio.lowlevel.checkpoint()
-        return cast("BlockTarget", self._target)
-
-
-@dataclass(slots=True)
-class Machine:
-    """A machine over its boots."""
-
-    folder: Path
-    target: FolderTarget
-    firmware: Firmware
-    lines: list[str] = field(default_factory=list[str])
-    started_by: bytes = b""
-    """The boot loader of the last boot."""
-
-    @property
-    def loader(self) -> bytes:
-        """The one that firmware starts, as a rule."""
-        return (self.target.root("EFI") / LOADER_PATH).read_bytes()
-
-    async def boot(self, broken: bytes = b"") -> Upgrades:
-        """What firmware and systemd-boot start; META is read. A ``broken`` boot loader does not start."""
-        root, firmware = self.target.root("EFI"), self.firmware
-        self.started_by = start_loader(root, firmware.settings, firmware.loader, broken)
-        start = Loader(root, firmware.loader).start()
-        assert start is not None
-
-        async def list_checks() -> Sequence[str]:
-            await trio.lowlevel.checkpoint()
-            return ("apid",)
-
-        async def keep_logs(_: str) -> None:
-            await trio.lowlevel.checkpoint()
-
-        state, store, log = MemoryState(), MetaStore(), Log(write=self.lines.append)
-        await store.load(str(self.folder / "meta"))
-        upgrades = Upgrades(
-            state=state,
-            meta=store,
-            slots=Slots(state, self.target, self.firmware, log),
-            publish=lambda _: None,
-            log=log,
-            cmdline="pti=on talos.trial" if start.is_trial else "pti=on",
-            running=start.slot,
-            list_checks=list_checks,
-            keep_logs=keep_logs,
-        )
-        await upgrades.begin(LastBoot())
-        return upgrades
-
-    async def upgrade(
-        self, upgrades: Upgrades, version: str, loader: bytes = b"", *, force: bool = False
-    ) -> None:
-        """Install a release to the other slot."""
-        folder = self.folder / version
-        folder.mkdir()
-        files = {"vmlinuz.efi": make_uki(version)} | ({"systemd-boot.efi": loader} if loader else {})
-        release = make_release(folder, files, version)
-        install = await upgrades.prepare(release, force=force)
-        await install(self.lines.append)
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    target, variables = FolderTarget(tmp_path / "disk", MIB), tmp_path / "variables"
-    variables.mkdir()
-    for name in ("EFI/Linux", "loader"):
-        (target.root("EFI") / name).mkdir(parents=True)
-    (target.root("EFI") / "EFI/Linux/talos-a.efi").write_bytes(make_uki("v1.15.0"))
-    (target.root("EFI") / "loader/loader.conf").write_text("default talos-a.efi\n")
-    (target.root("EFI") / LOADER_PATH).parent.mkdir()
-    (target.root("EFI") / LOADER_PATH).write_bytes(OLD)
-    with target.open() as disk:
-        disk.write(make_table(sector_size=512))
-    (tmp_path / "meta").write_bytes(make_meta({}).ljust(MIB, b"\0"))
-    firmware = Firmware(
-        settings=EfiVariables(variables, "settings"),
-        databases=EfiVariables(variables, "databases"),
-        loader=EfiVariables(variables, "loader"),
-    )
-    firmware.settings.make("BootOrder", b"\0\0")
-    return Machine(tmp_path, target, firmware)
+from .machine import NEW, OLD, Machine
 
 
 async def test_an_upgrade_its_trial_and_its_verdict(machine: Machine) -> None:
