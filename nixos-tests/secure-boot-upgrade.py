@@ -7,17 +7,15 @@ Each release has a systemd-boot of its own, as its signature has a time: it is t
 from functools import partial
 from pathlib import Path
 
-from driver.client import at
-from driver.disks import make_esp
-from driver.machine import Machine
 from driver.node import Disk, Node
-from driver.owner import IMAGES, LOADER, Owner, make_uki
+from driver.owner import LOADER, Owner, make_uki
 from driver.releases import FIRST
 from driver.scenarios import (
     UPGRADE_TIMEOUT,
     check_diagnostic,
     install,
     read_boot_entries,
+    read_system,
     set_mirrors,
     wait_for_installed,
 )
@@ -38,15 +36,6 @@ DISKS = {"system": Disk(size="8G"), "stick": Disk(size="1M")}
 NODES = {"node": Node(boot="uefi", secure_boot=True, watchdog=True, memory=2048, disks=DISKS)}
 TRIED = "the release's boot loader is tried once, by the firmware's entry Boot"
 BROKEN = "this boot loader returns an error"
-VARIABLES = ("PK.auth", "KEK.auth", "db.auth")
-
-
-def read_system(node: Machine) -> str:
-    """The version that runs, and the entry that it was started by."""
-    (entry,) = node.get("bootedentry")
-    lines = node.talosctl("version").stdout.partition("Server")[2].splitlines()
-    tag = next(line for line in lines if "Tag" in line).split()[-1]
-    return f"{tag} by {at(entry, 'spec.bootedEntry')}"
 
 
 def test(world: World) -> None:
@@ -68,12 +57,7 @@ def test(world: World) -> None:
 
     world.section("a stick with signed programs, and the keys that are enrolled")
     uki = make_uki(world, FIRST, releases.initramfs(FIRST))
-    (image,) = uki.glob(f"{IMAGES}/*.efi")
-    programs = {LOADER: owner.sign(uki / LOADER)[0], f"{IMAGES}/{image.name}": owner.sign(image)[0]}
-    keys = {f"loader/keys/auto/{name}": (owner.keys / name).read_bytes() for name in VARIABLES}
-    settings = {"loader/loader.conf": b"secure-boot-enroll if-safe\n"}
-    files = programs | keys | settings
-    make_esp(world.programs, world.folder, node.disk("stick"), files, partitioned=True)
+    owner.make_stick(uki, node.disk("stick"))
     node.start()
     node.wait_for_console_text("Enrolling secure boot keys", 240)
     node.wait_for_reset()

@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from driver.disks import make_esp
 from driver.process import run
 from driver.world import World
 
 LOADER = "EFI/BOOT/BOOTX64.EFI"
 IMAGES = "EFI/Linux"
 ARGUMENTS = "talos.platform=metal console=ttyS0 console=tty0"
+DATABASES = ("PK.auth", "KEK.auth", "db.auth")
 _SYSTEMD = "usr/lib/systemd/boot/efi"
 
 
@@ -44,6 +46,14 @@ class Owner:
         done = run([str(self.world.assets.path("sign-efi") / "bin/sign-efi"), *argv], seconds=120)
         return out.read_bytes(), done.stdout.split()[-1]
 
+    def make_stick(self, uki: Path, disk: Path) -> None:
+        """A stick with systemd-boot and this UKI, both signed, and the keys, which systemd-boot enrolls."""
+        (image,) = (uki / IMAGES).glob("*.efi")
+        files = {LOADER: self.sign(uki / LOADER)[0], f"{IMAGES}/{image.name}": self.sign(image)[0]}
+        files |= {f"loader/keys/auto/{name}": (self.keys / name).read_bytes() for name in DATABASES}
+        files["loader/loader.conf"] = b"secure-boot-enroll if-safe\n"
+        make_esp(self.world.programs, self.world.folder, disk, files, partitioned=True)
+
     def sign_disk(self, uki: Path, disk: Path, size: str) -> None:
         """The disk image with this UKI, signed, in the place of a machine's disk."""
         assets, raw = self.world.assets, self.world.folder / "signed.raw"
@@ -70,9 +80,9 @@ class Owner:
         return out
 
 
-def make_uki(world: World, version: str, initramfs: Path, arguments: str = "") -> Path:
+def make_uki(world: World, version: str, initramfs: Path, arguments: str = "", confirmed: str = "") -> Path:
     """What `.#uki` is, of another version: by ukify of the asset uki-tools, with the kernel's further
-    arguments."""
+    arguments; those that are ``confirmed`` are left out of a trial."""
     tools, folder = world.assets.path("uki-tools"), world.folder / f"uki-{version}"
     loader, image = folder / LOADER, folder / IMAGES / f"Talos-{version}.efi"
     for path in (loader, image):
@@ -88,6 +98,6 @@ def make_uki(world: World, version: str, initramfs: Path, arguments: str = "") -
     words = [addon, "--profile=ID=trial", f"--cmdline={cmdline} talos.trial"]
     run([*ukify, *words, f"--output={trial}"], env=env, seconds=120)
     words = [stub, f"--linux={world.assets.path('kernel') / 'vmlinuz'}", f"--initrd={initramfs}"]
-    words += [f"--os-release=@{os_release}", f"--cmdline={cmdline}", "--profile=ID=main"]
+    words += [f"--os-release=@{os_release}", f"--cmdline={cmdline} {confirmed}".strip(), "--profile=ID=main"]
     run([*ukify, *words, f"--join-profile={trial}", f"--output={image}"], env=env, seconds=120)
     return folder

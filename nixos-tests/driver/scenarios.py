@@ -221,6 +221,14 @@ def check_refused(machine: Machine, *argv: str, reason: str) -> None:
     assert "Traceback" not in result.stderr
 
 
+def read_system(machine: Machine) -> str:
+    """The version that runs, and systemd-boot's entry that it was started by."""
+    (entry,) = machine.get("bootedentry")
+    lines = machine.talosctl("version").stdout.partition("Server")[2].splitlines()
+    tag = next(line for line in lines if "Tag" in line).split()[-1]
+    return f"{tag} by {at(entry, 'spec.bootedEntry')}"
+
+
 def check_diagnostic(machine: Machine, reason: str) -> None:
     """Assert that the machine finds this notable; ``reason`` is a pattern."""
 

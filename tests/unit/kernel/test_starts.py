@@ -1,4 +1,4 @@
-"""Early init's count of starts, compiled and run on a folder of variables: as its twin for other tests has it."""
+"""Early init's count of starts, compiled and run on a folder of variables: it does what its twin does."""
 
 import errno
 import os
