@@ -28,7 +28,7 @@ rec {
   };
 
   # What a system is made of, for `talosctl get sbom` and scanners: the base, and what is beside it on a machine. Kernel
-  # and boot loader are named by the locks, so that an image for nodes that are containers needs neither of them here.
+  # and boot loaders are named by the locks, so that an image for nodes that are containers needs none of them here.
   bill = rec {
     command = [ "python3.13" "${./sbom}/make.py" ];
     inherit base version;
@@ -43,13 +43,17 @@ rec {
       "linux=linux-source-6.12=GPL-2.0-only"
       "grub=grub-pc-bin=GPL-3.0-or-later"
       "musl=musl-dev=MIT"
+      "systemd-boot=systemd-boot-efi=LGPL-2.1-or-later" # with its stub, in UKIs and signed media
     ];
   };
   modulesOf = sets: map (module: module.zip) (builtins.concatMap (set: inputs.modules.${set}) sets);
   sbom = build (bill // { name = "talos.spdx.json"; });
 
-  # The same with the texts of the licences.
-  licenses = build (bill // { name = "talos-${version}-licenses"; licenses = true; });
+  # The same with the texts of the licences; those of the parts are in packages that nothing else here needs.
+  licenses = build (bill // {
+    name = "talos-${version}-licenses";
+    part_debs = map inputs.deb [ "grub-common" "grub-pc-bin" "linux-source-6.12" "musl-dev" "systemd-boot-efi" ];
+  });
 
   # And of Kubernetes' images: the modules of all programs, and the packages that their few other programs are chosen
   # from, which are those of the base, and all of the kubelet's and debug's.
@@ -63,7 +67,7 @@ rec {
     modules = builtins.concatStringsSep "\n" (modulesOf sets);
     passAsFile = [ "modules" ];
     parts = [ "busybox=busybox-static=GPL-2.0-only" "musl=musl-dev=MIT" ];
-    licenses = true;
+    part_debs = map inputs.deb [ "busybox-static" "musl-dev" ];
   });
 
   # What Python would generate while our modules load. Not with -I, which would ignore PYTHONHASHSEED: some of it follows

@@ -61,6 +61,9 @@ in
   # By set, the modules that its programs are made of: path, version, and the two files a proxy has of each.
   modules = builtins.mapAttrs (_: map module) go.sets;
 
+  # The .deb file of a package.
+  inherit deb;
+
   # Lists of .deb files, by root, and of .whl files, by set.
   debs = builtins.mapAttrs (_: map deb) lock.roots;
   # By package.

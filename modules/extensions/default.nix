@@ -94,7 +94,7 @@ rec {
     version = inputs.versions.${package};
     command = [ "python3.13" ./firmware.py ];
     debian = roots.microcode;
-    debs = builtins.filter (deb: builtins.match "${package}_.*" deb.name != null) inputs.debs.microcode;
+    debs = [ (inputs.deb package) ];
     lock = ../../pkgs/locks/debian.json;
     sbom = ../sbom;
   };

@@ -4,7 +4,8 @@ $product and $version name it. What it is made of: of the packages $debs those o
 folder $base; $wheels; the Go modules of $sets in the Go lock, whose archives are $modules; and $parts,
 "NAME=PACKAGE=LICENSE" words of what is made of a package of the Debian lock that is no input here.
 
-Without $licenses, $out is the document; else $out is a folder with it and the texts, a file for each package.
+Without $part_debs, $out is the document. With it, the packages in which the parts' texts are, $out is a
+folder with the document and the texts, a file for each package.
 """
 
 import hashlib
@@ -126,11 +127,15 @@ class Bill:
             purl = f"pkg:golang/stdlib@{version}"
             self.packages.append(describe("stdlib", version, purl, license="BSD-3-Clause", kind="go-"))
 
-    def add_parts(self, lock: dict[str, Any], words: list[str]) -> None:
-        """Add what is made of packages that are no inputs here."""
+    def add_parts(self, lock: dict[str, Any], words: list[str], debs: list[Path]) -> None:
+        """Add what is made of packages of the lock. Where there are ``debs``, each part's text is in them."""
+        copyrights = read_all_copyrights(debs)
         for word in words:
             shown, name, found = word.split("=")
             self.packages.append(describe_locked(name, lock["packages"][name], found, shown))
+            self.texts[shown] = copyrights.get(name, "")
+            if debs and not self.texts[shown]:
+                raise SystemExit(f"$part_debs: no copyright file of {name}, of which {shown} is made")
 
 
 def main() -> None:
@@ -149,11 +154,12 @@ def main() -> None:
         )
         archives = [Path(path) for path in modules.split()]
         bill.add_go(json.loads(Path(os.environ["go_lock"]).read_text(encoding="utf-8")), sets, archives)
-    bill.add_parts(lock, os.environ.get("parts", "").split())
+    part_debs = [Path(path) for path in os.environ.get("part_debs", "").split()]
+    bill.add_parts(lock, os.environ.get("parts", "").split(), part_debs)
     product, version = os.environ["product"], os.environ["version"]
     text = json.dumps(make_document(product, version, bill.packages), indent=2, sort_keys=True) + "\n"
     out = Path(os.environ["out"])
-    if "licenses" not in os.environ:
+    if not part_debs:
         out.write_text(text, encoding="utf-8")
         return
     (out / "licenses").mkdir(parents=True)

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 CREATED = "1970-01-01T00:00:00Z"
 CPES = {
+    "busybox": "busybox:busybox",
     "github.com/containerd/containerd/v2": "linuxfoundation:containerd",
     "github.com/coredns/coredns": "coredns.io:coredns",
     "github.com/opencontainers/runc": "linuxfoundation:runc",
@@ -28,6 +29,7 @@ CPES = {
     "python3.13-minimal": "python:python",
     "python3-cryptography": "cryptography.io:cryptography",
     "stdlib": "golang:go",
+    "systemd-boot": "systemd_project:systemd",
     "zlib1g": "zlib:zlib",
 }
 """Vendors and products under which vulnerabilities are recorded, by a package's name in these documents."""

@@ -22,6 +22,8 @@ ROOTS = (
     "bootstrap",
 )
 """Roots of which something is in what nodes run. The others only build or test it."""
+PACKAGES = {"cc": ("musl-dev",), "uki": ("systemd-boot-efi",)}
+"""Packages of other roots that are, too: the early init's library, the boot loader of UKIs."""
 SETS = ("cni", "containerd", "coredns", "etcd", "flannel", "kubernetes", "runc")
 WHEELS = ("image", "client")
 GO_TOOLCHAIN = re.compile(r"golang[.]org/toolchain@v0[.]0[.]1-go([0-9.]+)[.]")
@@ -57,9 +59,8 @@ def find_components(*, everything: bool) -> list[Component]:
 def _debian(*, everything: bool) -> Iterator[tuple[str, str, str, str]]:
     lock = locks.read_debian()
     for root, names in lock["roots"].items():
-        if not everything and root not in ROOTS:
-            continue
-        for name in names:
+        shipped = names if everything or root in ROOTS else PACKAGES.get(root, ())
+        for name in shipped:
             yield "Debian", *find_source(lock["packages"][name], name), root
 
 
