@@ -11,7 +11,7 @@ import trio
 from google.protobuf.message import Message
 
 from talos.api.definitions.network_pb2 import ProbeStatusSpec
-from talos.config.effective.trial_checks import MAX_CHECKS, PROBE_PREFIX, TrialCheck
+from talos.config.effective.trial_checks import MAX_CHECKS, MAX_TIMEOUT, TrialCheck, is_trial_probe
 from talos.resource import kinds
 from talos.resource.kind import Kind
 from talos.resource.resource import Resource
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 READY_TIMEOUT = 15.0
 """Seconds for all to hold before a release is written: a probe has its first result within 10 s."""
+LAST_TIMEOUT = MAX_TIMEOUT + 5.0
+"""Seconds for the probes right before a verdict to have a result."""
 POLL_INTERVAL = 0.5
 """Seconds."""
 REPORT_DELAY = 2.0
@@ -49,8 +51,11 @@ class Reader(Protocol):
         ...
 
 
-async def find_failing(reader: Reader, checks: Sequence[TrialCheck]) -> Mapping[str, str]:
-    """Those that don't hold now, by name, each with the reason as people see it."""
+async def find_failing(reader: Reader, checks: Sequence[TrialCheck], last: int = 0) -> Mapping[str, str]:
+    """Those that don't hold now, by name, each with the reason as people see it.
+
+    ``last`` is for the probes of a verdict, as in ``TrialCheck.make_probe_id``.
+    """
     if not checks:
         return {}
     probes = {one.id: one.spec for one in await reader.list(kinds.PROBE_STATUS)}
@@ -60,7 +65,7 @@ async def find_failing(reader: Reader, checks: Sequence[TrialCheck]) -> Mapping[
     reasons = {
         check.name: _evaluate(check.expression, variables)
         if check.expression
-        else _find_failure(check, probes.get(check.probe_id))
+        else _find_failure(check, probes.get(check.make_probe_id(last)))
         for check in checks
     }
     return {name: f'trial check "{name}": {reason}' for name, reason in reasons.items() if reason}
@@ -86,6 +91,14 @@ async def wait_for_checks(
     return failing
 
 
+async def wait_for_last_probes(reader: Reader, checks: Sequence[TrialCheck], last: int) -> None:
+    """Return when the probes of a verdict have their results, or after :data:`LAST_TIMEOUT`."""
+    wanted = {probe for check in checks if (probe := check.make_probe_id(last))}
+    with trio.move_on_after(LAST_TIMEOUT):
+        while wanted - {one.id for one in await reader.list(kinds.PROBE_STATUS)}:  # noqa: ASYNC110 - a reader has no watch
+            await trio.sleep(POLL_INTERVAL)
+
+
 def _find_failure(check: TrialCheck, status: ProbeStatusSpec | None) -> str:
     """Why a probe fails; empty while it succeeds."""
     if status is not None and status.success:
@@ -101,7 +114,7 @@ async def _read_variables(reader: Reader) -> Mapping[str, Any]:
     found: dict[str, Any] = {}
     for name, kind in _BY_ID.items():
         listed = await reader.list(kind)
-        found[name] = {one.id: one.spec for one in listed if not one.id.startswith(PROBE_PREFIX)}
+        found[name] = {one.id: one.spec for one in listed if not is_trial_probe(one.id)}
     for name, kind in _SINGLE.items():
         found[name] = next((one.spec for one in await reader.list(kind)), kind.spec())
     return found

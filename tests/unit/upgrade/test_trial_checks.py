@@ -24,7 +24,7 @@ from talos.system.logging import Log
 from talos.upgrade.release.features import SLOTS, TRIAL_CHECKS
 from talos.upgrade.session import Upgrades
 from talos.upgrade.state import Phase
-from talos.upgrade.trial_checks import MAX_SHOWN, READY_TIMEOUT, find_failing
+from talos.upgrade.trial_checks import LAST_TIMEOUT, MAX_SHOWN, READY_TIMEOUT, find_failing
 
 from .machine import Machine
 
@@ -47,7 +47,8 @@ class Network:
 
     def __init__(self, state: MemoryState, *, ready: bool = True) -> None:
         self.state, self.ready = state, ready
-        self.probed = 0
+        self.hangs, self.failing = False, ""
+        self.probed, self.seen = 0, set[str]()
 
     async def run(self) -> None:
         """Probe what is to be probed, as networkd does."""
@@ -56,10 +57,12 @@ class Network:
             for status in await self.state.list(kinds.PROBE_STATUS):
                 if status.id not in specs:
                     await destroy_if_present(self.state, kinds.PROBE_STATUS, status.id)
-            for probe in specs:
+            # The results of what succeeded before it hung stay until the time limit is over.
+            for probe in () if self.hangs else specs:
                 self.probed += 1
-                error = "" if self.ready else "HTTP status 503"
-                spec = ProbeStatusSpec(success=self.ready, last_error=error)
+                self.seen.add(probe)
+                error = "" if self.ready and probe != self.failing else "HTTP status 503"
+                spec = ProbeStatusSpec(success=not error, last_error=error)
                 await put(self.state, kinds.PROBE_STATUS, probe, spec)
             await trio.sleep(1)
 
@@ -163,6 +166,38 @@ async def test_a_check_that_never_holds_is_the_reason_of_a_revert(
     assert any("reverted" in line and URL in line for line in machine.lines), "the console has it"
     events = [str(getattr(event, "error", "")) for event in machine.published]
     assert any("reverted: " in event and URL in event for event in events)
+
+
+async def test_a_check_that_hangs_before_the_verdict_is_not_kept_by_its_last_success(
+    machine: Machine, tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    await stage(machine, tmp_path, OTHER, HTTP)
+    async with on_trial(machine, OTHER, HTTP, ready=True) as (upgrader, network):
+        await trio.sleep(MAX_STABLE - 2)
+        network.hangs = True
+        await trio.sleep(LAST_TIMEOUT + 8)
+        assert upgrader.current.phase is Phase.TRIAL
+        assert (await machine.state.get(kinds.PROBE_STATUS, "trial:shop")).spec.success
+        assert await list_details(machine.state) == [f'trial check "shop": {URL}: not probed yet']
+        network.hangs, began = False, trio.current_time()
+        await wait_for_verdict(upgrader)
+        assert upgrader.current.phase is Phase.BLESSED
+        assert trio.current_time() - began >= MAX_STABLE, "it has to stay"
+        assert await machine.state.list(kinds.PROBE_SPEC) == [], "the last ones are removed, too"
+
+
+async def test_a_check_that_fails_at_the_last_probe_alone_begins_anew(
+    machine: Machine, tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    await stage(machine, tmp_path, OTHER, HTTP)
+    async with on_trial(machine, OTHER, HTTP, ready=True) as (upgrader, network):
+        network.failing = "trial:shop:1"
+        await wait_for_verdict(upgrader)
+        assert upgrader.current.phase is Phase.BLESSED
+        assert trio.current_time() >= 2 * MAX_STABLE
+    assert "trial:shop:2" in network.seen
 
 
 async def test_a_check_that_is_removed_on_trial_does_not_count_any_more(

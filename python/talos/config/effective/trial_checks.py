@@ -9,8 +9,7 @@ from talos.config.values import Duration
 TIMEOUT, MAX_TIMEOUT = 5.0, 10.0
 """Seconds of one request or connection: where the config has none, and at most."""
 MAX_CHECKS = 16
-PROBE_PREFIX = "trial:"
-"""Of the ids of checks among probes, which don't decide about the network."""
+_PROBE_PREFIX = "trial:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,10 +22,18 @@ class TrialCheck:
     expression: str = ""
     timeout: float = TIMEOUT
 
-    @property
-    def probe_id(self) -> str:
-        """The id of its probe; empty for an expression."""
-        return "" if self.expression else f"{PROBE_PREFIX}{self.name}"
+    def make_probe_id(self, last: int = 0) -> str:
+        """The id of its probe; empty for an expression.
+
+        A verdict has a probe of its own: ``last`` is the number of the try, from 1.
+        """
+        number = f":{last}" if last else ""
+        return "" if self.expression else f"{_PROBE_PREFIX}{self.name}{number}"
+
+
+def is_trial_probe(probe: str) -> bool:
+    """Whether a probe's id is that of a check, which does not decide about the network."""
+    return probe.startswith(_PROBE_PREFIX)
 
 
 def list_trial_checks(config: Config) -> tuple[TrialCheck, ...]:

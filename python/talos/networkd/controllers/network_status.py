@@ -1,7 +1,7 @@
 """NetworkStatus: the readiness of the network, which services wait for."""
 
 from talos.api.definitions.network_pb2 import StatusSpec
-from talos.config.effective.trial_checks import PROBE_PREFIX
+from talos.config.effective.trial_checks import is_trial_probe
 from talos.resource import ids, kinds
 from talos.resource.addresses import parse_network
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
@@ -27,7 +27,7 @@ class NetworkStatusController(Reconciler):
         current = await runtime.get_or_none(*ids.NODE_ADDRESS_CURRENT)
         routes = await runtime.list(kinds.ROUTE_STATUS)
         found = await runtime.list(kinds.PROBE_STATUS)
-        probes = [probe for probe in found if not probe.id.startswith(PROBE_PREFIX)]
+        probes = [probe for probe in found if not is_trial_probe(probe.id)]
         hostname = await runtime.get_or_none(*ids.HOSTNAME_STATUS)
         files = {resource.id for resource in await runtime.list(kinds.ETC_FILE_STATUS)}
         status = StatusSpec(

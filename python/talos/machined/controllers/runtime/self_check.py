@@ -11,8 +11,9 @@ import trio
 
 from talos.api.definitions.runtime_pb2 import DiagnosticSpec
 from talos.config.active import read_config
-from talos.config.effective.trial_checks import PROBE_PREFIX, list_trial_checks
+from talos.config.effective.trial_checks import TrialCheck, is_trial_probe, list_trial_checks
 from talos.config.problem import ConfigError
+from talos.machined.controllers.runtime.trial_probes import put_probe
 from talos.machined.node.ports.upgrades import Trial
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
@@ -22,7 +23,7 @@ from talos.system.proc.cmdline import parse_cmdline
 from talos.system.watchdog import KernelWatchdog, Watchdog, find_watchdog
 from talos.upgrade.session import NETWORK
 from talos.upgrade.state import LIMIT_ARGUMENT, TRIAL_CHECK, Phase, Upgrade
-from talos.upgrade.trial_checks import INPUTS, find_failing
+from talos.upgrade.trial_checks import INPUTS, find_failing, wait_for_last_probes
 
 CHECK_TIMEOUT = 300.0
 """Seconds from the start of the trial until everything has to be healthy; a kernel argument names others."""
@@ -30,7 +31,7 @@ MIN_LIMIT, MAX_LIMIT = 30.0, 3600.0
 STABLE_SHARE = 1 / 20
 """The part of the limit for which everything has to stay healthy: 15 s of :data:`CHECK_TIMEOUT`. Then every
 service is probed once more: those that answer are otherwise probed every 20 s only, so that one that hangs in
-between would still pass for healthy.
+between would still pass for healthy. Then so is every trial check, whose probe under way may have 10 s.
 """
 MIN_STABLE, MAX_STABLE = 5.0, 15.0
 """Seconds; a longer limit is for a start that is slower."""
@@ -70,12 +71,12 @@ async def read_nothing() -> int:
 class SelfCheckController(Controller):
     """Service, NetworkStatus, ProbeStatus → the verdict on the system on trial, and Diagnostic.
 
-    The other inputs are those of the config's trial checks.
+    The other inputs are those of the config's trial checks, as whose last probes it writes ProbeSpec.
     """
 
     name = "runtime.SelfCheckController"
     inputs = (*(Input(kind) for kind in INPUTS), Input(*ids.MACHINE_CONFIG))
-    outputs = (Output(kinds.DIAGNOSTIC, shared=True),)
+    outputs = (Output(kinds.DIAGNOSTIC, shared=True), Output(kinds.PROBE_SPEC, shared=True))
 
     def __init__(
         self,
@@ -98,6 +99,7 @@ class SelfCheckController(Controller):
         self._deadline = inf
         self._well_since = inf
         self._were_probed = False
+        self._probed = 0
         self._has_ended = False
 
     @property
@@ -170,10 +172,19 @@ class SelfCheckController(Controller):
         if not self._were_probed:
             return unmet or ([UNREAD] if not self._is_read and now >= self._deadline else [])
         failures = await self._probe([name for name in checks if _is_service(name)])
+        silent = [f"service {name} does not answer: {failure}" for name, failure in failures.items()]
+        failing = [] if silent else await self._probe_trial_checks(runtime, checks)
         # Whatever happened meanwhile counts as well.
-        return await find_unmet(runtime, checks) or [
-            f"service {name} does not answer: {failure}" for name, failure in failures.items()
-        ]
+        return await find_unmet(runtime, checks) or silent + failing
+
+    async def _probe_trial_checks(self, runtime: ControllerRuntime, checks: Sequence[str]) -> list[str]:
+        """What does not hold by probes that begin now; what is shown next removes their specs."""
+        self._probed += 1
+        chosen, problems = await _read_trial_checks(runtime, checks)
+        for check in chosen:
+            await put_probe(runtime, check, self._probed)
+        await wait_for_last_probes(runtime, chosen, self._probed)
+        return problems + list((await find_failing(runtime, chosen, self._probed)).values())
 
     async def _judge(self, unmet: Sequence[str]) -> float:
         """Bless, revert, or return the seconds until it is time for either."""
@@ -241,17 +252,24 @@ def _is_service(check: str) -> bool:
 
 async def _find_unmet_trial_checks(runtime: ControllerRuntime, checks: Sequence[str]) -> list[str]:
     """Of those that held before and are still in the config, what does not hold."""
+    chosen, problems = await _read_trial_checks(runtime, checks)
+    return problems + list((await find_failing(runtime, chosen)).values())
+
+
+async def _read_trial_checks(
+    runtime: ControllerRuntime, checks: Sequence[str]
+) -> tuple[list[TrialCheck], list[str]]:
+    """Those that held before and are still in the config; and why they can't be read."""
     names = {check.removeprefix(TRIAL_CHECK) for check in checks if check.startswith(TRIAL_CHECK)}
     if not names:
-        return []
+        return [], []
     try:
         config = await read_config(runtime)
     except ConfigError as error:
-        return [f"trial checks can't be read: {error}"]
+        return [], [f"trial checks can't be read: {error}"]
     if config is None:
-        return ["trial checks can't be read: there is no config"]
-    chosen = [check for check in list_trial_checks(config) if check.name in names]
-    return list((await find_failing(runtime, chosen)).values())
+        return [], ["trial checks can't be read: there is no config"]
+    return [check for check in list_trial_checks(config) if check.name in names], []
 
 
 async def _find_failing_probes(runtime: ControllerRuntime) -> list[str]:
@@ -259,7 +277,7 @@ async def _find_failing_probes(runtime: ControllerRuntime) -> list[str]:
     return [
         f"probe {resource.id} fails: {resource.spec.last_error}"
         for resource in await runtime.list(kinds.PROBE_STATUS)
-        if not resource.spec.success and not resource.id.startswith(PROBE_PREFIX)
+        if not resource.spec.success and not is_trial_probe(resource.id)
     ]
 
 

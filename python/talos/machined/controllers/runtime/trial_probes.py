@@ -36,8 +36,13 @@ class TrialProbeController(Reconciler):
         config = await read_config(runtime) if self._upgrader.needs_probes else None
         async with runtime.track_outputs():
             for check in list_trial_checks(config) if config else ():
-                if check.probe_id:
-                    await runtime.put(kinds.PROBE_SPEC, check.probe_id, make_probe(check))
+                await put_probe(runtime, check)
+
+
+async def put_probe(runtime: ControllerRuntime, check: TrialCheck, last: int = 0) -> None:
+    """Have networkd probe a check unless it is an expression; ``last`` as in ``make_probe_id``."""
+    if probe := check.make_probe_id(last):
+        await runtime.put(kinds.PROBE_SPEC, probe, make_probe(check))
 
 
 def make_probe(check: TrialCheck) -> ProbeSpecSpec:
