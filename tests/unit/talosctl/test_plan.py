@@ -268,6 +268,24 @@ def test_a_release_for_those_that_do_not_run_it(talosctl: Client, workers: Worke
     assert talosctl("plan", "--image", "registry.test/installer:v1.15.0").code == Exit.DONE
 
 
+def test_a_release_names_the_checks_that_decide_about_its_trial(talosctl: Client, workers: Workers) -> None:
+    check = "---\napiVersion: v1alpha1\nkind: TrialCheckConfig\nname:"
+    checks = f"{check} shop\nhttp: {{url: 'http://127.0.0.1:8080/ready'}}\n"
+    checks += f"{check} disks\ntcp: {{endpoint: '10.0.0.5:3260'}}\n{check} node\ncel: |\n  node.node_ready\n"
+    workers.configs[ONE] += checks
+    argv = ("plan", "--image", "registry.test/installer:v1.15.1")
+    lines = ['"shop": http://127.0.0.1:8080/ready', '"disks": 10.0.0.5:3260', '"node": node.node_ready']
+    result = talosctl(*argv)
+    shown = "".join(f"   trial check {line}\n" for line in lines)
+    assert f"v1.15.0 -> v1.15.1\n{shown}2. " in result.out, result.out + result.err
+    plan = parse_plan(talosctl(*argv, "-o", "json").out.encode(), "plan")
+    assert [list(node.checks) for node in plan.nodes] == [lines, []]
+    workers.configs[ONE] = "kind: ["
+    result = talosctl(*argv)
+    assert result.code == Exit.CHANGES
+    assert f"WARNING: {ONE}: which checks decide about the trial is not known: " in result.err
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -26,6 +26,7 @@ from talos.talosctl.commands.upgrade import find_archive
 from talos.talosctl.output import console
 from talos.talosctl.output.plan import format_plan
 from talos.talosctl.output.yaml_text import dump_yaml
+from talos.talosctl.plan.checks import find_checks
 from talos.talosctl.plan.configs import choose_files, get_role, plan_config
 from talos.talosctl.plan.expected import Expected, expect_release, find_order
 from talos.talosctl.plan.model import ClusterPlan, NodePlan, Reboot, Subject
@@ -111,7 +112,7 @@ async def _plan_release(flags: Flags, session: Session, nodes: Sequence[str]) ->
     parallel = flags.number("parallel")
     changed = [status.node for status in plan.nodes if status.version != version]
     order = find_order(plan, changed, parallel=parallel, unavailable=unavailable)
-    pods = await find_pods(session, changed)
+    pods, checks = await find_pods(session, changed), await find_checks(session, changed)
     return ClusterPlan(
         subject=Subject.RELEASE,
         version=version,
@@ -129,6 +130,7 @@ async def _plan_release(flags: Flags, session: Session, nodes: Sequence[str]) ->
                 reboot=Reboot.INCLUDED if status.node in changed else Reboot.NONE,
                 changes=[f"{status.version} -> {version or image}"] if status.node in changed else [],
                 pods=list(pods.get(status.node, {})),
+                checks=checks.get(status.node, ()),
                 warnings=[f"{pod} stays: {why}" for pod, why in pods.get(status.node, {}).items() if why],
                 problems=list(plan.problems.get(status.node, {}).values()),
                 expected=expect_release(status, moves_pods=bool(pods.get(status.node)))

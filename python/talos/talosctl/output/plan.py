@@ -35,6 +35,7 @@ def _format_node(number: int, node: NodePlan) -> Iterator[str]:
     yield from (f"   {change}" for change in node.changes)
     if node.pods:
         yield f"   pods that move: {', '.join(node.pods)}"
+    yield from (f"   trial check {check}" for check in node.checks)
     yield from (f"   WARNING: {warning}" for warning in node.warnings)
     yield from (f"   WARNING: not healthy before: {problem}" for problem in node.problems)
     yield f"   time: {node.expected}"

@@ -50,6 +50,8 @@ class NodePlan:
     warnings: Sequence[str] = ()
     pods: Sequence[str] = ()
     """Those that move elsewhere before the node reboots."""
+    checks: Sequence[str] = ()
+    """The config's own, which decide beside the self-check whether a release is kept."""
     problems: Sequence[str] = ()
     """What is the matter with the node before."""
     file: str = ""
@@ -116,6 +118,7 @@ class ClusterPlan:
                     "diff": node.diff,
                     "warnings": list(node.warnings),
                     "pods": list(node.pods),
+                    "checks": list(node.checks),
                     "problems": list(node.problems),
                     "file": node.file,
                     "digest": node.digest,
@@ -171,6 +174,7 @@ def _parse_node(row: "_Reader") -> NodePlan:
         diff=row.text("diff"),
         warnings=row.texts("warnings"),
         pods=row.texts("pods"),
+        checks=row.texts("checks"),
         problems=row.texts("problems"),
         file=row.text("file"),
         digest=row.text("digest"),

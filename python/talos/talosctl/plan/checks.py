@@ -1,0 +1,31 @@
+"""The config's own conditions by which a node keeps a release, beside the self-check."""
+
+from collections.abc import Mapping, Sequence
+
+from talos.api.rpc import RpcError
+from talos.client.failure import describe
+from talos.client.session import Session
+from talos.config.effective.trial_checks import TrialCheck, list_trial_checks
+from talos.config.read.loader import load
+from talos.system.errors import UserError
+from talos.talosctl.client.change import read_config
+from talos.talosctl.output import console
+
+
+async def find_checks(session: Session, nodes: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    """Of each node its trial checks as lines; a warning and none where its config can't be read."""
+    found: dict[str, Sequence[str]] = {}
+    for node in nodes:
+        try:
+            config = load(await read_config(session, node), source=f"node {node}")
+        except (RpcError, UserError) as error:
+            reason = describe(error, session.target)
+            console.note(f"WARNING: {node}: which checks decide about the trial is not known: {reason}")
+        else:
+            found[node] = [format_check(check) for check in list_trial_checks(config)]
+    return found
+
+
+def format_check(check: TrialCheck) -> str:
+    """Its name and what it is about, as reasons have them."""
+    return f'"{check.name}": {" ".join((check.url or check.endpoint or check.expression).split())}'
