@@ -13,7 +13,7 @@ from talos.system.net.proxies import find_proxy
 
 HEAD_BYTES = 64 * 1024
 """Of a reply at most until its first line is complete."""
-_FIRST_SUCCESS, _FIRST_FAILURE = 200, 400
+_FIRST_SUCCESS, _FIRST_REDIRECTION, _FIRST_FAILURE = 200, 300, 400
 _NO_SUCCESS = "the reply is no HTTP"
 
 
@@ -31,15 +31,19 @@ async def check_tcp(endpoint: str, seconds: float) -> None:
         raise ProbeError(f"no connection within {seconds:g} s")
 
 
-async def check_http(url: str, seconds: float, environment: Mapping[str, str]) -> None:
-    """Request a URL; a status from 200 to 399 is a success. A redirection is not followed. ProbeError.
+async def check_http(
+    url: str, seconds: float, environment: Mapping[str, str], *, takes_redirection: bool = True
+) -> None:
+    """Request a URL; a status from 200 to 299 is a success, or to 399 with a redirection. ProbeError.
 
-    ``environment`` may name a proxy: HTTP_PROXY, HTTPS_PROXY, NO_PROXY.
+    A redirection is not followed. ``environment`` may name a proxy: HTTP_PROXY, HTTPS_PROXY, NO_PROXY.
     """
     with trio.move_on_after(seconds) as scope:
         status = await _request(url, environment)
         if not _FIRST_SUCCESS <= status < _FIRST_FAILURE:
             raise ProbeError(f"HTTP status {status}")
+        if status >= _FIRST_REDIRECTION and not takes_redirection:
+            raise ProbeError(f"HTTP status {status}, a redirection, which is not followed")
     if scope.cancelled_caught:
         raise ProbeError(f"no answer within {seconds:g} s")
 

@@ -9,7 +9,7 @@ import trio.testing
 from tests.unit.networkd.test_links import Node
 
 from talos.api.definitions import enums_pb2
-from talos.api.definitions.network_pb2 import ProbeSpecSpec, TCPProbeSpec
+from talos.api.definitions.network_pb2 import HTTPProbeSpec, ProbeSpecSpec, TCPProbeSpec
 from talos.networkd.probe import ProbeError, check_http, split_endpoint
 from talos.resource import ids, kinds
 from talos.resource.changes import destroy_if_present, put, wait_for
@@ -126,6 +126,23 @@ async def test_a_probe_of_a_trial_check_does_not_decide_on_connectivity() -> Non
         )
         await trio.testing.wait_all_tasks_blocked(0.05)
         assert await node.state.list(kinds.PROBE_STATUS) == []
+
+
+async def test_a_redirection_is_a_success_of_a_probe_but_not_of_a_trial_check() -> None:
+    node = Node()
+    async with node.running(), trio.open_nursery() as nursery:
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, partial(answer, status="302 Found"), [listener])
+        url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}/"
+        spec = ProbeSpecSpec(http=HTTPProbeSpec())
+        spec.http.url.full_path = url
+        for probe in ("trial:a", "trial:a:1", f"http:{url}"):
+            await put(node.state, kinds.PROBE_SPEC, probe, spec, owner="runtime.TrialProbeController")
+            is_trial = probe.startswith("trial:")
+            error = "HTTP status 302, a redirection, which is not followed" if is_trial else ""
+            found = await wait_for(node.state, kinds.PROBE_STATUS, probe, lambda _: True)
+            assert (found.spec.success, found.spec.last_error) == (not is_trial, error)
+        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("endpoint", ["", "a", "a:", "a:99999", "[::1", ":80"])

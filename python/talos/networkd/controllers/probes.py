@@ -18,6 +18,7 @@ from talos.config import values
 from talos.config.active import PARTIAL_CONFIG_INPUTS, read_partial_config
 from talos.config.documents.network.http_probe import HTTPProbeConfig
 from talos.config.documents.network.tcp_probe import TCPProbeConfig
+from talos.config.effective.trial_checks import is_trial_probe
 from talos.config.model import Config
 from talos.networkd.probe import ProbeError, check_http, check_tcp
 from talos.resource import ids, kinds
@@ -107,7 +108,7 @@ class ProbeController(Controller):
         with scope:
             while True:
                 begin = trio.current_time()
-                error = await self._check(spec)
+                error = await self._check(probe, spec)
                 failures = failures + 1 if error else 0
                 # A failure counts when there are more in a row than the threshold allows.
                 status = ProbeStatusSpec(success=failures <= spec.failure_threshold, last_error=error)
@@ -120,13 +121,17 @@ class ProbeController(Controller):
                     runtime.queue_reconcile()
                 await trio.sleep_until(max(begin + interval, trio.current_time()))
 
-    async def _check(self, spec: ProbeSpecSpec) -> str:
+    async def _check(self, probe: str, spec: ProbeSpecSpec) -> str:
         try:
             if spec.HasField("tcp"):
                 await check_tcp(spec.tcp.endpoint, _seconds(spec.tcp.timeout, TIMEOUT))
             else:
-                timeout = _seconds(spec.http.timeout, TIMEOUT)
-                await check_http(spec.http.url.full_path, timeout, self._environment)
+                await check_http(
+                    spec.http.url.full_path,
+                    _seconds(spec.http.timeout, TIMEOUT),
+                    self._environment,
+                    takes_redirection=not is_trial_probe(probe),
+                )
         except ProbeError as error:
             return str(error)
         return ""

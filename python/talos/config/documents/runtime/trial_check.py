@@ -9,10 +9,10 @@ from talos.config.values import Duration, Url
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialCheckHTTP(Section):
-    """A request that has to be answered with a status from 200 to 399."""
+    """A request that has to be answered with a status from 200 to 299."""
 
     url: Url | None = setting(
-        "URL; a redirection is not followed",
+        "URL; a redirection is a failure",
         schemes=("http", "https"),
         example="http://127.0.0.1:8080/ready",
     )
