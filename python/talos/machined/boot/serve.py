@@ -13,7 +13,7 @@ from talos.disks.volumes.crypt_devices import KernelCryptDevices
 from talos.disks.volumes.requests import create_lifecycle
 from talos.disks.volumes.scrubber import Scrubber
 from talos.machined.api.metrics import Counts
-from talos.machined.api.serving import serve_node
+from talos.machined.api.server import serve_node
 from talos.machined.boot.config_loading import ConfigLoader
 from talos.machined.boot.filesystems import make_missing_directory
 from talos.machined.boot.machine import STATE_DIR, Machine

@@ -14,7 +14,7 @@ from tests.unit.machined.containerd.verify.verifier import run_verifier
 
 from talos.api.rpc import Call, DuplexTransport, Handler
 from talos.disks.reset import ResetPlan
-from talos.machined.api.services import make_services
+from talos.machined.api.grpc_services import make_services
 from talos.machined.containerd.verify.request import PROGRAM
 from talos.machined.node.etcd import EtcdControl
 from talos.machined.node.meta_store import MetaStore

@@ -24,7 +24,7 @@ from talos.api.machine import machine_pb2 as pb
 from talos.api.resource import config_pb2
 from talos.api.rpc import Code, RpcError
 from talos.api.storage import storage_pb2
-from talos.machined.api.services import make_services
+from talos.machined.api.grpc_services import make_services
 from talos.resource.kinds import DISK, MACHINE_CONFIG, SYSTEM_DISK
 from talos.resource.resource import make_resource
 from talos.system.version import get_version

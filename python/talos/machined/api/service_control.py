@@ -1,4 +1,4 @@
-"""ServiceList, ServiceStart, ServiceStop, ServiceRestart."""
+"""What the API does with the node's services: ServiceList, ServiceStart, ServiceStop, ServiceRestart."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Every service of the node's API that machined owns."""
+"""Every gRPC service of the node's API that machined owns."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Never
@@ -30,7 +30,7 @@ from talos.machined.api import (
     netstat,
     power,
     processes,
-    service,
+    service_control,
     system,
     upgrade,
     verification,
@@ -44,7 +44,7 @@ type Group = Callable[[Node], Mapping[str, Handler]]
 
 _MACHINE: tuple[Group, ...] = (
     system.handlers,
-    service.handlers,
+    service_control.handlers,
     logs.handlers,
     events.handlers,
     monitoring.handlers,

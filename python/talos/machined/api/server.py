@@ -1,4 +1,4 @@
-"""The machine's API, for routerd, and the image service, for the kubelet."""
+"""The server of the machine's API, for routerd, and of the image service, for the kubelet."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -10,10 +10,10 @@ from talos.api.inspect import inspect_pb2
 from talos.api.metrics import metrics_pb2
 from talos.api.rpc import RpcError
 from talos.machined.api.call_log import CallLog
+from talos.machined.api.grpc_services import make_services
 from talos.machined.api.meta import hide_meta
 from talos.machined.api.metrics import Counts, make_metrics_service
 from talos.machined.api.pod_images import serve_pod_images
-from talos.machined.api.services import make_services
 from talos.machined.node.ports.node import Node
 from talos.process.daemons import DAEMONS, MACHINE_SOCKET, ROUTERD
 from talos.process.run import Daemon
