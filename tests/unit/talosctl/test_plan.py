@@ -277,7 +277,7 @@ def test_a_release_names_the_checks_that_decide_about_its_trial(talosctl: Client
     lines = ['"shop": http://127.0.0.1:8080/ready', '"disks": 10.0.0.5:3260', '"node": node.node_ready']
     result = talosctl(*argv)
     shown = "".join(f"   trial check {line}\n" for line in lines)
-    assert f"v1.15.0 -> v1.15.1\n{shown}2. " in result.out, result.out + result.err
+    assert f"v1.15.0 -> v1.15.1\n{shown}   time: " in result.out, result.out + result.err
     plan = parse_plan(talosctl(*argv, "-o", "json").out.encode(), "plan")
     assert [list(node.checks) for node in plan.nodes] == [lines, []]
     workers.configs[ONE] = "kind: ["
