@@ -13,12 +13,12 @@ from talos.disks.installation import find_installed
 from talos.disks.volumes.user import SWAP_PREFIX, USER_PREFIX
 from talos.images.cache.places import VOLUME as IMAGE_CACHE
 from talos.resource.resource import Resource
-from talos.system.block.layout import SYSTEM
+from talos.system.block.layout import DEDICABLE, SYSTEM
 from talos.system.block.md import MEMBER
 from talos.system.errors import UserError
 
 _TABLES = frozenset({"dos", "gpt"})
-_RESERVED = frozenset({*(area.label for area in SYSTEM), IMAGE_CACHE})
+_RESERVED = frozenset({*(area.label for area in SYSTEM), *DEDICABLE, IMAGE_CACHE})
 _NO_DISKS = (MAPPED, "/dev/loop", "/dev/zram", "/dev/ram", "/dev/nbd")
 """Devices that are never taken: logical volumes, and what is no disk."""
 

@@ -12,8 +12,10 @@ from talos.config.check.legacy import find_replaced
 from talos.config.check.modules import find_modules
 from talos.config.check.note import Note
 from talos.config.documents.block.volume import VolumeConfig
+from talos.config.effective.volumes import has_partition
 from talos.config.model import Config
 from talos.config.schema import Form, Section, fields_of
+from talos.system.block.layout import DEDICABLE, STATE
 
 UNREAD_KINDS = frozenset({"ContainerConfig", "KernelModuleConfig"})
 
@@ -54,12 +56,9 @@ REASONS: Mapping[str, tuple[str, str]] = {
 }
 """By the end of a path above: why it will have no effect, and the remedy. Each is a finding of its own."""
 _MODULES = "KernelModuleConfig"  # each module has a finding of its own
-_VOLUMES = {
-    "EPHEMERAL": frozenset[str](),
-    "IMAGECACHE": frozenset[str](),
-    "STATE": frozenset({"mount", "provisioning"}),
-}
-"""Volumes of the system that have a document with effect, and its settings without one."""
+_UNREAD_OF_STATE = ("mount", "provisioning")
+_UNREAD_OF_FOLDERS = ("filesystem", "scrub", "trim")
+"""Settings without effect of a system's volume that is a folder of EPHEMERAL."""
 
 
 type Reason = tuple[str, str]
@@ -121,7 +120,8 @@ def _find(section: Section, path: str, done: Any) -> Iterator[str]:
 
 def _find_system_volumes(config: Config) -> Iterator[str]:
     for document in config.find_all(VolumeConfig):
-        if document.name not in _VOLUMES:
-            yield f"VolumeConfig {document.name}"
-        for key in _VOLUMES.get(document.name, ()):
+        unread = _UNREAD_OF_STATE if document.name == STATE.label else ()
+        if document.name in DEDICABLE and not has_partition(document):
+            unread = _UNREAD_OF_FOLDERS
+        for key in unread:
             yield from (f"VolumeConfig {document.name} {found}" for found in _find(document, key, None))

@@ -27,9 +27,11 @@ from talos.config.documents.storage.lvm_logical_volume import LVMLogicalVolumeCo
 from talos.config.documents.storage.lvm_volume_group import LVMVolumeGroupConfig
 from talos.config.documents.storage.raid_array import RAIDArrayConfig
 from talos.config.documents.v1alpha1.encryption import EncryptionKey as OldKey
+from talos.config.effective.volumes import has_partition
 from talos.config.values import ByteSize, Size
+from talos.system.block.layout import DEDICABLE
 
-_SYSTEM_VOLUMES = ("STATE", "EPHEMERAL", "IMAGECACHE", "ETCD", "CRI", "KUBELET", "LOG")
+_SYSTEM_VOLUMES = ("STATE", "EPHEMERAL", "IMAGECACHE", *DEDICABLE)
 _FIXED_VOLUMES = ("STATE",)
 """The installation sets their size and place."""
 _MOUNTED_BY_THE_SYSTEM = ("STATE", "IMAGECACHE")
@@ -52,6 +54,12 @@ def _volume(document: VolumeConfig) -> Iterator[Note]:
         yield at.below("mount").find(f"is not for {name}")
     if name == "IMAGECACHE" and document.filesystem is not None:
         yield at.below("filesystem").find(f"is not for {name}")
+    if name in DEDICABLE and not has_partition(document):
+        for key, value in (("mount", document.mount), ("encryption", document.encryption)):
+            if value is not None:
+                text = f'{key} config for the "{name}" volume is only supported when it is provisioned'
+                hint = "set provisioning.minSize, or leave it out"
+                yield at.below(key).find(f"{text} onto a dedicated partition", hint=hint)
     yield from _check_provisioning(document.provisioning, at.below("provisioning"))
     yield from _check_encryption(document.encryption, at.below("encryption"), is_state=name == "STATE")
     yield from _check_scrub(document.scrub, at.below("scrub"))

@@ -8,6 +8,7 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.config.cel.compile import compile_expression
 from talos.config.cel.environments import DISK
 from talos.disks.disk import Disk
+from talos.disks.volumes.dedicated import is_dedicated
 from talos.disks.volumes.specs import DEVICE, SELECTOR
 from talos.disks.volumes.user import find_place, is_user_volume
 from talos.system.errors import UserError
@@ -48,8 +49,8 @@ def choose_disks(
     """The devices of the disks that may have a volume, the system's first; UserError when none does.
 
     Without a ``selector`` it is the ``system``'s disk. A user's partition that exists is where it is,
-    whatever the selector is by now: another one of its name would hide what was written. ``where``
-    names the selector for an error.
+    whatever the selector is by now: another one of its name would hide what was written. So is that of etcd
+    and others. ``where`` names the selector for an error.
     """
     takes_all = spec.type == enums.VOLUME_TYPE_DISK
     usable = [
@@ -57,7 +58,7 @@ def choose_disks(
         for disk in disks
         if not disk.obstacle or disk.is_array or (takes_all and disk.is_logical)
     ]
-    if is_user_volume(spec) and spec.type == enums.VOLUME_TYPE_PARTITION:
+    if is_dedicated(spec) or (is_user_volume(spec) and spec.type == enums.VOLUME_TYPE_PARTITION):
         label = spec.provisioning.partition_spec.label
         found = [disk.path for disk in usable if any(part.label == label for part in disk.contents)]
         if found:

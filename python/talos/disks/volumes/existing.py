@@ -14,14 +14,14 @@ from talos.disks.volumes.upkeep import set_scrub, set_trim
 from talos.disks.volumes.user import EXISTING_PREFIX, make_mounted
 from talos.resource.resource import Resource
 from talos.system.block.blkid import Partition
-from talos.system.block.layout import SYSTEM
+from talos.system.block.layout import DEDICABLE, SYSTEM
 from talos.system.errors import UserError
 
 _READ_ONLY = frozenset({"iso9660", "squashfs"})
 """Filesystems that can't be mounted in another way."""
 _MOUNTABLE = _READ_ONLY | {"btrfs", "ext2", "ext3", "ext4", "vfat", "xfs"}
 """What the kernel has, by libblkid's names, which are the kernel's."""
-_SYSTEM = frozenset(area.label for area in SYSTEM)
+_SYSTEM = frozenset({*(area.label for area in SYSTEM), *DEDICABLE})
 
 
 def make_existing_volumes(config: Config | None, *, has_partitions: bool) -> Volumes:

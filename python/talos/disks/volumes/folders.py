@@ -1,7 +1,8 @@
-"""The system's folders below EPHEMERAL: volumes of their own, though no partitions."""
+"""The system's folders below EPHEMERAL: volumes of their own, though most are no partitions."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from talos.api.definitions import block_pb2, enums_pb2
 from talos.system.block.layout import EPHEMERAL
@@ -43,28 +44,51 @@ _TOP = {"": "", EPHEMERAL.label: "/var"}
 """Where the folders without a parent among these are."""
 
 
+class SystemFolders(Protocol):
+    """The system's folders on disks."""
+
+    def is_used(self, path: str) -> bool:
+        """Whether there is such a folder, with something in it."""
+        ...
+
+    def make(self, volume: str) -> None:
+        """Make those that are in a volume with a partition of its own, which is mounted. OSError."""
+        ...
+
+
+def find_folder(volume: str) -> Folder:
+    """The folder that is a volume."""
+    return next(folder for folder in FOLDERS if folder.id == volume)
+
+
 def find_path(folder: Folder) -> str:
     """The absolute path of a folder."""
     if folder.parent in _TOP:
         return f"{_TOP[folder.parent]}/{folder.name}".replace("//", "/")
-    parent = next(other for other in FOLDERS if other.id == folder.parent)
-    return f"{find_path(parent)}/{folder.name}"
+    return f"{find_path(find_folder(folder.parent))}/{folder.name}"
+
+
+def find_volume(folder: Folder, dedicated: Collection[str]) -> str:
+    """Which of the volumes that are ``dedicated`` a folder is in, or is; empty for none of them."""
+    if folder.id in dedicated:
+        return folder.id
+    return "" if folder.parent in _TOP else find_volume(find_folder(folder.parent), dedicated)
 
 
 RUN_LINK, RUN = "/var/run", "/run"
 
 
-def make_folders() -> Mapping[str, block_pb2.VolumeConfigSpec]:
-    """Their specs by id, and that of the link from /var/run."""
-    found: dict[str, block_pb2.VolumeConfigSpec] = {}
+def make_folders() -> dict[str, tuple[block_pb2.VolumeConfigSpec, Mapping[str, str]]]:
+    """Their specs by id, and that of the link from /var/run, without annotations."""
+    found: dict[str, tuple[block_pb2.VolumeConfigSpec, Mapping[str, str]]] = {}
     for folder in FOLDERS:
         spec = block_pb2.VolumeConfigSpec(type=enums_pb2.VOLUME_TYPE_DIRECTORY)
         spec.mount.target_path = folder.name
         spec.mount.parent_id = folder.parent
         spec.mount.file_mode = folder.mode
         spec.mount.uid = spec.mount.gid = folder.owner
-        found[folder.id] = spec
+        found[folder.id] = (spec, {})
     link = block_pb2.VolumeConfigSpec(type=enums_pb2.VOLUME_TYPE_SYMLINK)
     link.symlink.symlink_target_path = RUN
     link.mount.target_path = RUN_LINK
-    return {**found, RUN_LINK: link}
+    return {**found, RUN_LINK: (link, {})}

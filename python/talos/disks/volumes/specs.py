@@ -45,6 +45,12 @@ def set_sizes(part: block_pb2.PartitionSpec, wanted: ProvisioningSpec) -> None:
         part.max_size = Size(amount).bytes
 
 
+def make_selector(wanted: ProvisioningSpec | None) -> Mapping[str, str]:
+    """The annotation of a volume whose document selects disks."""
+    selector = wanted.disk_selector if wanted else None
+    return {SELECTOR: str(selector.match)} if selector and selector.match else {}
+
+
 def set_xfs(spec: block_pb2.FilesystemSpec, settings: XFSSpec | None) -> None:
     """XFS, with its settings."""
     spec.type = enums_pb2.FILESYSTEM_TYPE_XFS

@@ -6,12 +6,13 @@ from talos.api.definitions import block_pb2, enums_pb2
 from talos.config.documents.block.volume import VolumeConfig
 from talos.config.effective.machine import is_image_cache_enabled
 from talos.config.model import Config
+from talos.disks.volumes.dedicated import is_dedicated, make_dedicated_volumes
 from talos.disks.volumes.encryption_spec import find_system_encryption
 from talos.disks.volumes.existing import make_existing_volumes
 from talos.disks.volumes.external import make_external_volumes
 from talos.disks.volumes.folders import make_folders
 from talos.disks.volumes.legacy import make_legacy_disks
-from talos.disks.volumes.specs import SELECTOR, Volumes, set_access_times, set_sizes, set_xfs
+from talos.disks.volumes.specs import Volumes, make_selector, set_access_times, set_sizes, set_xfs
 from talos.disks.volumes.upkeep import set_scrub, set_trim
 from talos.disks.volumes.user import make_user_volumes
 from talos.images.cache.places import DISK as CACHE_DISK
@@ -30,7 +31,7 @@ def make_all_volumes(
     """The volumes of the system and of users; those without provisioning are only located."""
     wanted = dict(make_volumes(config) if has_partitions else make_directories())
     if EPHEMERAL.label in wanted:
-        wanted |= {label: (spec, {}) for label, spec in make_folders().items()}
+        wanted = make_folders() | wanted
         wanted |= make_user_volumes(config, has_partitions=has_partitions)
         wanted |= make_existing_volumes(config, has_partitions=has_partitions)
         wanted |= make_external_volumes(config, is_container=not has_partitions)
@@ -39,8 +40,8 @@ def make_all_volumes(
 
 
 def find_order(volume: str, spec: block_pb2.VolumeConfigSpec) -> tuple[int, bool]:
-    """The place of a volume among others: STATE, with the machine's config, is before the cache of images."""
-    return spec.provisioning.wave, volume == IMAGE_CACHE
+    """The place of a volume among others: STATE, with the machine's config, is before others of its wave."""
+    return spec.provisioning.wave, volume == IMAGE_CACHE or is_dedicated(spec)
 
 
 def make_directories() -> Volumes:
@@ -78,9 +79,11 @@ def make_volumes(config: Config | None) -> Volumes:
             set_xfs(volume.provisioning.filesystem_spec, filesystem and filesystem.xfs)
             set_trim(volume, document and document.trim, config)
             set_scrub(volume, document and document.scrub, config)
-        found[EPHEMERAL.label] = (spec, _annotate(config, EPHEMERAL.label))
         if is_image_cache_enabled(config):
             found[IMAGE_CACHE] = (make_image_cache(config), _annotate(config, IMAGE_CACHE))
+        found |= make_dedicated_volumes(config)
+        # The last one: it is made as soon as it is known, and takes the room that the others leave.
+        found[EPHEMERAL.label] = (spec, _annotate(config, EPHEMERAL.label))
     return found
 
 
@@ -149,8 +152,7 @@ def _set_encryption(spec: block_pb2.VolumeConfigSpec, config: Config, label: str
 
 def _annotate(config: Config, name: str) -> Mapping[str, str]:
     document = _find(config, name)
-    selector = document.provisioning.disk_selector if document and document.provisioning else None
-    return {SELECTOR: str(selector.match)} if selector and selector.match else {}
+    return make_selector(document.provisioning if document else None)
 
 
 def _find(config: Config, name: str) -> VolumeConfig | None:

@@ -16,9 +16,9 @@ from talos.disks.volumes.specs import (
     MIN_SIZE,
     NO_DISKS,
     OBSTACLE,
-    SELECTOR,
     USER_WAVE,
     Volumes,
+    make_selector,
     set_options,
     set_sizes,
     set_xfs,
@@ -149,10 +149,7 @@ def _fill(spec: block_pb2.VolumeConfigSpec, document: UserVolumeConfig) -> None:
 def _annotate(
     document: UserVolumeConfig | RawVolumeConfig | SwapVolumeConfig, *, has_partitions: bool
 ) -> Mapping[str, str]:
-    found: dict[str, str] = {}
-    selector = document.provisioning.disk_selector if document.provisioning else None
-    if selector and selector.match:
-        found[SELECTOR] = str(selector.match)
+    found = dict(make_selector(document.provisioning))
     filesystem: str | None = None
     if isinstance(document, UserVolumeConfig) and document.filesystem:
         filesystem = document.filesystem.type

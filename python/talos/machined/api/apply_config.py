@@ -17,6 +17,7 @@ from talos.config.check.validate import Mode as Place
 from talos.config.check.validate import check
 from talos.config.model import Config, MachineType
 from talos.config.read.loader import load
+from talos.disks.volumes.backing import check_backing
 from talos.machined.api.disk_plan import describe_disk_plan
 from talos.machined.api.power import begin_reboot
 from talos.machined.api.pump import in_thread
@@ -89,6 +90,8 @@ class Applier:
                     hint="a running machine needs its main document; did you mean to patch the config?",
                 )
             check_machine_type(before, config)
+            if before is not None and self._node.platform.has_disks:
+                check_backing(config, await self._node.state.list(kinds.VOLUME_STATUS))
             warnings = [*map(str, problems), *make_warnings(before, config)]
             warnings += await self._find_cut_offs(before, config, call)
             details = _describe(mode, timeout)

@@ -2,10 +2,12 @@
 
 import os
 import shutil
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
+from typing import override
 
-from talos.disks.volumes.folders import FOLDERS, RUN, RUN_LINK, find_path
+from talos.disks.volumes.folders import FOLDERS, RUN, RUN_LINK, Folder, SystemFolders, find_path, find_volume
 from talos.machined.node.etc_layer import ETC_LAYER
 from talos.system import kernel
 from talos.system.logging import Log
@@ -115,13 +117,37 @@ def make_system_directories() -> None:
         _make(path, mode)
 
 
-def make_var_directories() -> None:
-    """Folders on EPHEMERAL, which is mounted by now."""
+def make_var_directories(dedicated: Collection[str], log: Log) -> None:
+    """Folders on EPHEMERAL, which is mounted by now, but for those of ``dedicated`` volumes."""
     for folder in FOLDERS:
-        path = find_path(folder)
-        _make(path, folder.mode)
-        os.chown(path, folder.owner, folder.owner)
+        if not find_volume(folder, dedicated):
+            try:
+                _make_folder(folder)
+            except PermissionError as error:  # the mount point of a partition that the config had once
+                path, reason = find_path(folder), str(error.strerror)
+                log.warning("a folder can't be used without its VolumeConfig", folder=path, reason=reason)
     link_run(Path(RUN_LINK), RUN)
+
+
+class VarFolders(SystemFolders):
+    """Those below /var."""
+
+    @override
+    def is_used(self, path: str) -> bool:
+        folder = Path(path)
+        return folder.is_dir() and any(folder.iterdir())
+
+    @override
+    def make(self, volume: str) -> None:
+        for folder in FOLDERS:
+            if find_volume(folder, [volume]):
+                _make_folder(folder)
+
+
+def _make_folder(folder: Folder) -> None:
+    path = find_path(folder)
+    _make(path, folder.mode)
+    os.chown(path, folder.owner, folder.owner)
 
 
 def link_run(link: Path, target: str) -> None:
@@ -167,7 +193,14 @@ def _make(path: str, mode: int) -> None:
     directory.chmod(mode)
 
 
-EXEMPT = {"/dev": {"nodev"}, "/dev/pts": {"nodev"}, "/var": {"noexec"}, OPT: {"noexec"}}
+EXEMPT = {
+    "/dev": {"nodev"},
+    "/dev/pts": {"nodev"},
+    "/var": {"noexec"},
+    "/var/lib/containerd": {"noexec"},
+    "/var/lib/kubelet": {"noexec"},
+    OPT: {"noexec"},
+}
 """Writable mounts that may lack an option: devices are what /dev is for, containers run from /var, and
 containerd runs what lies in /opt."""
 

@@ -15,7 +15,7 @@ from talos.disks.volumes.scrubber import Scrubber
 from talos.machined.api.metrics import Counts
 from talos.machined.api.server import serve_node
 from talos.machined.boot.config_loading import ConfigLoader
-from talos.machined.boot.filesystems import make_missing_directory
+from talos.machined.boot.filesystems import VarFolders, make_missing_directory
 from talos.machined.boot.machine import STATE_DIR, Machine
 from talos.machined.boot.make_machine import make_node
 from talos.machined.controllers.block.volume_settler import VolumeContext
@@ -53,6 +53,7 @@ async def run_node(
             mounts=machine.ports.mounts,
             refresh=partial(refresh_discovery, machine.state, wait=False),
             make_folder=make_missing_directory,
+            folders=VarFolders(),
             devices=KernelCryptDevices(Luks(machine.processes.capture)),
             meta=machine.meta,
             keys=machine.keys,

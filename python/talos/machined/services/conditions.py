@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import trio
 from google.protobuf.message import Message
 
+from talos.api.definitions import enums_pb2 as enums
+from talos.api.definitions.block_pb2 import VolumeStatusSpec
+from talos.resource import kinds
 from talos.resource.changes import wait_for
 from talos.resource.kind import Kind
 from talos.resource.resource import Resource
@@ -46,6 +49,17 @@ class ResourceReady:
     async def wait(self, state: State) -> None:
         """Wait until it holds."""
         await wait_for(state, self.kind, self.id, self.predicate)
+
+
+def make_volume_ready(volume: str) -> ResourceReady:
+    """A volume of the system is there: mounted, or a folder of one that is."""
+    return ResourceReady(
+        text=f"volume {volume}", kind=kinds.VOLUME_STATUS, id=volume, predicate=_is_volume_ready
+    )
+
+
+def _is_volume_ready(resource: Resource[Message]) -> bool:
+    return cast("VolumeStatusSpec", resource.spec).phase == enums.VOLUME_PHASE_READY
 
 
 @dataclass(frozen=True, slots=True)

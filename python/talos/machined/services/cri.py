@@ -8,7 +8,7 @@ from talos.api.definitions.network_pb2 import StatusSpec
 from talos.machined.containerd.client import CRI_SOCKET
 from talos.machined.containerd.config import CONFIG, STATUS, make_config
 from talos.machined.node.workloads import SANDBOXD
-from talos.machined.services.conditions import ResourceReady
+from talos.machined.services.conditions import ResourceReady, make_volume_ready
 from talos.machined.services.containerd import MAX_SILENCE, START_LIMIT, write_file
 from talos.machined.services.health import HealthCheck, ServingProbe
 from talos.machined.services.spec import Directory, Execute, ServiceContext, ServiceSpec
@@ -40,7 +40,7 @@ CRI = ServiceSpec(
         argv=("/usr/bin/containerd", "--address", CRI_SOCKET, "--config", CONFIG), is_workload=True
     ),
     depends=(SANDBOXD,),
-    conditions=(NETWORK_READY, SETTINGS_READY),
+    conditions=(NETWORK_READY, SETTINGS_READY, make_volume_ready("CRI")),
     health=HealthCheck(probe=ServingProbe(CRI_SOCKET), silence=MAX_SILENCE, start_limit=START_LIMIT),
     prepare=_configure,
     directories=(Directory(path="/run/containerd", mode=0o711),),

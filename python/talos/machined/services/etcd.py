@@ -23,7 +23,7 @@ from talos.machined.containerd.verify.search import Verifier
 from talos.machined.node import etcd_data
 from talos.machined.node.etcd import MEMBERSHIP, PlannedBootstrap, call_member
 from talos.machined.node.ports.services import Services
-from talos.machined.services.conditions import ResourceReady
+from talos.machined.services.conditions import ResourceReady, make_volume_ready
 from talos.machined.services.cri import NETWORK_READY
 from talos.machined.services.health import Connect, HealthCheck
 from talos.machined.services.spec import Directory, RunContainer, ServiceContext, ServiceSpec
@@ -177,6 +177,7 @@ ETCD_SERVICE = ServiceSpec(
     depends=("cri", CLUSTERD.name),
     conditions=(
         NETWORK_READY,
+        make_volume_ready("ETCD"),
         TIME_READY,
         ResourceReady(text="etcd spec", kind=ids.ETCD_SPEC[0], id=ids.ETCD_SPEC[1]),
         ResourceReady(text="etcd certificates", kind=ids.ETCD_PKI_STATUS[0], id=ids.ETCD_PKI_STATUS[1]),

@@ -17,7 +17,7 @@ from talos.config.kubeconfig import Kubeconfig, format_kubeconfig
 from talos.config.static_pods import MANIFESTS
 from talos.machined.containerd.spec import ContainerSpec, IdRange, Mount
 from talos.machined.node.ports.services import Services, ServiceState
-from talos.machined.services.conditions import ResourceReady
+from talos.machined.services.conditions import ResourceReady, make_volume_ready
 from talos.machined.services.cri import NETWORK_READY
 from talos.machined.services.health import Connect, HealthCheck, HttpProbe
 from talos.machined.services.kubelet_credentials import refresh_credentials
@@ -252,6 +252,7 @@ KUBELET_SERVICE = ServiceSpec(
     depends=("cri", KUBED.name),
     conditions=(
         NETWORK_READY,
+        make_volume_ready("KUBELET"),
         ResourceReady(text="nodename", kind=ids.NODENAME[0], id=ids.NODENAME[1]),
         ResourceReady(text="kubelet secrets", kind=ids.KUBELET_SECRET[0], id=ids.KUBELET_SECRET[1]),
         ResourceReady(text="kubelet spec", kind=ids.KUBELET_SPEC[0], id=ids.KUBELET_SPEC[1]),

@@ -53,6 +53,8 @@ UKI_INSTALLED = (UKI_EFI, META)
 """What the installer writes then. META is at the same place."""
 SYSTEM = (*INSTALLED, STATE, EPHEMERAL)
 """What the machine's own software uses."""
+DEDICABLE = ("ETCD", "CRI", "KUBELET", "LOG")
+"""Volumes that are folders of EPHEMERAL, unless the config gives them a partition, labelled so."""
 
 TABLE = MIB
 """Bytes that the second copy of the partition table takes at the end, rounded up."""

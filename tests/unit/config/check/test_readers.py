@@ -243,18 +243,19 @@ def test_every_reason_is_one_of_a_setting_without_effect() -> None:
     assert all(any(path.endswith(key) for path in paths) for key in REASONS)
 
 
-def test_volumes_of_the_system_that_are_no_partitions_are_named() -> None:
+def test_settings_of_the_systems_volumes_without_effect_are_named() -> None:
     documents = "".join(
         f"---\napiVersion: v1alpha1\nkind: VolumeConfig\nname: {name}\n{more}"
         for name, more in (
-            ("ETCD", "provisioning: {minSize: 1GiB}\n"),
+            ("ETCD", "provisioning: {minSize: 1GiB}\ntrim: {interval: 1h}\n"),
+            ("LOG", "trim: {interval: 1h}\n"),
             ("STATE", "mount: {secure: false}\n"),
             ("EPHEMERAL", "provisioning: {grow: false}\n"),
         )
     )
     (note,) = find_unread(load(documents.removeprefix("---\n")))
     assert note.message == (
-        "no effect yet on nodes of this version: VolumeConfig ETCD, VolumeConfig STATE mount"
+        "no effect yet on nodes of this version: VolumeConfig LOG trim, VolumeConfig STATE mount"
     )
 
 

@@ -1,4 +1,4 @@
-"""Encryption of volumes that can't be made, each with its place and the remedy."""
+"""Settings of volumes that can't be, each with its place and the remedy."""
 
 import pytest
 
@@ -51,3 +51,13 @@ def test_an_encryption_that_is_set_twice() -> None:
     assert not any("Encryption" in error for error in alone)
     (error,) = (error for error in find_errors(MAIN + old + new) if "Encryption" in error)
     assert "systemDiskEncryption.state: is also set by VolumeConfig STATE (keep VolumeConfig)" in error
+
+
+@pytest.mark.parametrize("key", ["mount", "encryption"])
+def test_what_is_for_a_partition_is_refused_for_a_folder(key: str) -> None:
+    value = {"mount": "{}", "encryption": "{provider: luks2, keys: [{slot: 0, nodeID: {}}]}"}[key]
+    document = f"apiVersion: v1alpha1\nkind: VolumeConfig\nname: ETCD\n{key}: {value}\n"
+    (error,) = find_errors(document)
+    text = f'{key} config for the "ETCD" volume is only supported when it is provisioned onto a dedicated'
+    assert f"{text} partition" in error
+    assert not find_errors(f"{document}provisioning: {{minSize: 2GiB}}\n")

@@ -10,6 +10,7 @@ import trio
 from tests.harness.rest import CountingState, check_rest
 from tests.unit.disks.volumes.disks import DISK, MemoryBlocks, MemoryCrypt
 from tests.unit.machined.controllers.block.tpms import MemoryTpm
+from tests.unit.machined.controllers.block.world import MemoryFolders
 
 from talos.api.definitions.block_pb2 import DiscoveredVolumeSpec
 from talos.api.definitions.network_pb2 import HostnameStatusSpec, NodeAddressSpec, ResolverStatusSpec
@@ -107,6 +108,7 @@ def make_context(state: CountingState, folder: Path, log: Log) -> ControllerCont
             mounts=MemoryMounts(),
             refresh=refresh,
             make_folder=lambda _path, _mode: None,
+            folders=MemoryFolders(),
             devices=MemoryCrypt(blocks),
             meta=MetaStore(),
             keys=KeyRequests(),

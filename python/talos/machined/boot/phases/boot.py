@@ -9,11 +9,9 @@ from google.protobuf.empty_pb2 import Empty
 
 from talos.api import machine_types
 from talos.api.resource import config_pb2
-from talos.disks.volumes.requests import request_mount, wait_until_mounted
-from talos.machined.boot import filesystems
 from talos.machined.boot.machine import Machine
+from talos.machined.boot.phases.ephemeral import make_ephemeral_phase
 from talos.machined.boot.sequence import Phase, Task
-from talos.machined.logs.store import DIRECTORY
 from talos.machined.node.workloads import SANDBOXD
 from talos.machined.services.etcd import ETCD
 from talos.machined.services.kubelet import KUBELET
@@ -22,16 +20,12 @@ from talos.resource import ids
 from talos.resource.changes import put, wait_for
 from talos.resource.resource import Resource
 from talos.system import kernel
-from talos.upgrade.state import Phase as UpgradePhase
 
 if TYPE_CHECKING:
     from talos.config.model import Config
 
-EPHEMERAL = "EPHEMERAL"
 START_LIMIT = 70 * 60.0
 """Seconds until all services have to be up."""
-FLUSH_INTERVAL = 5.0
-"""Seconds of a trial's logs that a reset may lose."""
 REPORT_INTERVAL = 15.0
 """Seconds between two log lines about pending services."""
 
@@ -41,24 +35,6 @@ def make_boot(machine: Machine) -> tuple[Phase, ...]:
 
     async def share_filesystems() -> None:
         kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_SHARED)
-
-    async def use_ephemeral() -> None:
-        await request_mount(machine.state, EPHEMERAL)
-        await wait_until_mounted(machine.state, EPHEMERAL, machine.log)
-        filesystems.make_var_directories()
-        filesystems.mount_opt(machine.ports.mounts)
-        await trio.to_thread.run_sync(machine.crash.keep_last, DIRECTORY)
-        machine.logs.open_files(DIRECTORY)
-        if machine.upgrades.is_guarded:
-            machine.nursery.start_soon(flush_logs)
-        for finding in filesystems.check_hardening(machine.ports.mounts):
-            machine.log.warning("a writable mount is not hardened", finding=finding)
-
-    async def flush_logs() -> None:
-        """Have the logs of a trial on the disk, should it end without a word."""
-        while machine.upgrades.current.phase is UpgradePhase.TRIAL:
-            await trio.sleep(FLUSH_INTERVAL)
-            await trio.to_thread.run_sync(machine.logs.flush_files)
 
     async def start_everything() -> None:
         names = await choose_services(machine)
@@ -70,7 +46,7 @@ def make_boot(machine: Machine) -> tuple[Phase, ...]:
 
     return (
         Phase("sharedFilesystems", (Task("setupSharedFilesystems", share_filesystems),)),
-        Phase("ephemeral", (Task("mountEphemeralPartition", use_ephemeral),), may_fail=True),
+        make_ephemeral_phase(machine),
         Phase("userSetup", (Task("writeUserFiles", partial(write_files, machine)),), may_fail=True),
         Phase("startEverything", (Task("startAllServices", start_everything),)),
     )

@@ -9,6 +9,7 @@ import trio
 
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
+from talos.disks.volumes.dedicated import is_dedicated
 from talos.disks.volumes.encryption_keys import KeyPendingError
 from talos.disks.volumes.mounting import CHANGEABLE, GROWTH, unmount_volume
 from talos.disks.volumes.settle import SWAP, VolumeProgress
@@ -26,6 +27,7 @@ from talos.machined.controllers.block.volume_settler import (
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Strength
 from talos.resource.resource import Phase, Resource
+from talos.system.block.layout import EPHEMERAL
 from talos.system.errors import UserError
 from talos.system.files import KernelFiles
 from talos.system.proc.processes import find_holders
@@ -114,12 +116,21 @@ class VolumeManagerController(Controller):
         requests = await runtime.list(kinds.VOLUME_MOUNT_REQUEST)
         configs = await runtime.list(kinds.VOLUME_CONFIG)
         await self._release({config.id for config in configs})
+        was_mounted = EPHEMERAL.label in self._used
         async with runtime.track_outputs():
             for config in sorted(configs, key=lambda config: find_order(config.id, config.spec)):
-                wanted = [request for request in requests if request.spec.volume_id == config.id]
-                is_device = is_user_volume(config.spec) and not is_mounted(config.spec)
-                current = await self._keep(runtime, config, is_wanted=bool(wanted) or is_device)
-                await self._publish(runtime, config, current, wanted)
+                await self._keep_one(runtime, config, requests)
+            if EPHEMERAL.label in self._used and not was_mounted:  # so there are their mount points
+                for config in filter(lambda config: is_dedicated(config.spec), configs):
+                    await self._keep_one(runtime, config, requests)
+
+    async def _keep_one(
+        self, runtime: ControllerRuntime, config: ConfigResource, requests: _Requests
+    ) -> None:
+        wanted = [request for request in requests if request.spec.volume_id == config.id]
+        is_device = is_user_volume(config.spec) and not is_mounted(config.spec)
+        current = await self._keep(runtime, config, is_wanted=bool(wanted) or is_device)
+        await self._publish(runtime, config, current, wanted)
 
     async def _keep(
         self, runtime: ControllerRuntime, config: ConfigResource, *, is_wanted: bool

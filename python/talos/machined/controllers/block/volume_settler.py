@@ -11,12 +11,15 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.disks.disk import read_disks
 from talos.disks.installation import find_installed
 from talos.disks.raid.system import is_system_expected
+from talos.disks.volumes.backing import DIRECTORY, PARTITION, make_backing_error
 from talos.disks.volumes.blocks import Blocks
 from talos.disks.volumes.choice import find_devices, name_volume
 from talos.disks.volumes.crypt_devices import CryptDevices
+from talos.disks.volumes.dedicated import is_dedicated
 from talos.disks.volumes.encryption import VolumeEncryption
 from talos.disks.volumes.existing import find_existing, is_read_only, open_existing
 from talos.disks.volumes.external import make_external_place
+from talos.disks.volumes.folders import SystemFolders
 from talos.disks.volumes.mounting import make_options, make_point, mount_volume
 from talos.disks.volumes.scrubber import Scrubber
 from talos.disks.volumes.settle import (
@@ -48,6 +51,7 @@ from talos.resource.resource import Resource
 from talos.resource.state import State
 from talos.system.block.layout import EPHEMERAL, META, STATE
 from talos.system.block.md import MEMBER
+from talos.system.block.partitions import is_unfinished
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.mounts import Mounts
@@ -63,7 +67,7 @@ class VolumeContext:
     """The dependencies of the controller.
 
     ``refresh`` requests a rescan of the disks, ``make_folder`` makes a folder with a mode if there is none,
-    ``devices`` are the encrypted ones, ``scrubber`` checks mounted ones.
+    ``folders`` are the system's own, ``devices`` the encrypted ones, ``scrubber`` checks mounted ones.
     """
 
     state: State
@@ -71,6 +75,7 @@ class VolumeContext:
     mounts: Mounts
     refresh: Callable[[], Awaitable[None]]
     make_folder: Callable[[str, int], None]
+    folders: SystemFolders
     devices: CryptDevices
     meta: MetaStore
     keys: KeyRequests
@@ -88,11 +93,14 @@ class VolumeSettler:
         self._context = context
         self._encryption = encryption
         self._used = used
+        self._unmade: set[str] = set()
+        """The volumes with partitions of their own that have none yet: EPHEMERAL is made after them."""
 
     async def settle(
         self, runtime: ControllerRuntime, config: ConfigResource, progress: VolumeProgress, *, is_wanted: bool
     ) -> VolumeState:
         """Bring a volume as far as its request, its disks and others let it; UserError, OSError."""
+        self._unmade.discard(config.id)
         if is_user_volume(config.spec) and EPHEMERAL.label not in self._used:
             return VolumeState(phase=enums.VOLUME_PHASE_WAITING)
         target = config.spec.mount.target_path
@@ -123,6 +131,9 @@ class VolumeSettler:
         *,
         is_wanted: bool,
     ) -> VolumeState:
+        is_early = is_dedicated(config.spec) and EPHEMERAL.label not in self._used
+        if is_early and is_wanted:
+            self._unmade.add(config.id)
         devices = await runtime.get_or_none(*ids.DEVICES_STATUS)
         if devices is None or not devices.spec.ready:
             return VolumeState(phase=enums.VOLUME_PHASE_WAITING)
@@ -134,9 +145,17 @@ class VolumeSettler:
             return VolumeState(
                 phase=enums.VOLUME_PHASE_WAITING if is_expected else enums.VOLUME_PHASE_MISSING
             )
-        if not is_wanted:
-            return await self._locate(config.id, make_wanted_volume(config.id, config.spec), disks)
-        return await self._provide(runtime, config, disks, progress, target)
+        if is_wanted and not is_dedicated(config.spec):
+            return await self._provide(runtime, config, disks, progress, target)
+        located = await self._locate(config.id, make_wanted_volume(config.id, config.spec), disks)
+        progress.device = located.location
+        if located.place is not None:
+            self._unmade.discard(config.id)
+        if not is_wanted or (is_early and located.place and not is_unfinished(located.place.partition)):
+            return located
+        current = await self._provide(runtime, config, disks, progress, target)
+        self._unmade.discard(config.id)
+        return current
 
     async def _provide(
         self,
@@ -152,11 +171,18 @@ class VolumeSettler:
         encryption = await self._encryption.make(runtime, config)
         number = int(config.metadata.annotations.get(NUMBER, 0))
         wanted = make_wanted_volume(config.id, config.spec, encryption, number=number)
+        waits = config.id == EPHEMERAL.label and bool(self._unmade)
+        if waits:
+            wanted = replace(wanted, may_create=False)
         provide = settle_disk if config.spec.type == enums.VOLUME_TYPE_DISK else settle
         try:
             place = await provide(self._context.blocks, wanted, disks, self._context.log, progress)
             if place is None:
-                return VolumeState(phase=enums.VOLUME_PHASE_MISSING)
+                return self._make_absent(waits=waits)
+            if is_dedicated(config.spec) and EPHEMERAL.label not in self._used:
+                if encryption is not None:
+                    await self._lock(config.id, encryption)
+                return _make_state(place, enums.VOLUME_PHASE_PREPARED)
             if wanted.has_filesystem:
                 await self._mount(config, place, target, grow=wanted.grow)
             elif wanted.filesystem == SWAP:
@@ -172,6 +198,13 @@ class VolumeSettler:
             filesystem=wanted.filesystem,
             encryption=encryption if place.mapped else None,
         )
+
+    def _make_absent(self, *, waits: bool) -> VolumeState:
+        """The state of a volume that isn't there, and is not made, or not yet."""
+        if not waits:
+            return VolumeState(phase=enums.VOLUME_PHASE_MISSING)
+        text = f"it is made after {', '.join(sorted(self._unmade))}, which can't be made"
+        return VolumeState(phase=enums.VOLUME_PHASE_WAITING, error=text)
 
     async def _use_existing(
         self, runtime: ControllerRuntime, config: ConfigResource, progress: VolumeProgress, target: str
@@ -252,14 +285,24 @@ class VolumeSettler:
         grow: bool = False,
         is_own: bool = True,
     ) -> None:
-        spec, options = config.spec.mount, make_volume_options(config, place)
-        quota, guarded = spec.project_quota_support, is_mounted(config.spec)
+        spec, options, context = config.spec.mount, make_volume_options(config, place), self._context
+        has_partition = is_dedicated(config.spec)
+        quota, guarded = spec.project_quota_support, is_mounted(config.spec) or has_partition
+        if has_partition:
+            await self._check_folder(config.id, target)
         point = make_point(place, target, options, spec.file_mode, quota=quota, guarded=guarded)
-        context = self._context
         await mount_volume(
             context.blocks, context.mounts, place, point, context.log, grow=grow, is_own=is_own
         )
+        if has_partition:
+            await trio.to_thread.run_sync(context.folders.make, config.id)
         context.log.info(f"volume {config.id}: mounted", device=place.device, target=target)
+
+    async def _check_folder(self, volume: str, target: str) -> None:
+        """UserError when the volume was a folder until now: what is in it would be hidden."""
+        mounted = {mount.target for mount in self._context.mounts.list()}
+        if target not in mounted and await trio.to_thread.run_sync(self._context.folders.is_used, target):
+            raise make_backing_error(volume, DIRECTORY, PARTITION)
 
 
 async def _is_meta_known(runtime: ControllerRuntime) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import trio
 
+from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.cri_pb2 import SeccompProfileSpec
 from talos.config.active import read_config
 from talos.config.effective import machine as effective
@@ -40,7 +41,7 @@ class SeccompProfileFileController(Reconciler):
     """SeccompProfile → a file each, while there is a disk for them; other files there are removed."""
 
     name = "cri.SeccompProfileFileController"
-    inputs = (Input(kinds.SECCOMP_PROFILE), Input(kinds.VOLUME_MOUNT_STATUS))
+    inputs = (Input(kinds.SECCOMP_PROFILE), Input(kinds.VOLUME_MOUNT_STATUS), Input(kinds.VOLUME_STATUS))
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self._folder = folder
@@ -49,6 +50,9 @@ class SeccompProfileFileController(Reconciler):
         """Write files whose content differs."""
         mounts = await runtime.list(kinds.VOLUME_MOUNT_STATUS)
         if not any(mount.spec.volume_id == EPHEMERAL.label for mount in mounts):
+            return
+        kubelet = await runtime.get_or_none(kinds.VOLUME_STATUS, "KUBELET")
+        if kubelet is None or kubelet.spec.phase != enums.VOLUME_PHASE_READY:
             return
         profiles = await runtime.list(kinds.SECCOMP_PROFILE)
         files = {one.spec.name: json.dumps(to_plain(one.spec.value)).encode() for one in profiles}

@@ -11,6 +11,7 @@ from tests.unit.machined.controllers.block.tpms import MemoryTpm
 
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
+from talos.disks.volumes.folders import SystemFolders
 from talos.disks.volumes.requests import create_lifecycle
 from talos.disks.volumes.scrubber import Scrubber
 from talos.machined.controllers.block.diagnostics import VolumeDiagnosticsController
@@ -65,6 +66,22 @@ class MemoryMeta(MetaStore):
 
 
 @dataclass
+class MemoryFolders(SystemFolders):
+    """The system's folders: those that are ``used`` already, and the volumes in which they were made."""
+
+    used: set[str] = field(default_factory=set[str])
+    made: list[str] = field(default_factory=list[str])
+
+    @override
+    def is_used(self, path: str) -> bool:
+        return path in self.used
+
+    @override
+    def make(self, volume: str) -> None:
+        self.made.append(volume)
+
+
+@dataclass
 class World:
     """A machine with one disk."""
 
@@ -73,6 +90,7 @@ class World:
     state: MemoryState = field(default_factory=MemoryState)
     lines: list[str] = field(default_factory=list[str])
     folders: list[str] = field(default_factory=list[str])
+    system_folders: MemoryFolders = field(default_factory=MemoryFolders)
     refreshed: int = 0
     keys: KeyRequests = field(default_factory=KeyRequests)
     tpm: MemoryTpm = field(default_factory=MemoryTpm)
@@ -99,6 +117,7 @@ class World:
             mounts=self.mounts,
             refresh=refresh,
             make_folder=lambda path, mode: self.folders.append(f"{path} {mode:o}"),
+            folders=self.system_folders,
             devices=self.crypt,
             meta=self.meta,
             keys=self.keys,

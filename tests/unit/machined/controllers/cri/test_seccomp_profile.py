@@ -8,7 +8,8 @@ import trio
 import trio.testing
 from tests.unit.machined.controllers.running import running
 
-from talos.api.definitions.block_pb2 import VolumeMountStatusSpec
+from talos.api.definitions import enums_pb2 as enums
+from talos.api.definitions.block_pb2 import VolumeMountStatusSpec, VolumeStatusSpec
 from talos.config.check.validate import Mode, validate
 from talos.config.read.loader import load
 from talos.machined.controllers.cri.seccomp_profile import (
@@ -41,6 +42,9 @@ async def test_profiles_are_written_and_others_removed(tmp_path: Path) -> None:
         assert not folder.exists()
         mount = VolumeMountStatusSpec(volume_id="EPHEMERAL", target="/var")
         await put(state, kinds.VOLUME_MOUNT_STATUS, "sequencer-EPHEMERAL", mount)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert not folder.exists(), "the kubelet's volume is not there"
+        await put(state, kinds.VOLUME_STATUS, "KUBELET", VolumeStatusSpec(phase=enums.VOLUME_PHASE_READY))
         await until((folder / "audit.json").exists)
         assert json.loads((folder / "audit.json").read_text()) == {"defaultAction": "SCMP_ACT_LOG"}
         assert (folder / "audit.json").stat().st_mode & 0o777 == 0o644
