@@ -1,38 +1,54 @@
 """Reset: which disks and partitions are erased, and erasing them."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from talos.api.definitions import block_pb2
+from talos.api.definitions import enums_pb2 as enums
 from talos.api.machine.machine_pb2 import ResetRequest
 from talos.disks.disk import Content, Disk, read_disks
 from talos.disks.raid.system import map_members
+from talos.resource.kinds import VOLUME_STATUS
 from talos.resource.state import State
-from talos.system.block.layout import EFI, MARKS
+from talos.system.block.layout import DEDICABLE, EFI, EPHEMERAL, MARKS
 from talos.system.block.wipe import WipeMethod, destroy_keys, wipe_device, wipe_edges
 from talos.system.errors import UserError
 
 WIPE_ARGUMENT = "talos.experimental.wipe"
+SEPARATE = (EPHEMERAL.label, *DEDICABLE)
+"""Volumes of the system that may be on other disks than META."""
 _SYSTEM = "system"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResetPlan:
-    """What a reset erases. Without ``parts`` the whole system disk; ``user_disks`` are devices."""
+class Erasure:
+    """Partitions of a disk that are erased; without ``parts`` all of it."""
 
-    disk: Disk | None = None
+    disk: Disk
     parts: tuple[Content, ...] = ()
+
+    def describe(self) -> tuple[str, ...]:
+        """What is lost, one line each."""
+        name = "the system disk" if self.disk.is_system else "a disk with a volume of the system,"
+        return tuple(f"{part.name} ({part.label})" for part in self.parts) or (
+            f"{name} {self.disk.describe()}",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetPlan:
+    """What a reset erases, of the system first, from the disk with META on; ``user_disks`` are devices."""
+
+    erasures: tuple[Erasure, ...] = ()
     user_disks: tuple[str, ...] = ()
     graceful: bool = True
     reboot: bool = False
 
     def describe(self) -> tuple[str, ...]:
         """What is lost, one line each."""
-        lines = [f"{part.name} ({part.label})" for part in self.parts]
-        if self.disk and not self.parts:
-            lines = [f"the system disk {self.disk.describe()}"]
-        return (*lines, *self.user_disks)
+        return (*(line for erasure in self.erasures for line in erasure.describe()), *self.user_disks)
 
 
 async def plan_reset(state: State, request: ResetRequest) -> ResetPlan:
@@ -48,18 +64,50 @@ async def plan_reset(state: State, request: ResetRequest) -> ResetPlan:
     if request.mode == ResetRequest.SYSTEM_DISK:
         _refuse(devices, "SYSTEM_DISK", "UserDisksToWipe")
     disks = await read_disks(state)
-    system = (
-        None
-        if request.mode == ResetRequest.USER_DISKS
-        else next((disk for disk in disks if disk.is_system), None)
-    )
+    volumes = {volume.id: volume.spec for volume in await state.list(VOLUME_STATUS)}
+    is_of_users = request.mode == ResetRequest.USER_DISKS
     return ResetPlan(
-        disk=system,
-        parts=find_parts(system, labels, where="system_partitions_to_wipe"),
+        erasures=() if is_of_users else _plan_erasures(disks, labels, volumes),
         user_disks=tuple(_find_user_disk(disks, device) for device in devices),
         graceful=request.graceful,
         reboot=request.reboot,
     )
+
+
+def _plan_erasures(
+    disks: Sequence[Disk], labels: Sequence[str], volumes: Mapping[str, block_pb2.VolumeStatusSpec]
+) -> tuple[Erasure, ...]:
+    """Partitions with these labels, or without any all disks with a volume of the system. UserError."""
+    system = next((disk for disk in disks if disk.is_system), None)
+    labels = [label for label in labels if not _is_folder_of_another(label, labels, volumes)]
+    found = [volumes[label].location for label in labels or SEPARATE if label in volumes]
+    places = {location.removeprefix("/dev/") for location in found}
+    others: list[Erasure] = []
+    for disk in disks:
+        parts = () if disk.is_system else tuple(part for part in disk.contents if part.name in places)
+        if parts:
+            others.append(Erasure(disk=disk, parts=parts if labels else ()))
+    elsewhere = {part.label for other in others for part in other.parts}
+    here = [label for label in labels if label not in elsewhere]
+    parts = find_parts(system, here, where="system_partitions_to_wipe")
+    is_erased = system is not None and (bool(parts) or not labels)
+    return (*([Erasure(disk=system, parts=parts)] if system and is_erased else ()), *others)
+
+
+def _is_folder_of_another(
+    label: str, labels: Sequence[str], volumes: Mapping[str, block_pb2.VolumeStatusSpec]
+) -> bool:
+    """Whether a volume is a folder of EPHEMERAL; UserError when that is not erased."""
+    volume = volumes.get(label)
+    if volume is None or label not in DEDICABLE or volume.type != enums.VOLUME_TYPE_DIRECTORY:
+        return False
+    parent = EPHEMERAL.label
+    if parent not in labels:
+        raise UserError(
+            f'failed to reset: volume "{label}" resides on volume "{parent}", and therefore "{label}" '
+            f'cannot be wiped without wiping "{parent}"'
+        )
+    return True
 
 
 def _refuse(values: Sequence[str], mode: str, parameter: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from talos.api.definitions import block_pb2
+from talos.api.definitions import enums_pb2 as enums
 from talos.api.machine.machine_pb2 import ResetPartitionSpec, ResetRequest
 from talos.disks.disk import Content, Disk
 from talos.disks.reset import (
@@ -15,7 +16,7 @@ from talos.disks.reset import (
     plan_reset,
     remove_boot_entries,
 )
-from talos.resource.kinds import DISCOVERED_VOLUME, DISK, SYSTEM_DISK
+from talos.resource.kinds import DISCOVERED_VOLUME, DISK, SYSTEM_DISK, VOLUME_STATUS
 from talos.resource.memory.state import MemoryState
 from talos.resource.resource import make_resource
 from talos.system.errors import UserError
@@ -94,6 +95,42 @@ async def test_what_a_request_means(request_: Any, lines: tuple[str, ...]) -> No
 async def test_what_can_not_be_meant(request_: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
         await plan_reset(await make_state(), request_)
+
+
+async def add_volume(state: MemoryState, name: str, location: str) -> None:
+    kind = enums.VOLUME_TYPE_PARTITION if location else enums.VOLUME_TYPE_DIRECTORY
+    await state.create(
+        make_resource(VOLUME_STATUS, name, block_pb2.VolumeStatusSpec(type=kind, location=location))
+    )
+
+
+async def test_a_volume_of_the_system_on_another_disk() -> None:
+    state = await make_state()
+    await add_volume(state, "ETCD", "/dev/vdb1")
+    await add_volume(state, "EPHEMERAL", "/dev/vda4")
+    volume = block_pb2.DiscoveredVolumeSpec(parent="vdb", partition_label="ETCD", name="xfs")
+    await state.create(make_resource(DISCOVERED_VOLUME, "vdb1", volume))
+    request = ResetRequest(system_partitions_to_wipe=wipe("ETCD"))
+    assert (await plan_reset(state, request)).describe() == ("vdb1 (ETCD)",)
+    request = ResetRequest(system_partitions_to_wipe=wipe("ETCD", "STATE"))
+    assert (await plan_reset(state, request)).describe() == ("vda3 (STATE)", "vdb1 (ETCD)")
+    assert (await plan_reset(state, ResetRequest())).describe() == (
+        "the system disk /dev/vda: 40 MiB",
+        "a disk with a volume of the system, /dev/vdb: 40 MiB",
+    )
+
+
+async def test_a_folder_is_erased_with_the_volume_that_it_is_in() -> None:
+    state = await make_state()
+    await add_volume(state, "LOG", "")
+    with pytest.raises(UserError) as caught:
+        await plan_reset(state, ResetRequest(system_partitions_to_wipe=wipe("LOG")))
+    assert caught.value.message == (
+        'failed to reset: volume "LOG" resides on volume "EPHEMERAL", and therefore "LOG" cannot be wiped '
+        'without wiping "EPHEMERAL"'
+    )
+    request = ResetRequest(system_partitions_to_wipe=wipe("LOG", "EPHEMERAL"))
+    assert (await plan_reset(state, request)).describe() == ("vda4 (EPHEMERAL)",)
 
 
 async def test_a_machine_without_a_system_disk() -> None:

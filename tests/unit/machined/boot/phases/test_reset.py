@@ -7,9 +7,7 @@ import trio
 
 from talos.api.definitions import block_pb2
 from talos.disks.disk import Content, Disk
-from talos.disks.reset import (
-    ResetPlan,
-)
+from talos.disks.reset import Erasure, ResetPlan
 from talos.machined.boot.phases.reset import make_reset, unmount_disk
 from talos.system.logging import Log
 from talos.system.mounts import MountPoint
@@ -53,7 +51,8 @@ async def test_the_phases_of_a_reset(tmp_path: Path) -> None:
         forgotten.append(True)
 
     log = Log(write=lambda _: None)
-    phases = make_reset(ResetPlan(disk=disk, user_disks=(str(user),)), mounts, log, forget)
+    plan = ResetPlan(erasures=(Erasure(disk=disk),), user_disks=(str(user),))
+    phases = make_reset(plan, mounts, log, forget)
     assert [phase.name for phase in phases] == ["forceCleanup", "reset", "resetUserDisks"]
     for phase in phases:
         for task in phase.tasks:
@@ -63,7 +62,8 @@ async def test_the_phases_of_a_reset(tmp_path: Path) -> None:
     assert is_zero(user, 0)
     assert not forgotten, "META is erased with all of the disk"
     state = [part for part in disk.contents if part.label == "STATE"]
-    phases = make_reset(ResetPlan(disk=disk, parts=tuple(state)), mounts, log, forget)
+    plan = ResetPlan(erasures=(Erasure(disk=disk, parts=tuple(state)),))
+    phases = make_reset(plan, mounts, log, forget)
     assert [phase.name for phase in phases] == ["forceCleanup", "resetSpec", "resetMeta"]
     await phases[-1].tasks[0].run()
     assert forgotten
