@@ -42,3 +42,19 @@ def test_opt_is_an_overlay_on_the_disk(tmp_path: Path, monkeypatch: pytest.Monke
     assert check_hardening(mounts) == []
     modes = {path.name: path.stat().st_mode & 0o777 for path in (folder.parent, *folder.iterdir())}
     assert modes == {"system": 0o700, "opt-diff": 0o755, "opt-workdir": 0o700}
+
+
+def test_a_folder_is_used_when_something_is_in_it(tmp_path: Path) -> None:
+    folders = filesystems.VarFolders()
+    assert not folders.is_used(str(tmp_path / "etcd"))
+    assert not folders.is_used(str(tmp_path))
+    (tmp_path / "etcd").mkdir()
+    assert folders.is_used(str(tmp_path))
+
+
+def test_the_volumes_that_run_programs_may(tmp_path: Path) -> None:
+    mounts = MemoryMounts()
+    for target in ("/var/lib/containerd", "/var/lib/kubelet", "/var/lib/etcd"):
+        options = ("rw", "nosuid", "nodev")
+        mounts.mount(MountPoint(source=f"{tmp_path}/disk", target=target, type="xfs", options=options))
+    assert check_hardening(mounts) == ["/var/lib/etcd lacks noexec"]
