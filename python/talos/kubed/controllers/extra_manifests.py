@@ -22,9 +22,9 @@ from talos.kubed.controllers.control_plane import read_control_plane_config
 from talos.process.fetch import MAX_BYTES, FetchError, NotThereError, fetch
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Reconciler
+from talos.resource.environment import read_environment
 from talos.resource.objects import to_struct
 from talos.system.logging import Log
-from talos.system.net.proxies import parse_environment
 from talos.system.urls import without_secrets
 
 SIZE = Size(bytes=MAX_BYTES, nodes=500_000)
@@ -101,9 +101,7 @@ class ExtraManifestController(Controller):
         """Write what could be read; whether nothing is left to try."""
         config = await runtime.get_or_none(*ids.EXTRA_MANIFESTS_CONFIG)
         wanted = list(config.spec.extra_manifests) if config else []
-        environment = await runtime.get_or_none(*ids.ENVIRONMENT)
-        variables = parse_environment(environment.spec.variables if environment else ())
-        read = await self._read_all(wanted, variables)
+        read = await self._read_all(wanted, await read_environment(runtime))
         self._known = read.objects
         for name, reason in read.problems.items():
             self._log.once(f"the manifest {name} is left out: {reason}", key=f"manifest {name}")

@@ -24,9 +24,9 @@ from talos.networkd.probe import ProbeError, check_http, check_tcp
 from talos.resource import ids, kinds
 from talos.resource.changes import copy_spec
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Reconciler
+from talos.resource.environment import read_environment
 from talos.resource.resource import Phase
 from talos.system.logging import Log
-from talos.system.net.proxies import parse_environment
 
 INTERVAL, TIMEOUT = 1.0, 10.0
 """Seconds, where the config has none."""
@@ -81,8 +81,7 @@ class ProbeController(Controller):
                 runtime.reset_backoff()
 
     async def _follow(self, runtime: ControllerRuntime, nursery: trio.Nursery) -> None:
-        environment = await runtime.get_or_none(*ids.ENVIRONMENT)
-        self._environment = parse_environment(environment.spec.variables if environment else ())
+        self._environment = await read_environment(runtime)
         wanted = {
             resource.id: resource.spec
             for resource in await runtime.list(kinds.PROBE_SPEC)

@@ -15,10 +15,10 @@ from talos.machined.tuf.start import Run, keep_trusted, load_trusted, run_refres
 from talos.machined.tuf.trusted import Trusted
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
+from talos.resource.environment import read_environment
 from talos.system.backoff import Backoff
 from talos.system.errors import UserError
 from talos.system.logging import Log
-from talos.system.net.proxies import parse_environment
 
 OF_SIGSTORE = Path(__file__).with_name("trusted_root.json")
 """That of Sigstore's public instance, as its TUF repository had it when this version was made."""
@@ -104,8 +104,7 @@ class TUFTrustedRootController(Controller):
 
     async def _try(self, runtime: ControllerRuntime, folder: Path) -> str:
         """Refresh once, and keep what was verified; why it is not complete, if so."""
-        environment = await runtime.get_or_none(*ids.ENVIRONMENT)
-        variables = parse_environment(environment.spec.variables if environment else ())
+        variables = await read_environment(runtime)
         before = self._trusted or Trusted()
         try:
             with trio.fail_after(REFRESH_TIMEOUT):

@@ -1,5 +1,6 @@
 """Whose certificates and logs count, while a rule demands keyless signatures."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -36,6 +37,14 @@ RULE = f"{HEAD}keyless: {{issuer: a, subject: b}}}}]"
 OTHER_RULE = f"{HEAD}skip: true}}]"
 IMAGE = OF_SIGSTORE.read_text(encoding="utf-8")
 DONE = Trusted(root="r", trusted_root="new", version=VERSION, refreshed=1_800_000_000)
+
+
+DIGESTS = {14: "6494e21ea73fa7ee769f85f57d5a3e6a08725eae1e38c755fc3517c9e6bc0b66"}
+"""SHA-256 of the trusted root, by the version of the repository's targets that list it."""
+
+
+def test_the_version_is_that_of_the_images_trusted_root() -> None:
+    assert hashlib.sha256(IMAGE.encode()).hexdigest() == DIGESTS[VERSION]
 
 
 @pytest.fixture
