@@ -9,6 +9,7 @@ from driver.grub import CONFIG, ENVIRONMENT, HEADER, SIZE, BootDisk, Start
 from driver.machine import Machine
 from driver.node import Disk
 from driver.scenarios import (
+    INSTALLED_VERSION,
     UPGRADE_TIMEOUT,
     UPGRADED,
     check_crash,
@@ -23,7 +24,7 @@ from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "base-installed")
 NODES = {"node": replace(UPGRADED, disks={"system": Disk(size="8G", raw=True)})}
-OLD, NEW = "v1.15.0-alpha.0 in A", "v1.15.1 in B"
+OLD, NEW = INSTALLED_VERSION, "v1.15.1 in B"
 CORRUPT = r"kernel panic: dm-verity device corrupted, after: verity: .*data block \d+ is corrupted"
 REASON = f"slot B did not come up in 3 starts: {CORRUPT}"
 STARTED = re.compile(r"BOOT_IMAGE=/([AB])/vmlinuz ")

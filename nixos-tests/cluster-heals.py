@@ -13,14 +13,13 @@ from driver.clusters import (
     start_cluster,
 )
 from driver.machine import Machine
-from driver.scenarios import install_release
+from driver.scenarios import INSTALLED_VERSION, install_release
 from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "images", "discovery", "base-cluster")
 NODES = MEMBERS
 OUTAGE = 300.0
 """Seconds without a network: longer than an election, a lease or a session of any client."""
-VERSION = "v1.15.0-alpha.0 in A"
 
 
 def test(world: World) -> None:
@@ -53,7 +52,7 @@ def run(world: World) -> None:
         three.crash()
         three.start()
         members.wait_until_healthy()
-    assert members.read_versions() == [VERSION] * 3
+    assert members.read_versions() == [INSTALLED_VERSION] * 3
 
 
 def replace_disk(members: Members, machine: Machine) -> None:

@@ -5,13 +5,13 @@ import re
 from driver.clusters import MEMBERS, Members, explained, start_cluster
 from driver.fleet import Outcome, Upgrade
 from driver.machine import Machine
-from driver.scenarios import UPGRADE_TIMEOUT, check_diagnostic
+from driver.scenarios import INSTALLED_VERSION, UPGRADE_TIMEOUT, check_diagnostic
 from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "images", "discovery", "base-cluster")
 NODES = MEMBERS
 COMMAND_TIMEOUT = 3 * UPGRADE_TIMEOUT  # seconds
-OLD, NEW = "v1.15.0-alpha.0 in A", "v1.15.3 in B"
+OLD, NEW = INSTALLED_VERSION, "v1.15.3 in B"
 VERDICT = r"v1\.15\.3 in slot B is the default from now on"
 """On a machine's console, when that is on its disk."""
 CUT_SHORT = r"v1\.15\.3 in slot B ended before its self-check was done: an unknown reset or power cut"

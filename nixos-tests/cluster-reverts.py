@@ -5,7 +5,7 @@ import re
 from driver.clusters import MEMBERS, Members, explained, start_cluster
 from driver.machine import Machine
 from driver.process import end_process, start_process
-from driver.scenarios import UPGRADE_TIMEOUT, check_crash, check_diagnostic, read_version
+from driver.scenarios import INSTALLED_VERSION, UPGRADE_TIMEOUT, check_crash, check_diagnostic, read_version
 from driver.world import World
 
 ASSETS = (
@@ -19,7 +19,6 @@ ASSETS = (
     "base-cluster",
 )
 NODES = MEMBERS
-OLD = "v1.15.0-alpha.0 in A"
 TRIAL_TIMEOUT = 60
 """Seconds for the self-check of these releases."""
 SILENT = rf"self-check: after {TRIAL_TIMEOUT} s: .*service apid is not healthy"
@@ -35,7 +34,7 @@ def test(world: World) -> None:
 def run(world: World) -> None:
     members = start_cluster(world)
     first, *others = members.machines
-    assert members.read_versions() == [OLD] * 3
+    assert members.read_versions() == [INSTALLED_VERSION] * 3
     boots = [machine.boot_id() for machine in others]
     with members.observed():
         world.section("an apid that never answers")
@@ -46,7 +45,7 @@ def run(world: World) -> None:
             check_revert(members, "v1.15.2", "fault=exits", PANIC)
     for machine, boot in zip(others, boots, strict=True):
         assert machine.boot_id() == boot, f"{machine.name} has rebooted"
-        assert read_version(machine) == OLD
+        assert read_version(machine) == INSTALLED_VERSION
         assert "0x40" not in machine.talosctl("get", "metakeys").stdout, f"{machine.name} was written to"
 
 
@@ -61,7 +60,7 @@ def check_revert(members: Members, version: str, arguments: str, reason: str) ->
     assert outcome.code, "a reverted upgrade is taken for a success"
     assert outcome.results() == ["failed", "not started", "not started"], outcome.rows
     assert re.search(f"{version} was reverted, .* runs: {reason}", outcome.reason), outcome.reason
-    assert read_version(first) == OLD
+    assert read_version(first) == INSTALLED_VERSION
     check_diagnostic(first, reason)
     check_event(first, reason)
     check_crash(first, reason)

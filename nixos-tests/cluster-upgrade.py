@@ -1,12 +1,12 @@
 """One command upgrades a cluster of three while clients write to etcd; then one machine goes back."""
 
 from driver.clusters import FORM_TIMEOUT, MEMBERS, explained, start_cluster
-from driver.scenarios import UPGRADE_TIMEOUT
+from driver.scenarios import INSTALLED_VERSION, UPGRADE_TIMEOUT
 from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "images", "discovery", "base-cluster")
 NODES = MEMBERS
-OLD, NEW = "v1.15.0-alpha.0 in A", "v1.15.3 in B"
+OLD, NEW = INSTALLED_VERSION, "v1.15.3 in B"
 
 
 def test(world: World) -> None:

@@ -16,7 +16,14 @@ from driver.node import Disk
 from driver.programs import Programs
 from driver.releases import Releases
 from driver.replay import Cut, Replay, choose_cuts, list_tears
-from driver.scenarios import UPGRADE_TIMEOUT, UPGRADED, read_version, start_installed, wait_for_installed
+from driver.scenarios import (
+    INSTALLED_VERSION,
+    UPGRADE_TIMEOUT,
+    UPGRADED,
+    read_version,
+    start_installed,
+    wait_for_installed,
+)
 from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "base-installed")
@@ -27,7 +34,7 @@ POINTS, BOOTS = int(os.environ.get("POINTS", "25")), int(os.environ.get("BOOTS",
 """Power cuts that are looked at with GRUB's eyes, and those of them that are booted; of several, one is
 upgraded then."""
 SEED = int(os.environ.get("SEED", "11"))
-OLD, NEW = "v1.15.0-alpha.0 in A", "v1.15.3 in B"
+OLD, NEW = INSTALLED_VERSION, "v1.15.3 in B"
 TAG, KEPT = "0x0c", "kept over power cuts"
 
 

@@ -13,6 +13,7 @@ from driver.process import end_process, start_process
 from driver.programs import Programs
 from driver.recorder import EIO, LOST
 from driver.scenarios import (
+    INSTALLED_VERSION,
     UPGRADE_TIMEOUT,
     UPGRADED,
     check_diagnostic,
@@ -24,7 +25,6 @@ from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "base-installed")
 NODES = {"node": replace(UPGRADED, disks={"system": Disk(size="8G", recorded=True)})}
-OLD = "v1.15.0-alpha.0 in A"
 SMALL, ROOM = 300 << 20, 130 << 20
 """Bytes of a BOOT with room for one more system, but not for two."""
 LARGE = 1 << 20
@@ -77,7 +77,7 @@ def test(world: World) -> None:
             refuse(world.programs, node, first, reason)
         assert disk.failed, "no write failed"
     assert "0x40" not in node.talosctl("get", "metakeys").stdout
-    assert read_version(node) == OLD
+    assert read_version(node) == INSTALLED_VERSION
 
     world.section("an upgrade, while /var can't be let go")
     node.talosctl("image", "pull", "--namespace", "cri", first, seconds=UPGRADE_TIMEOUT)
@@ -121,7 +121,7 @@ def test(world: World) -> None:
     node.wait_for_console_text("invalid environment block")
     node.wait_for_console_text("META holds no whole copy of its values: they are lost", 300)
     wait_for_installed(node)
-    assert read_version(node) == OLD
+    assert read_version(node) == INSTALLED_VERSION
     node.talosctl("rollback")
     node.wait_for_reset()
     node.wait_for_console_text("v1.15.2 in slot B is the default from now on", UPGRADE_TIMEOUT)

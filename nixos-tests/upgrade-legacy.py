@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from driver.boot_loader import read_boot_loader
 from driver.node import Disk
-from driver.scenarios import UPGRADE_TIMEOUT, UPGRADED, read_version, start_installed
+from driver.scenarios import INSTALLED_VERSION, UPGRADE_TIMEOUT, UPGRADED, read_version, start_installed
 from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "base-installed")
@@ -16,7 +16,7 @@ def test(world: World) -> None:
     disk = node.disk("system")
     releases = start_installed(world, node)
     before = read_boot_loader(world.programs, disk)
-    assert read_version(node) == "v1.15.0-alpha.0 in A"
+    assert read_version(node) == INSTALLED_VERSION
 
     image = releases.make("v1.14.9")
     words = ("upgrade", "--legacy", "--reboot-mode", "powercycle", "--image", image)

@@ -3,6 +3,7 @@
 from driver.machine import Machine
 from driver.releases import Releases
 from driver.scenarios import (
+    INSTALLED_VERSION,
     UPGRADE_TIMEOUT,
     UPGRADED,
     check_diagnostic,
@@ -34,7 +35,7 @@ def boot_hanging_loader(node: Machine, releases: Releases, version: str, line: s
 def check_reverted(node: Machine, version: str) -> None:
     node.wait_for_console_text(f"the upgrade to {version} was reverted", 300)
     wait_for_installed(node)
-    assert read_version(node) == "v1.15.0-alpha.0 in A"
+    assert read_version(node) == INSTALLED_VERSION
     check_diagnostic(node, f"{version} in slot B did not start: its boot loader did not come up")
 
 

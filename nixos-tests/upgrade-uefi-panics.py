@@ -1,6 +1,7 @@
 """On UEFI: a GRUB that did not start is left out, with a kernel that panics before it starts a program."""
 
 from driver.scenarios import (
+    INSTALLED_VERSION,
     UPGRADE_TIMEOUT,
     UPGRADED,
     check_revert,
@@ -26,7 +27,7 @@ def test(world: World) -> None:
     result = node.client.run("upgrade", "--image", image, check=False, seconds=UPGRADE_TIMEOUT)
     assert result.code, f"talosctl takes a reverted upgrade for a success: {result.stderr}"
     assert "its boot loader did not come up" in result.stderr.splitlines()[-1], result.stderr
-    assert read_version(node) == "v1.15.0-alpha.0 in A"
+    assert read_version(node) == INSTALLED_VERSION
 
     world.section("it is left out, with a kernel that panics")
     with node.console.expect("Kernel panic"):

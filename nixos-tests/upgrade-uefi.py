@@ -6,6 +6,7 @@ from functools import partial
 from driver.boot_loader import age_boot_loader, read_boot_loader
 from driver.node import Disk
 from driver.scenarios import (
+    INSTALLED_VERSION,
     UPGRADE_TIMEOUT,
     UPGRADED,
     check_diagnostic,
@@ -26,7 +27,7 @@ def test(world: World) -> None:
     prepare = partial(age_boot_loader, world.programs, disk)
     releases = start_installed(world, node, prepare, firmware="uefi")
     old = read_boot_loader(world.programs, disk)
-    assert read_version(node) == "v1.15.0-alpha.0 in A"
+    assert read_version(node) == INSTALLED_VERSION
     entries = read_boot_entries(node)
     assert entries, "the firmware has no boot entries"
 

@@ -6,6 +6,7 @@ from functools import partial
 from driver.boot_loader import age_boot_loader, read_boot_loader
 from driver.node import Disk
 from driver.scenarios import (
+    INSTALLED_VERSION,
     UPGRADE_TIMEOUT,
     UPGRADED,
     check_crash,
@@ -18,7 +19,6 @@ from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "extensions", "base-installed")
 NODES = {"node": replace(UPGRADED, disks={"system": Disk(size="8G", raw=True)})}
-FIRST_VERSION = "v1.15.0-alpha.0 in A"
 KEPT = "kept over upgrades"
 API_IS_UP = "service[apid](Running): Health check successful"
 CORRUPT = r"kernel panic: dm-verity device corrupted, after: verity: .*data block \d+ is corrupted"
@@ -29,7 +29,7 @@ def test(world: World) -> None:
     disk = node.disk("system")
     releases = start_installed(world, node, partial(age_boot_loader, world.programs, disk))
     old = read_boot_loader(world.programs, disk)
-    assert read_version(node) == FIRST_VERSION
+    assert read_version(node) == INSTALLED_VERSION
     node.talosctl("meta", "write", "0x0c", KEPT)
 
     world.section("what may not be installed")
@@ -62,7 +62,7 @@ def test(world: World) -> None:
     node.wait_for_reset()
     node.wait_for_api()
     node.wait_for_console_text("in slot A is the default from now on", 300)
-    assert read_version(node) == FIRST_VERSION
+    assert read_version(node) == INSTALLED_VERSION
     assert read_boot_loader(world.programs, disk) == new, "an older release replaced it"
 
     world.section("staged: a flipped bit in a part that nothing reads; the default is what boots then")
@@ -75,7 +75,7 @@ def test(world: World) -> None:
         )
         assert result.code, "talosctl takes a reverted upgrade for a success"
     assert "ended before its self-check was done" in result.stderr, result.stderr
-    assert read_version(node) == FIRST_VERSION
+    assert read_version(node) == INSTALLED_VERSION
     check_diagnostic(node, CORRUPT)
     assert KEPT in node.talosctl("get", "metakeys", "-o", "yaml").stdout
     node.wait_for_console_text("the upgrade to v1.15.4 was reverted")

@@ -97,6 +97,8 @@ UPGRADED = Node(hands_over_kernel=True, watchdog=True, memory=2048, disks={"syst
 """A machine that :func:`start_installed` starts."""
 INSTALLED = "base-installed"
 """The asset with one that was installed."""
+INSTALLED_VERSION = "v1.15.0-alpha.0 in A"
+"""What :func:`read_version` returns of a machine that was installed and not upgraded."""
 UPGRADE_TIMEOUT = 900  # seconds
 CRASHES = "/var/log/crash"
 VARIABLES = "/sys/firmware/efi/efivars"
