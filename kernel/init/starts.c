@@ -41,6 +41,7 @@ struct starts {
 	uint32_t attributes;
 	char slot, count;
 };
+#define STARTS_SIZE (offsetof(struct starts, count) + 1)
 
 static ssize_t read_variable(const char *folder, const char *name, void *value, size_t size)
 {
@@ -121,9 +122,8 @@ static char other_slot(char slot)
 static struct starts read_starts(const char *folder)
 {
 	struct starts starts;
-	size_t size = offsetof(struct starts, count) + 1;
 
-	if (read_variable(folder, STARTS, &starts, size) != (ssize_t)size || (starts.slot != 'A' && starts.slot != 'B') ||
+	if (read_variable(folder, STARTS, &starts, sizeof(starts)) != STARTS_SIZE || (starts.slot != 'A' && starts.slot != 'B') ||
 	    starts.count < '1' || starts.count > '0' + MAX_COUNT)
 		starts.count = '0';
 	starts.attributes = KEPT;
@@ -146,7 +146,7 @@ int count_start(const char *folder)
 		count = 0;
 	}
 	starts.count = '0' + ++count;
-	if (!write_variable(folder, STARTS, &starts, offsetof(struct starts, count) + 1))
+	if (!write_variable(folder, STARTS, &starts, STARTS_SIZE))
 		return 0;
 	other = make_entry(other_slot(starts.slot));
 	if (count >= ATTEMPTS && count < MAX_COUNT)

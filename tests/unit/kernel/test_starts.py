@@ -96,6 +96,11 @@ def test_the_values_that_the_firmware_gets(program: Path, tmp_path: Path) -> Non
     assert files[f"{ONCE}-{LOADER}"] == b"\7\0\0\0" + make_text("talos-a.efi")
 
 
+def test_a_longer_value_is_no_count(program: Path, tmp_path: Path) -> None:
+    """The kernel replaces it whole; here its end stays."""
+    assert run_count(program, make_firmware(tmp_path / "efivars", "talos-b.efi", BOTH, "B23")).returncode == 1
+
+
 def test_firmware_that_keeps_nothing(program: Path, tmp_path: Path) -> None:
     """What can't be written is no count, and no end of the boot."""
     folder = make_firmware(tmp_path / "efivars", "talos-a.efi", BOTH, "")
