@@ -41,7 +41,7 @@ def find(text: str) -> list[tuple[str, str]]:
 def test_a_good_one_has_its_defaults(text: str, check: TrialCheck) -> None:
     assert find(HEADER + text) == []
     assert list_trial_checks(load(HEADER + text)) == (check,)
-    assert check.probe_id == ("" if check.expression else "trial:shop")
+    assert check.make_probe_id() == ("" if check.expression else "trial:shop")
 
 
 def test_the_example_is_good() -> None:
