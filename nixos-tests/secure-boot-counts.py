@@ -50,6 +50,7 @@ def test(world: World) -> None:
     set_mirrors(node, releases)
     node.client.run("upgrade", "--image", releases.make(NEW, change=sign), seconds=UPGRADE_TIMEOUT)
     assert read_system(node) == f"{NEW} by talos-b.efi@trial"
+    node.wait_for_reset()  # the upgrade's, which talosctl has seen through
     check_variables()
 
     world.section("the default fails in three starts, the last two with a watchdog")
