@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from driver.arguments import HOST
+from driver.bootstrap import begin_etcd, check_etcd
 from driver.client import Client, Document, at
 from driver.clock import CLOCK
 from driver.clusters import SLOW_MEMBERS
@@ -130,8 +131,7 @@ def check_moved(client: Client, place: str) -> None:
 
 def check_members(machine: Machine) -> None:
     """Assert that etcd is healthy and has both machines as voting members."""
-    [service] = machine.get("services", "etcd") or [{}]
-    assert at(service, "spec.healthy"), f"etcd of {machine.name} is not healthy: {service}"
+    check_etcd(machine)
     rows = machine.client.run("etcd", "members").stdout.splitlines()[1:]
     assert len(rows) == len(ADDRESSES), rows
     assert all(row.split()[-1] == "false" for row in rows), f"a member is a learner: {rows}"
@@ -146,12 +146,6 @@ def check_gone(machine: Machine) -> None:
     assert "kubespan" not in links(machine)
     left: list[Document] = [item for kind in (*KINDS, "nftableschain") for item in machine.get(kind)]
     assert not left, left
-
-
-def begin_etcd(machine: Machine) -> None:
-    """Bootstrap, unless that was done by an attempt whose answer was lost."""
-    result = machine.client.run("bootstrap", check=False)
-    assert result.code == 0 or "AlreadyExists" in result.stderr, result.stderr
 
 
 def make_patches(world: World) -> list[str]:

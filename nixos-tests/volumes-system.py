@@ -1,6 +1,8 @@
 """ETCD on a partition of a second disk, LOG on one of the system's: made, used after a restart, reset."""
 
+from driver.bootstrap import begin_etcd, check_etcd
 from driver.client import at
+from driver.configs import FROM_CACHE
 from driver.machine import Machine
 from driver.node import Disk, Node
 from driver.scenarios import check_refused, install, make_removal, volumes, wait_for_installed
@@ -23,13 +25,6 @@ name: ETCD
 provisioning: {diskSelector: {match: 'disk.serial == "fast"'}, minSize: 1GiB}
 """
 LOG = "apiVersion: v1alpha1\nkind: VolumeConfig\nname: LOG\nprovisioning: {maxSize: 1GiB}\n"
-PATCHES = (
-    "apiVersion: v1alpha1\nkind: ImageCacheConfig\nlocal: {enabled: true}\n",
-    "apiVersion: v1alpha1\nkind: VolumeConfig\nname: IMAGECACHE\n",
-    "apiVersion: v1alpha1\nkind: TimeSyncConfig\nenabled: false\n",
-    ETCD,
-    LOG,
-)
 READY_TIMEOUT = 600  # seconds
 DATA, LOGS = "/var/lib/etcd/member/wal", "/var/log/machined.log"
 
@@ -49,15 +44,8 @@ def check_both(node: Machine) -> None:
     assert node.client.run("read", LOGS).stdout, "the logs are not on the disk"
 
 
-def begin(node: Machine) -> None:
-    """Begin etcd, unless a call before whose answer was lost has done that."""
-    result = node.client.run("bootstrap", check=False)
-    assert result.code == 0 or "AlreadyExists" in result.stderr, result.stderr
-
-
-def check_etcd(node: Machine) -> None:
-    services = {at(service, "metadata.id"): service for service in node.get("services")}
-    assert at(services.get("etcd", {}), "spec.healthy") is True, services
+def check_data(node: Machine) -> None:
+    check_etcd(node)
     assert node.client.run("list", DATA).stdout
 
 
@@ -74,14 +62,14 @@ def test(world: World) -> None:
 
     world.section("each is made before EPHEMERAL takes the rest of the disk, and mounted within it")
     node.start()
-    install(node, world.cluster(), *PATCHES)
+    install(node, world.cluster(), *FROM_CACHE, ETCD, LOG)
     node.crash()
     node.cdrom = None
     node.start()
     wait_for_installed(node)
     node.wait_until("both are mounted", lambda: check_both(node), READY_TIMEOUT)
-    node.wait_until("etcd begins", lambda: begin(node), READY_TIMEOUT)
-    node.wait_until("etcd runs", lambda: check_etcd(node), READY_TIMEOUT)
+    node.wait_until("etcd begins", lambda: begin_etcd(node), READY_TIMEOUT)
+    node.wait_until("etcd runs", lambda: check_data(node), READY_TIMEOUT)
 
     world.section("what they are stays as it is")
     removal = make_removal("VolumeConfig", "LOG")
@@ -93,7 +81,7 @@ def test(world: World) -> None:
     node.talosctl("reboot", "--wait=false")
     node.wait_until("it has restarted", lambda: check_restarted(node, before), READY_TIMEOUT)
     node.wait_until("both are mounted", lambda: check_both(node), READY_TIMEOUT)
-    node.wait_until("etcd runs", lambda: check_etcd(node), READY_TIMEOUT)
+    node.wait_until("etcd runs", lambda: check_data(node), READY_TIMEOUT)
 
     world.section("a reset of one leaves the others as they are, and it is made anew")
     before = node.boot_id()

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from driver.arguments import HOST, mac
 from driver.availability import sampling
-from driver.client import at, knock
+from driver.bootstrap import begin_etcd, check_etcd
+from driver.client import knock
 from driver.clock import CLOCK
 from driver.configs import NO_KUBERNETES, Cluster
 from driver.etcd import HTTP_PORT, Member, make_context
@@ -147,12 +148,7 @@ class Members:
         for machine in self.machines:
             machine.wait_for_port(FORM_TIMEOUT)
         first = self.machines[0]
-
-        def begin() -> None:
-            result = first.client.run("bootstrap", check=False)
-            assert result.code == 0 or "AlreadyExists" in result.stderr, result.stderr
-
-        first.wait_until("etcd begins", begin, FORM_TIMEOUT)
+        first.wait_until("etcd begins", lambda: begin_etcd(first), FORM_TIMEOUT)
         self.wait_until_healthy()
 
     def wait_until_healthy(self) -> None:
@@ -173,8 +169,7 @@ def read_members(machine: Machine) -> list[list[str]]:
 
 def check_member(machine: Machine) -> None:
     """Assert that a machine's etcd is healthy and has these three members, all of them voting."""
-    [service] = machine.get("services", "etcd") or [{}]
-    assert at(service, "spec.healthy"), f"etcd of {machine.name} is not healthy: {service}"
+    check_etcd(machine)
     rows = read_members(machine)
     found = {(name, row[-1]) for row in rows for name in row if name in ADDRESSES}
     assert found == {(name, "false") for name in ADDRESSES}, f"the members are {rows}"

@@ -18,6 +18,12 @@ KUBERNETES = (
 """Documents of a generated config that are left out."""
 NO_KUBERNETES = "---\n".join(f"apiVersion: v1alpha1\nkind: {kind}\n$patch: delete\n" for kind in KUBERNETES)
 """The patch that leaves them out."""
+FROM_CACHE = (
+    "apiVersion: v1alpha1\nkind: ImageCacheConfig\nlocal: {enabled: true}\n",
+    "apiVersion: v1alpha1\nkind: VolumeConfig\nname: IMAGECACHE\n",
+    "apiVersion: v1alpha1\nkind: TimeSyncConfig\nenabled: false\n",
+)
+"""Patches with which a machine without a network takes images from the medium that it was installed from."""
 
 
 class Cluster:

@@ -210,9 +210,7 @@ def check_crash(machine: Machine, reason: str) -> str:
 def read_version(machine: Machine) -> str:
     """The version that runs, and its slot."""
     slot = machine.talosctl("read", "/proc/cmdline").stdout.split("/")[1]
-    lines = machine.talosctl("version").stdout.partition("Server")[2].splitlines()
-    tag = next(line for line in lines if "Tag" in line).split()[-1]
-    return f"{tag} in {slot}"
+    return f"{_read_tag(machine)} in {slot}"
 
 
 def check_refused(machine: Machine, *argv: str, reason: str) -> None:
@@ -226,9 +224,12 @@ def check_refused(machine: Machine, *argv: str, reason: str) -> None:
 def read_system(machine: Machine) -> str:
     """The version that runs, and systemd-boot's entry that it was started by."""
     (entry,) = machine.get("bootedentry")
+    return f"{_read_tag(machine)} by {at(entry, 'spec.bootedEntry')}"
+
+
+def _read_tag(machine: Machine) -> str:
     lines = machine.talosctl("version").stdout.partition("Server")[2].splitlines()
-    tag = next(line for line in lines if "Tag" in line).split()[-1]
-    return f"{tag} by {at(entry, 'spec.bootedEntry')}"
+    return next(line for line in lines if "Tag" in line).split()[-1]
 
 
 def check_diagnostic(machine: Machine, reason: str) -> None:
