@@ -24,7 +24,10 @@ OPTION = "--command"
 
 def sign_by_key(manifest: bytes, key: Path) -> str:
     """The signature of a manifest, in base64. UserError."""
-    return sign(manifest, load_private(key))
+    private = load_private(key)
+    signature = sign(manifest, private)
+    verify(manifest, signature, [private.public_key()])
+    return signature
 
 
 def sign_by_command(manifest: bytes, command: str, public: Path) -> str:
