@@ -9,7 +9,7 @@ from talos.resource import ids, kinds
 from talos.resource.changes import modify, teardown_and_destroy, wait_for
 from talos.resource.resource import Resource
 from talos.resource.state import NotFoundError, State
-from talos.system.block.layout import DEDICABLE, META
+from talos.system.block.layout import META
 from talos.system.logging import Log
 
 REQUESTER = "sequencer"
@@ -99,7 +99,7 @@ async def wait_until_settled(state: State, volume: str, log: Log) -> bool:
 async def find_dedicated(state: State) -> list[str]:
     """The volumes that are folders of EPHEMERAL unless the config gives them a partition, and it does."""
     configs = await state.list(kinds.VOLUME_CONFIG)
-    return [config.id for config in configs if config.id in DEDICABLE and is_dedicated(config.spec)]
+    return [config.id for config in configs if is_dedicated(config.spec)]
 
 
 async def wait_until_mounted(state: State, volume: str, log: Log) -> None:

@@ -52,7 +52,7 @@ class ResourceReady:
 
 
 def make_volume_ready(volume: str) -> ResourceReady:
-    """A volume of the system is there: mounted, or a folder of one that is."""
+    """A volume of the system is there: its partition is mounted, or it is a folder of EPHEMERAL."""
     return ResourceReady(
         text=f"volume {volume}", kind=kinds.VOLUME_STATUS, id=volume, predicate=_is_volume_ready
     )
