@@ -1,6 +1,7 @@
 """Network namespaces of tests: a trio function in a process and a network of its own, as a daemon runs."""
 
 import ctypes
+import faulthandler
 import gc
 import os
 import traceback
@@ -16,6 +17,8 @@ from talos.system.logging import Log
 _CLONE_NEWNS, _CLONE_NEWNET = 0x20000, 0x40000000
 TEST_TIMEOUT = 180.0
 """Seconds in which a test's function has to end."""
+HANG_DELAY = 30.0
+"""Seconds after that in which its process has to end; else it is ended, and its stacks are what fails."""
 
 
 def unshare_network() -> None:
@@ -30,11 +33,13 @@ def unshare_network() -> None:
 
 def run_in_namespace(function: Callable[[Daemon], Awaitable[None]], *, timeout: float = TEST_TIMEOUT) -> None:
     """Run a test's function in a new network; what fails there fails here. ``timeout`` in seconds."""
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, (Path(folder) / "stacks").open("w+") as stacks:
         report = Path(folder) / "error"
         child = os.fork()
         if child == 0:
             code = 1
+            # A call that blocks the event loop, or a thread that is waited for, outlives trio's time-out.
+            faulthandler.dump_traceback_later(timeout + HANG_DELAY, exit=True, file=stacks)
             # What the tests before left is the parent's to collect: objects of grpc wait for threads that a
             # forked process does not have.
             gc.freeze()
@@ -58,4 +63,7 @@ def run_in_namespace(function: Callable[[Daemon], Awaitable[None]], *, timeout: 
             finally:
                 os._exit(code)
         _, status = os.waitpid(child, 0)
-        assert status == 0, report.read_text() if report.exists() else f"status {status}"
+        if status:
+            stacks.seek(0)
+            error = report.read_text() if report.exists() else f"status {status}"
+            raise AssertionError(f"{error}\n{stacks.read()}")
