@@ -47,6 +47,8 @@ class ConfigLoader:
     stage: MachineStage
     events: EventLog
     log: Log
+    background: trio.Nursery
+    """For what goes on when the config is loaded."""
     unblocked: trio.Event = field(default_factory=trio.Event)
     """Set when a source failed for now, or all sources are exhausted."""
 
@@ -121,6 +123,7 @@ class ConfigLoader:
                 ),
                 volume=VolumeSource(state=self.state, mounts=self.mounts, report=self._report),
                 warn=self._warn,
+                background=self.background,
             ).load,
             load_inline=load_inline,
             remove_platform_config=self.platform.remove_config,

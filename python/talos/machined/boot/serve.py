@@ -90,5 +90,6 @@ async def load_config(machine: Machine) -> None:
         stage=machine.stage,
         events=machine.events,
         log=machine.log,
+        background=machine.nursery,
     )
     await loader.load()

@@ -33,7 +33,8 @@ CONFIG = "talos.config"
 ISO, ISO_FILE, NONE = "metal-iso", "config.yaml", "none"
 NOCLOUD = "nocloud"
 LINKS_LIMIT = 15.0
-"""Seconds to wait for the network cards of a seed: networkd shows them a moment after the disks are known."""
+"""Seconds to wait for the network cards of a seed: networkd shows them a moment after the disks are known.
+A card that appears later is configured then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,8 @@ class PlatformSource:
     volume: VolumeSource
     warn: Report
     """Reports what is wrong with something that the config does not depend on."""
+    background: trio.Nursery
+    """For what goes on when the config is loaded."""
 
     async def load(self) -> bytes:
         """The config, empty when there is none. It may take hours.
@@ -75,7 +78,7 @@ class PlatformSource:
             # A seed on the web has been reached without a config of the network.
             found = await self.volume.load(LABEL, (META_DATA, USER_DATA, NETWORK_CONFIG))
         if found.get(NETWORK_CONFIG):
-            await self._set_network(found[NETWORK_CONFIG])
+            await self.background.start(self._configure_network, found[NETWORK_CONFIG])
         meta_data = found.get(META_DATA, b"")
         hostname = seed.get("h") or await trio.to_thread.run_sync(parse_hostname, meta_data)
         if hostname:
@@ -89,34 +92,45 @@ class PlatformSource:
             )
         return text
 
-    async def _set_network(self, data: bytes) -> None:
-        """Have networkd apply the seed's network; with a mistake in it the node stays on DHCP and logs it."""
+    async def _configure_network(
+        self, data: bytes, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Have networkd apply the seed's network, and again whenever one of its missing cards appears.
+
+        Has started when the first is done, at LINKS_LIMIT at the latest. With a mistake in the seed the node
+        stays on DHCP and logs it.
+        """
         try:
-            wanted = await self._find_network(data)
+            async with self.state.watch(kinds.LINK_STATUS) as changes:
+                found = parse_network_config(data, await self._list_cards())
+                if found.missing:
+                    with trio.move_on_after(LINKS_LIMIT):
+                        async for _ in changes:
+                            found = parse_network_config(data, await self._list_cards())
+                            if not found.missing:
+                                break
+                for hardware in found.missing:
+                    self.warn(f"{FILE}: no network card has the hardware address {hardware!r} yet")
+                await self._set_network(found)
+                task_status.started()
+                if found.missing:
+                    async for _ in changes:
+                        before, found = found, parse_network_config(data, await self._list_cards())
+                        if found.missing != before.missing:
+                            await self._set_network(found)
+                        if not found.missing:
+                            break
         except UserError as error:
             self.warn(f"{error}; it is ignored")
-            return
-        for hardware in wanted.missing:
-            self.warn(f"{FILE}: no network card has the hardware address {hardware!r}")
+            task_status.started()
 
+    async def _set_network(self, wanted: SeedNetwork) -> None:
         def change(spec: PlatformConfigSpec) -> None:
             for name in ("links", "addresses", "routes", "operators", "resolvers"):
                 spec.ClearField(name)
             spec.MergeFrom(wanted.spec)
 
         await modify(self.state, *ids.PLATFORM_CONFIG, change, owner=BOOT_CONTROLLER)
-
-    async def _find_network(self, data: bytes) -> SeedNetwork:
-        """The seed's network, when there are links with the hardware addresses in it, else at the limit."""
-        async with self.state.watch(kinds.LINK_STATUS) as changes:
-            found = parse_network_config(data, await self._list_cards())
-            if found.missing:
-                with trio.move_on_after(LINKS_LIMIT):
-                    async for _ in changes:
-                        found = parse_network_config(data, await self._list_cards())
-                        if not found.missing:
-                            break
-        return found
 
     async def _list_cards(self) -> dict[str, str]:
         """Names of network cards by the address they were made with: those of a bond share another one."""

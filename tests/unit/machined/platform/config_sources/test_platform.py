@@ -86,6 +86,13 @@ class Machine:
     warned: list[str] = field(default_factory=list[str])
 
     async def load(self) -> bytes:
+        """Load the config; what goes on after that is ended."""
+        async with trio.open_nursery() as background:
+            text = await self.load_with(background)
+            background.cancel_scope.cancel()
+        return text
+
+    async def load_with(self, background: trio.Nursery) -> bytes:
         platform = MetalPlatform(arguments=parse_cmdline(self.cmdline), name=self.name)
         await describe_machine(
             self.state, files=KernelFiles(), node_id="a", cmdline="", platform=platform.load_network()
@@ -100,6 +107,7 @@ class Machine:
                 state=self.state, mounts=mounts, report=self.reported.append, place=self.folder / "place"
             ),
             warn=self.warned.append,
+            background=background,
         )
         text = await source.load()
         assert mounts.mounts == []
@@ -168,7 +176,7 @@ async def test_a_nocloud_seed(tmp_path: Path) -> None:
 async def test_a_seed_for_cloud_init_is_refused(tmp_path: Path) -> None:
     machine = Machine(tmp_path, "", "nocloud", files={"user-data": b"#cloud-config\n{}\n"})
     await machine.attach("cidata")
-    with pytest.raises(UserError, match="cloud-init"):
+    with pytest.RaisesGroup(pytest.RaisesExc(UserError, match="cloud-init")):
         await machine.load()
 
 
@@ -211,6 +219,25 @@ async def test_a_card_that_does_not_come_is_named_and_the_rest_configured(
     (line,) = machine.warned
     assert "02:00:00:00:00:01" in line
     assert machine.reported == []
+
+
+async def test_a_card_is_configured_whenever_it_appears(tmp_path: Path, autojump_clock: object) -> None:
+    del autojump_clock
+    machine = seeded(tmp_path)
+    await machine.attach("cidata")
+    async with trio.open_nursery() as background:
+        assert await machine.load_with(background) == b"text"
+        assert await machine.addresses() == ["a", "b"]
+        await trio.sleep(3600)
+        await machine.show_card("enp0s4", 2)
+        await trio.testing.wait_all_tasks_blocked()
+        assert await machine.addresses() == ["a", "enp0s4"]
+        await machine.show_card("enp0s3", 1)
+        await trio.testing.wait_all_tasks_blocked()
+        assert await machine.addresses() == ["enp0s3", "enp0s4"]
+        # Nothing is left to wait for.
+        assert not background.child_tasks
+    assert len(machine.warned) == 2
 
 
 async def test_cards_of_a_bond_are_recognized_by_their_own_addresses(tmp_path: Path) -> None:
