@@ -4,12 +4,14 @@ import ctypes
 import faulthandler
 import gc
 import os
+import time
 import traceback
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import trio
+import trio._core._thread_cache as thread_cache  # pyright: ignore[reportPrivateUsage]
 
 from talos.process.run import Daemon, run
 from talos.system.logging import Log
@@ -19,6 +21,12 @@ TEST_TIMEOUT = 180.0
 """Seconds in which a test's function has to end."""
 HANG_DELAY = 30.0
 """Seconds after that in which its process has to end; else it is ended, and its stacks are what fails."""
+
+THREADS_LIMIT = 12.0
+"""Seconds to wait for threads of the tests before: trio's own limit for an idle one is 10."""
+
+thread_cache.IDLE_TIMEOUT = 0.1
+"""Seconds after which trio's idle threads end, or the next fork would wait for them."""
 
 
 def unshare_network() -> None:
@@ -31,10 +39,18 @@ def unshare_network() -> None:
     library.mount(b"sysfs", b"/sys", b"sysfs", 0, None)
 
 
+def wait_for_threads() -> None:
+    """Wait until this thread is the only one: a forked process never gets a lock that another one holds."""
+    deadline = time.monotonic() + THREADS_LIMIT
+    while len(list(Path("/proc/self/task").iterdir())) > 1 and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
 def run_in_namespace(function: Callable[[Daemon], Awaitable[None]], *, timeout: float = TEST_TIMEOUT) -> None:
     """Run a test's function in a new network; what fails there fails here. ``timeout`` in seconds."""
     with TemporaryDirectory() as folder, (Path(folder) / "stacks").open("w+") as stacks:
         report = Path(folder) / "error"
+        wait_for_threads()
         child = os.fork()
         if child == 0:
             code = 1
