@@ -1,11 +1,10 @@
 """The layer above /etc, made of real mounts in a view of its own."""
 
-import os
-import sys
-import traceback
 from pathlib import Path
 
 import pytest
+from tests.harness.forked import run_forked
+from tests.harness.limits import REAL_LIMIT
 
 from talos.machined.boot import filesystems
 from talos.machined.node.etc_layer import EtcLayer
@@ -45,15 +44,11 @@ def test_files_appear_in_a_folder_that_stays_read_only(
     (etc / ROOTS).write_bytes(b"old")
     monkeypatch.setattr(filesystems, "ETC", str(etc))
     monkeypatch.setattr(filesystems, "ETC_LAYER", layer)
-    child = os.fork()
-    if child == 0:
-        try:
-            kernel.unshare(kernel.CLONE_NEWNS)
-            kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
-            kernel.mount("none", "/", flags=kernel.MS_REC | propagation)
-            exercise(etc, layer)
-        except BaseException:  # noqa: BLE001 - the parent sees the code
-            sys.stderr.write(traceback.format_exc())
-            os._exit(1)
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
+
+    def exercise_apart() -> None:
+        kernel.unshare(kernel.CLONE_NEWNS)
+        kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
+        kernel.mount("none", "/", flags=kernel.MS_REC | propagation)
+        exercise(etc, layer)
+
+    run_forked(exercise_apart, timeout=REAL_LIMIT)

@@ -1,9 +1,6 @@
 """The DHCP client on a real wire against a real server, dnsmasq, in a network namespace."""
 
 import asyncio
-import ctypes
-import gc
-import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +9,9 @@ from typing import Any
 import pytest
 import trio
 from pyroute2 import AsyncIPRoute
+from tests.harness.forked import run_forked
 from tests.harness.limits import REAL_LIMIT
+from tests.harness.namespace import unshare_network
 from tests.harness.peers import find_peer
 
 from talos.networkd.dhcp.client import Client
@@ -22,7 +21,6 @@ from talos.system.logging import Log
 
 pytestmark = pytest.mark.root
 
-CLONE_NEWNET = 0x40000000
 OPTIONS = """\
 interface=server
 bind-interfaces
@@ -75,22 +73,12 @@ async def dnsmasq(folder: Path) -> AsyncGenerator[trio.Process]:
 
 
 def test_a_lease_of_dnsmasq(tmp_path: Path) -> None:
-    child = os.fork()
-    if child == 0:
-        code = 1
-        gc.freeze()  # as in tests/harness/namespace.py
-        try:
-            if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) == 0:
-                asyncio.run(make_wires())
-                trio.run(get_lease, tmp_path)
-                code = 0
-        except BaseException as error:  # noqa: BLE001 - the child has no other way to report it
-            (tmp_path / "error").write_text(repr(error) + repr(getattr(error, "exceptions", "")))
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    error = tmp_path / "error"
-    assert status == 0, error.read_text() if error.exists() else "no network namespace"
+    def get_one() -> None:
+        unshare_network()
+        asyncio.run(make_wires())
+        trio.run(get_lease, tmp_path)
+
+    run_forked(get_one, timeout=2 * REAL_LIMIT)
 
 
 async def get_lease(folder: Path) -> None:
