@@ -157,12 +157,12 @@ class SelfCheckController(Controller):
         runtime.queue_reconcile()
 
     def _tend(self, watchdog: Watchdog, state: Upgrade) -> Watchdog | None:
-        """Feed the watchdog while this system is on trial, then disarm it."""
+        """Feed the watchdog while this start is guarded, then disarm it."""
         watchdog.feed()
         if not self._upgrader.has_begun or state.phase is Phase.TRIAL:
             return watchdog
         watchdog.disarm()
-        self._log.info("the watchdog of the trial is disarmed")
+        self._log.info("the watchdog is disarmed")
         return None
 
     async def _find_unmet(self, runtime: ControllerRuntime, checks: Sequence[str]) -> list[str]:
