@@ -35,7 +35,7 @@ class Chunk:
 class LogRing:
     """A ring of bytes, numbered from the start of the log; the oldest are dropped.
 
-    It holds the bytes from ``start`` to ``end``; before them were ``dropped_lines`` lines.
+    It holds the bytes from ``start`` to ``end``; before them were ``dropped_lines`` and ``lines`` lines.
     """
 
     def __init__(self, capacity: int = CAPACITY) -> None:
@@ -45,12 +45,14 @@ class LogRing:
         self.start = 0
         self.end = 0
         self.dropped_lines = 0
+        self.lines = 0
         self._more = Signal()
 
     def append(self, data: bytes) -> None:
         """Add whole lines."""
         self._last += data
         self.end += len(data)
+        self.lines += data.count(b"\n")
         if len(self._last) >= CHUNK:
             self._chunks.append(Chunk.compress(self._last))
             self._last.clear()

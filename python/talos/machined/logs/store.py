@@ -5,6 +5,8 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import override
 
+import trio
+
 from talos.api.internal.feed_pb2 import LogPart, LogPlace
 from talos.machined.logs.ring import LogRing
 from talos.machined.logs.writer import LogWriter
@@ -17,6 +19,8 @@ AUDIT = "audit"
 
 _RECORD = b'"msg":"audit"'
 
+MAX_READERS = 4
+"""Threads that read logs from a disk at once."""
 MAX_LINE = 64 * 1024
 """Bytes after which a line without an end is cut."""
 
@@ -28,6 +32,7 @@ class LogStore(Logs):
         self._rings: dict[str, LogRing] = {}
         self._writer: LogWriter | None = None
         self._more = Signal()
+        self._readers = trio.CapacityLimiter(MAX_READERS)
 
     @override
     def ids(self) -> Sequence[str]:
@@ -40,16 +45,17 @@ class LogStore(Logs):
     @override
     def append(self, id: str, data: bytes) -> None:
         self.register(id)
-        self._rings[id].append(data)
+        ring = self._rings[id]
         if self._writer is not None:
-            self._writer.write(id, data)
+            self._writer.write(id, data, LogPlace(bytes=ring.end, lines=ring.lines))
+        ring.append(data)
         self._more.notify()
 
     def open_files(self, directory: Path) -> None:
         """Start to write to disk, with the lines in memory first."""
         writer = self._writer = LogWriter(directory)
         for name, ring in self._rings.items():
-            writer.begin(name, ring.chunks())
+            writer.begin(name, _find_start(ring), ring.chunks())
 
     def flush_files(self) -> None:
         """Have on the disk what was written. Blocks."""
@@ -86,24 +92,50 @@ class LogStore(Logs):
             yield chunks
 
     async def follow_all(self, places: Mapping[str, LogPlace]) -> AsyncGenerator[LogPart]:
-        """What all logs hold, each from a place on, then what comes; a log without a place from its start."""
+        """What all logs hold, each from a place on, then what comes; a log without a place from its start.
+
+        What memory no longer holds is read from the disk.
+        """
         left = dict(places)
         while True:
             is_complete = True
             for name, ring in sorted(self._rings.items()):
-                place = left.get(name) or LogPlace(bytes=ring.start, lines=ring.dropped_lines)
+                place = left.get(name) or _find_start(ring)
                 if place.bytes >= ring.end:
                     continue
                 is_complete = False
-                missed = 0
-                if place.bytes < ring.start:
-                    missed = max(0, ring.dropped_lines - place.lines)
-                    place = LogPlace(bytes=ring.start, lines=ring.dropped_lines)
-                lines, end = ring.read(place.bytes)
-                place = left[name] = LogPlace(bytes=end, lines=place.lines + lines.count(b"\n"))
-                yield LogPart(id=name, lines=lines, place=place, missed=missed)
+                saved = await self._read_file(name, place) if place.bytes < ring.start else None
+                is_older = saved is not None and saved.place.bytes - len(saved.lines) < ring.start
+                part = saved if saved is not None and is_older else _read_ring(ring, place)
+                part.id = name
+                left[name] = part.place
+                yield part
             if is_complete:
                 await self._more.wait()
+
+    async def _read_file(self, id: str, after: LogPlace) -> LogPart | None:
+        """The next lines that are on the disk; a disk that stands still holds up nothing but this."""
+        if self._writer is None:
+            return None
+        return await trio.to_thread.run_sync(
+            self._writer.read, id, after, abandon_on_cancel=True, limiter=self._readers
+        )
+
+
+def _find_start(ring: LogRing) -> LogPlace:
+    """The place of the oldest line in memory."""
+    return LogPlace(bytes=ring.start, lines=ring.dropped_lines)
+
+
+def _read_ring(ring: LogRing, after: LogPlace) -> LogPart:
+    """The next lines that memory holds, and how many it has dropped before them."""
+    missed = 0
+    if after.bytes < ring.start:
+        missed = max(0, ring.dropped_lines - after.lines)
+        after = _find_start(ring)
+    lines, end = ring.read(after.bytes)
+    place = LogPlace(bytes=end, lines=after.lines + lines.count(b"\n"))
+    return LogPart(lines=lines, place=place, missed=missed)
 
 
 async def _iterate(ring: LogRing, position: int, *, follow: bool) -> AsyncGenerator[bytes]:

@@ -3,13 +3,15 @@
 import json
 import os
 import threading
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 import trio
 import trio.lowlevel
 
-from talos.machined.logs.file import LogFile
+from talos.api.internal.feed_pb2 import LogPlace
+from talos.machined.logs.file import ROTATE_AT, LogFile
 from talos.machined.logs.store import MAX_LINE, LineSplitter, LogStore, split_records
 from talos.machined.logs.writer import MAX_WAITING, LogWriter
 from talos.machined.node.ports.logs import UnknownLogError
@@ -125,10 +127,84 @@ async def test_a_disk_that_stands_still_holds_no_writer_up(tmp_path: Path) -> No
     assert lines[-1] == b"again\n"
 
 
+async def take_parts(logs: LogStore, places: dict[str, LogPlace], end: bytes) -> tuple[list[bytes], int]:
+    """All lines from places on up to one that ends in ``end``, and how many were missed."""
+    lines: list[bytes] = []
+    missed = 0
+    async with aclosing(logs.follow_all(places)) as parts:
+        async for part in parts:
+            assert part.place.lines == missed + part.missed + len(lines) + part.lines.count(b"\n")
+            missed += part.missed
+            lines += part.lines.splitlines()
+            if lines[-1].endswith(end):
+                break
+    return lines, missed
+
+
+def make_lines(count: int, size: int = 100) -> list[bytes]:
+    return [b"line %d " % number + b"x" * size for number in range(count)]
+
+
+async def test_what_memory_has_dropped_is_read_from_the_disk(tmp_path: Path) -> None:
+    (tmp_path / "apid.log").write_bytes(b"of the boot before\n" * 50_000)
+    logs, lines = LogStore(), make_lines(40_000)
+    for line in lines[:1000]:
+        logs.append("apid", line + b"\n")
+    logs.open_files(tmp_path)
+    for line in lines[1000:]:
+        logs.append("apid", line + b"\n")
+    logs.flush_files()
+    assert (tmp_path / "apid.log.1").exists()
+    # From the start, and from within: the first line is of 109 bytes.
+    assert await take_parts(logs, {"apid": LogPlace()}, lines[-1]) == (lines, 0)
+    after = LogPlace(bytes=len(lines[0]) + 1, lines=1)
+    async with aclosing(logs.follow_all({"apid": after})) as parts:
+        part = await anext(parts)
+    assert part.lines.startswith(lines[1] + b"\n")
+    assert part.missed == 0
+    assert logs.close_files()
+
+
+async def test_of_a_long_log_the_disk_has_two_files(tmp_path: Path) -> None:
+    logs, lines = LogStore(), make_lines(15_000, size=1000)
+    logs.open_files(tmp_path)
+    for number, line in enumerate(lines):
+        logs.append("apid", line + b"\n")
+        if number % 1000 == 0:
+            logs.flush_files()
+    logs.flush_files()
+    found, missed = await take_parts(logs, {"apid": LogPlace()}, lines[-1])
+    assert found == lines[missed:]
+    assert ROTATE_AT < sum(map(len, found)) < 2 * ROTATE_AT
+    assert logs.close_files()
+
+
+async def test_lines_that_the_disk_did_not_take_are_missed(tmp_path: Path) -> None:
+    logs, lines = LogStore(), make_lines(30_000)
+    logs.open_files(tmp_path)
+    for number, line in enumerate(lines):
+        if number == 5000:
+            logs.flush_files()
+            (tmp_path / "apid.log").rename(tmp_path / "taken away")
+            logs.close_files()
+        if number == 10_000:
+            logs.open_files(tmp_path)
+        logs.append("apid", line + b"\n")
+    logs.flush_files()
+    found, missed = await take_parts(logs, {"apid": LogPlace()}, lines[-1])
+    assert found == lines[missed:]
+    assert 0 < missed < 20_000
+    (tmp_path / "apid.log").unlink()
+    found, missed = await take_parts(logs, {"apid": LogPlace()}, lines[-1])
+    assert found == lines[missed:]
+    assert missed > 20_000
+    assert logs.close_files()
+
+
 def test_a_disk_that_never_goes_on_is_given_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "apid.log")
     writer = LogWriter(tmp_path)
-    writer.write("apid", b"line\n")
+    writer.write("apid", b"line\n", LogPlace())
     assert not writer.flush(0.01)
     assert not writer.close(0.01)
     (tmp_path / "apid.log").read_bytes()  # lets the thread end
