@@ -42,6 +42,7 @@ from talos.talosctl.output.http import MAX_REQUEST
 SERVICE = "/machine.MachineService/"
 METRICS = "/talos.metrics.MetricsService/"
 NODE = "10.0.0.2"
+DRIVE = '{node="10.0.0.2",chip="nvme",device="nvme0",sensor="temp1",label="A"}'
 TEXTS = {"DNSUpstreams.net.talos.dev": "healthy: false\naddr: 10.0.0.1:53\n"}
 """Of kinds without a message."""
 
@@ -104,6 +105,13 @@ def make_counts() -> metrics.ReadResponse:
         disks=[
             metrics.Disk(name="sda", state="offline", errors=4),
             metrics.Disk(name="nvme0n1", state="live"),
+        ],
+        sensors=[
+            metrics.Sensor(
+                chip="nvme", device="nvme0", name="temp1", label="A", kind="temp", value=41.5, critical=84.0
+            ),
+            metrics.Sensor(chip="board", name="fan1", label="CPU", kind="fan", value=1200),
+            metrics.Sensor(chip="board", name="humidity1", kind="humidity", value=1),
         ],
     )
 
@@ -198,10 +206,14 @@ def test_all_families_of_a_node(talosctl: Client, full_node: FakeNode) -> None:
         'talos_disk_working{node="10.0.0.2",device="sda"} 0',
         'talos_disk_working{node="10.0.0.2",device="nvme0n1"} 1',
         'talos_disk_errors_total{node="10.0.0.2",device="sda"} 4',
+        f"talos_sensor_temperature_celsius{DRIVE} 41.5",
+        f"talos_sensor_critical_celsius{DRIVE} 84",
+        'talos_sensor_fan_rpm{node="10.0.0.2",chip="board",device="",sensor="fan1",label="CPU"} 1200',
         'talos_upgrade_phase{node="10.0.0.2",phase="idle",version=""} 1',
     ):
         assert f"{line}\n" in result.out
     assert "talos_scrape_failed" not in result.out
+    assert "humidity" not in result.out
     assert f'talos_call_duration_seconds_sum{{node="10.0.0.2",method="{SERVICE}Events"' not in result.out
     assert 'talos_disk_errors_total{node="10.0.0.2",device="nvme0n1"' not in result.out
     assert 'service="etcd"} ' not in result.out.partition("talos_service_healthy")[2]

@@ -1,7 +1,6 @@
 """What the kernel has of a disk's health without a command to the disk: its state, and failed requests.
 
-The kernel has no temperatures of disks (it is built without drivetemp), and SMART's tables are no part of
-sysfs: they take commands to the disk.
+Temperatures are in :mod:`talos.system.sensors`; SMART's tables are no part of sysfs.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a node counts itself (rounds of controllers, calls, watches), and its disks' health."""
+"""What a node counts itself (rounds of controllers, calls, watches), its disks' health, and its sensors."""
 
 from collections.abc import Iterable, Iterator
 
@@ -12,6 +12,14 @@ from talos.talosctl.metrics.families import Number, Numbers
 SERVICE = "/talos.metrics.MetricsService/"
 WELL = ("running", "live")
 """States of a disk that works: of SCSI's and of NVMe's drivers."""
+SENSORS = {
+    "temp": "talos_sensor_temperature_celsius",
+    "fan": "talos_sensor_fan_rpm",
+    "in": "talos_sensor_voltage_volts",
+    "curr": "talos_sensor_current_amperes",
+    "power": "talos_sensor_power_watts",
+}
+"""Families by the kernel's kind of sensor."""
 
 
 async def fetch_counts(calls: SessionCalls, node: str) -> Numbers:
@@ -22,6 +30,7 @@ async def fetch_counts(calls: SessionCalls, node: str) -> Numbers:
         *(number for method in reply.methods for number in _make_method(method)),
         *(("talos_state_watches", one.count, {"type": one.type}) for one in reply.watches),
         *_make_disks(reply.disks),
+        *_make_sensors(reply.sensors),
     ]
 
 
@@ -53,3 +62,13 @@ def _make_disks(disks: Iterable[metrics_pb2.Disk]) -> Iterator[Number]:
             yield "talos_disk_working", disk.state in WELL, labels
         if disk.HasField("errors"):
             yield "talos_disk_errors_total", disk.errors, labels
+
+
+def _make_sensors(sensors: Iterable[metrics_pb2.Sensor]) -> Iterator[Number]:
+    for one in sensors:
+        if one.kind not in SENSORS:
+            continue  # of a newer node
+        labels = {"chip": one.chip, "device": one.device, "sensor": one.name, "label": one.label}
+        yield SENSORS[one.kind], one.value, labels
+        if one.HasField("critical"):
+            yield "talos_sensor_critical_celsius", one.critical, labels

@@ -81,6 +81,12 @@ FAMILIES = {
         ("talos_state_watches", "gauge", "Open watches of resources by type."),
         ("talos_disk_working", "gauge", "Whether the driver takes requests; missing where it has no state."),
         ("talos_disk_errors_total", "counter", "Requests that failed; of SCSI, SATA and USB disks."),
+        ("talos_sensor_temperature_celsius", "gauge", "What a sensor of the hardware measures."),
+        ("talos_sensor_critical_celsius", "gauge", "The temperature that is too high, by the driver."),
+        ("talos_sensor_fan_rpm", "gauge", "Rounds of a fan per minute."),
+        ("talos_sensor_voltage_volts", "gauge", "A voltage."),
+        ("talos_sensor_current_amperes", "gauge", "A current."),
+        ("talos_sensor_power_watts", "gauge", "What is consumed, now or on average."),
         ("talos_upgrade_phase", "gauge", "1, with the phase of the last upgrade and its version."),
     )
 }
