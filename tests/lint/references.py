@@ -80,7 +80,9 @@ def make_config_index(kinds: Mapping[str, Sequence[str]]) -> str:
         "Config documents",
         "A machine config is a main document, and documents that each have a `kind`. A kind with a `name`\n"
         "may occur once for each name. The effect is when a change is in force: `talosctl apply-config\n"
-        f"--dry-run` shows it for a change at hand. What has the effect “{NO_EFFECT}” is read and checked,\n"
+        "--dry-run` shows it for a change at hand. What comes or goes with its whole document takes effect\n"
+        "as its kind does, and so does its `name`.\n\n"
+        f"What has the effect “{NO_EFFECT}” is read and checked,\n"
         "and nothing on a node of this version acts on it.",
         _table(("kind", "is"), rows),
         "## Values with a syntax",

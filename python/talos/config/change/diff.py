@@ -2,6 +2,9 @@
 
 diff(old, new) -> str      unified, empty when nothing changes
 effects(old, new) -> list of changed settings that don't take effect at once
+
+A setting may take effect later in a document that is there already: a volume is made at once, and grown at a
+boot. What comes or goes with its whole document takes effect as its kind does.
 """
 
 from collections.abc import Mapping
@@ -40,12 +43,20 @@ def effects(old: Config | None, new: Config) -> list[Effect]:
     for name in dict.fromkeys([*before, *after]):
         document = after.get(name) or before[name]
         was, now = before.get(name), after.get(name)
-        _compare(type(document), was, now, document.kind, type(document).applies, found)
+        is_whole = was is None or now is None
+        _compare(type(document), was, now, document.kind, type(document).applies, found, is_whole=is_whole)
     return found
 
 
 def _compare(
-    section: type[Section], was: Any, now: Any, path: str, applies: Applies, found: list[Effect]
+    section: type[Section],
+    was: Any,
+    now: Any,
+    path: str,
+    applies: Applies,
+    found: list[Effect],
+    *,
+    is_whole: bool,
 ) -> None:
     if was == now:
         return
@@ -53,9 +64,10 @@ def _compare(
         left, right = (getattr(value, field.name) if value is not None else None for value in (was, now))
         if left == right:
             continue
-        below, when = f"{path}.{key}" if path else key, field.setting.applies or applies
+        below = f"{path}.{key}" if path else key
+        when = applies if is_whole else field.setting.applies or applies
         if field.shape.form is Form.SECTION:
-            _compare(field.shape.type, left, right, below, when, found)
+            _compare(field.shape.type, left, right, below, when, found, is_whole=is_whole)
         elif when is not Applies.LIVE:
             found.append(Effect(path=below, applies=when))
 

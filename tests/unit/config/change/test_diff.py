@@ -47,3 +47,22 @@ def test_effects_name_what_has_to_wait() -> None:
         ("machine.type", Applies.REBOOT),
         ("SecurityProfileConfig.workloadIsolation", Applies.REBOOT),
     ]
+
+
+VOLUME = """---
+apiVersion: v1alpha1
+kind: UserVolumeConfig
+name: db
+provisioning: {diskSelector: {match: system_disk}, minSize: 1GiB, maxSize: 2GiB}
+"""
+
+
+def test_a_volume_is_made_at_once_and_grown_after_a_reboot() -> None:
+    larger = VOLUME.replace("maxSize: 2GiB", "maxSize: 4GiB, grow: true") + "mount: {secure: false}\n"
+    assert effects(load(OLD), load(OLD + larger)) == []
+    assert effects(load(OLD + larger), load(OLD)) == []
+    found = effects(load(OLD + VOLUME), load(OLD + larger))
+    assert [(effect.path, effect.applies) for effect in found] == [
+        ("UserVolumeConfig.provisioning.grow", Applies.REBOOT),
+        ("UserVolumeConfig.provisioning.maxSize", Applies.REBOOT),
+    ]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from talos.config.schema import Section, setting
+from talos.config.schema import Applies, Section, setting
 from talos.config.values import ByteSize, Expression, Size
 
 
@@ -15,9 +15,9 @@ class DiskSelector(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvisioningSpec(Section):
-    """How a volume is made."""
+    """How a volume is made, and grown at a boot."""
 
     disk_selector: DiskSelector | None = setting("selector of disks")
-    grow: bool | None = setting("grow when the disk has free space")
+    grow: bool | None = setting("grow when the disk has free space", applies=Applies.REBOOT)
     min_size: ByteSize | None = setting("at least this large")
-    max_size: Size | None = setting("at most this large")
+    max_size: Size | None = setting("at most this large", applies=Applies.REBOOT)

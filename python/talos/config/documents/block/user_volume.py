@@ -7,7 +7,7 @@ from talos.config.documents.block.encryption import EncryptionSpec
 from talos.config.documents.block.filesystem import XFSSpec
 from talos.config.documents.block.provisioning import ProvisioningSpec
 from talos.config.documents.block.upkeep import ScrubConfig, TrimConfig
-from talos.config.schema import Document, Section, setting
+from talos.config.schema import Applies, Document, Section, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +15,7 @@ class FilesystemSpec(Section):
     """Its filesystem."""
 
     type: str | None = setting("kind of filesystem (default: xfs)", allowed=("ext4", "xfs", "btrfs"))
-    project_quota_support: bool | None = setting("quotas for projects")
+    project_quota_support: bool | None = setting("quotas for projects", applies=Applies.REBOOT)
     xfs: XFSSpec | None = setting("settings of XFS")
 
 
