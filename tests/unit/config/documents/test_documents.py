@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from tests.unit.config.samples import ALL_KINDS, all_fields, make_plain, secret_fields
 
+from talos.config.change.patch import apply_patches, parse_patch
 from talos.config.check.validate import Mode, validate
 from talos.config.documents.registry import MODULES, document_type
 from talos.config.read.loader import dump, load
@@ -76,3 +77,9 @@ def test_example_is_good_and_in_our_own_style(path: Path) -> None:
     assert not report.errors
     written = [plain(node) for node in parse_documents(path.read_bytes())]
     assert [plain(node) for node in parse_documents(dump(config))] == written
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_example_fits_a_generated_config(path: Path, control_plane: str) -> None:
+    config = load(apply_patches(control_plane, [parse_patch(path.read_bytes(), source=path.name)]))
+    assert {mode: validate(config, mode).errors for mode in Mode} == dict.fromkeys(Mode, ())
