@@ -82,7 +82,7 @@ SUITES = (
         job=Job(name="node", command=make("node"), processors=0.8, minutes=5, memory=1500, exclusive=NODES,
             environment=PYTEST, needs=("build", "images", "api", "devenv", "peers")),
         packages=("squashfs", "images", "workstation", "api", "root-peers"),
-        sources=("tests/node",),
+        sources=("tests/node", "docs/examples"),
     ),
     Suite(
         job=Job(name="cluster", command=make("cluster-tests"), processors=0.8, minutes=18, memory=3000,
