@@ -1,7 +1,8 @@
-"""dnsd: the host's caching DNS resolver, for the node's own programs and for its pods."""
+"""dnsd: the host's caching DNS resolver, for the node's own programs and for its pods; probes of the API."""
 
 from talos.dnsd.controllers.local_names import LocalNamesController
 from talos.dnsd.controllers.resolve_cache import DNSResolveCacheController
+from talos.dnsd.probes.service import ProbeService
 from talos.dnsd.resolver import Resolver
 from talos.process.host import mirrored_state, run_controller_daemon
 from talos.process.run import Daemon, run
@@ -19,7 +20,8 @@ async def serve_names(daemon: Daemon) -> None:
     """Run the controllers against the node's State until the daemon stops."""
     controllers = make_controllers(daemon.log)
     async with mirrored_state(daemon, controllers) as state:
-        await run_controller_daemon(daemon, state, controllers)
+        services = [ProbeService().make_service()]
+        await run_controller_daemon(daemon, state, controllers, services=services)
 
 
 def main() -> None:

@@ -214,6 +214,7 @@ CLUSTERD = DaemonSpec(
 DNSD = DaemonSpec(
     name="dnsd",
     uid=57,
+    api=("talos.probe.ProbeService",),
     has_controllers=True,
     waits_for=(Input(*ids.RESOLVER_STATUS),),
     capabilities=(kernel.CAP_NET_BIND_SERVICE,),

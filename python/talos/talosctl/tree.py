@@ -39,6 +39,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ("netstat", "ss", "List network connections and sockets"),
     ("patch", "", "Change the node's configuration by a patch"),
     ("pcap", "tcpdump", "Capture packets of a network interface"),
+    ("ping", "", "Check whether the node reaches a host by ICMP echo"),
     ("plan", "", "Show what configs, a release or a version of Kubernetes would change on each node"),
     ("processes", "p,ps", "List the running processes"),
     ("read", "cat", "Print a file of the node"),

@@ -32,6 +32,7 @@ FOREIGN = (
     "talos.internal",
     "talos.login",
     "talos.metrics",
+    "talos.probe",
 )
 """Packages that are not upstream's API: containerd's, Kubernetes', etcd's, and our own."""
 

@@ -19,6 +19,7 @@ from talos.dnsd.message import MalformedError, make_answer, make_query, parse_qu
 from talos.dnsd.upstream import parse_http_head
 from talos.networkd.dhcp6.message import Kind, UnusableReplyError, parse_message
 from talos.system.net.arp import make_arp, parse_arp
+from talos.system.net.echo import parse_sequence
 
 from .trial import Parser, check_parser
 
@@ -108,6 +109,9 @@ PARSERS: Mapping[str, Parser] = {
         refusals=(),
     ),
     "BFD": Parser(parse=parse_packet, seeds=[BFD], refusals=()),
+    "ICMP echo": Parser(
+        parse=lambda data: parse_sequence(data, 8), seeds=[bytes.fromhex("080012340001000261")], refusals=()
+    ),
     "ARP": Parser(
         parse=parse_arp, seeds=[make_arp(1, bytes(6), IPv4Address(1), IPv4Address(2))], refusals=()
     ),

@@ -60,7 +60,7 @@ def test_ports_are_those_that_the_daemons_open() -> None:
 
 
 def test_what_daemons_serve_is_part_of_the_api() -> None:
-    assert {owner.name for owner in OWNERS} == {"machined", "timed", "clusterd", "kubed"}
+    assert {owner.name for owner in OWNERS} == {"machined", "timed", "clusterd", "dnsd", "kubed"}
     for daemon in DAEMONS:
         assert set(daemon.api) <= API_SERVICES.keys()
         assert set(daemon.methods) <= methods().keys()

@@ -48,6 +48,7 @@ def test_every_method(path: str) -> None:
     is_etcd = path.startswith("/machine.MachineService/Etcd") and not path.endswith(ON_PID_1)
     owner = "timed" if path.startswith("/time.") else "clusterd" if is_etcd else "machined"
     owner = "kubed" if path.endswith("/Kubeconfig") else owner
+    owner = "dnsd" if path.startswith("/talos.probe.") else owner
     assert owner_of(path).name == owner
 
 

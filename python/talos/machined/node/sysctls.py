@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from talos.process.daemons import DNSD
 from talos.system.proc.sysctl import Sysctls
 
 PREFIX = "proc.sys."
@@ -39,6 +40,8 @@ DEFAULTS = (
     Param("net.ipv4.conf.all.send_redirects", "0"),
     Param("net.ipv4.conf.default.send_redirects", "0"),
     Param("net.ipv4.ip_local_reserved_ports", "50000-50001"),
+    # dnsd sends what `talosctl ping` requests, by sockets that need no capability.
+    Param("net.ipv4.ping_group_range", f"{DNSD.uid} {DNSD.uid}"),
     Param("net.bridge.bridge-nf-call-iptables", "1", metal_only=True),
     Param("net.bridge.bridge-nf-call-ip6tables", "1", metal_only=True),
     Param("kernel.ctrl-alt-del", "0", metal_only=True),

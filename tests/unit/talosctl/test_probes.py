@@ -1,0 +1,114 @@
+"""``ping``, ``traceroute`` and ``dns-query``: what people and programs read of a node's probes."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+from grpclib.const import Status
+from grpclib.exceptions import GRPCError
+from tests.unit.talosctl.fake import Client, FakeNode
+
+from talos.api.probe import probe_pb2 as pb
+from talos.api.timestamps import make_duration
+from talos.talosctl.cli.exit import Exit
+
+PING = "/talos.probe.ProbeService/Ping"
+PINGS = (
+    pb.PingReply(address="10.9.0.1"),
+    pb.PingReply(
+        packet=pb.PingPacket(
+            sequence=1, sender="10.9.0.1", size=56, time_to_live=63, round_trip=make_duration(0.0012345)
+        )
+    ),
+    pb.PingReply(packet=pb.PingPacket(sequence=2, error="no answer within 2 s")),
+    pb.PingReply(
+        packet=pb.PingPacket(
+            sequence=3, sender="10.0.0.1", round_trip=make_duration(0.002), error="host unreachable"
+        )
+    ),
+    pb.PingReply(
+        summary=pb.PingSummary(
+            sent=3,
+            received=1,
+            min=make_duration(0.0012345),
+            avg=make_duration(0.0012345),
+            max=make_duration(0.0012345),
+            deviation=make_duration(0),
+        )
+    ),
+)
+
+
+def test_ping_shows_a_row_for_each_packet_and_a_summary(talosctl: Client, node: FakeNode) -> None:
+    node.on(PING, pb.PingRequest, PINGS, stream=True)
+    result = talosctl("ping", "gw.example", "-n", "10.0.0.2", "-4", "--count", "3", "--interval", "200ms")
+    assert (result.code, result.err) == (Exit.DONE, "")
+    assert result.out == (
+        "NODE       ADDRESS    SEQUENCE   FROM              BYTES   TTL   TIME        ERROR\n"
+        "10.0.0.2   10.9.0.1   1          10.9.0.1          56      63    1.234ms\n"
+        "10.0.0.2   10.9.0.1   2                                                      no answer within 2 s\n"
+        "10.0.0.2   10.9.0.1   3          10.0.0.1                        2ms         host unreachable\n"
+        "\n"
+        "NODE       ADDRESS    SENT   RECEIVED   LOST   MIN       AVG       MAX       DEVIATION\n"
+        "10.0.0.2   10.9.0.1   3      1          67%    1.234ms   1.234ms   1.234ms   0s\n"
+    )
+    request = node.seen[-1][2]
+    assert request == pb.PingRequest(
+        host="gw.example",
+        family=pb.FAMILY_IPV4,
+        count=3,
+        size=56,
+        interval=make_duration(0.2),
+        timeout=make_duration(2),
+    )
+
+
+def test_ping_of_several_nodes_for_programs(talosctl: Client, node: FakeNode) -> None:
+    node.on(PING, pb.PingRequest, PINGS, stream=True)
+    result = talosctl("ping", "gw.example", "-n", "10.0.0.2,10.0.0.3", "-o", "json")
+    found = [json.loads(line) for line in result.out.splitlines()]
+    assert [entry["node"] for entry in found[-2:]] == ["10.0.0.2", "10.0.0.3"]
+    assert found[-1]["lost"] == "67%"
+    rows = [entry for entry in found if entry["node"] == "10.0.0.3" and "sequence" in entry]
+    assert [row["error"] for row in rows] == ["", "no answer within 2 s", "host unreachable"]
+    assert rows[0]["time"] == "1.234ms"
+    assert result.code == Exit.DONE
+
+
+def test_ping_without_a_single_reply_has_another_exit_code(talosctl: Client, node: FakeNode) -> None:
+    lost = [PINGS[0], PINGS[2], pb.PingReply(summary=pb.PingSummary(sent=1))]
+    node.on(PING, pb.PingRequest, lost, stream=True)
+    result = talosctl("ping", "gw.example", "-n", "10.0.0.2", "-o", "yaml")
+    assert result.code == Exit.TIMED_OUT
+    assert 'received: "0"\nlost: 100%\n' in result.out
+
+
+def test_one_node_that_refuses_leaves_the_others_rows(talosctl: Client, node: FakeNode) -> None:
+    def answer(_request: Any, metadata: Mapping[str, str]) -> AsyncIterator[Any] | GRPCError | Any:
+        if metadata["node"] == "10.0.0.3":
+            return GRPCError(Status.INVALID_ARGUMENT, "count 0 is out of bounds: give 1 to 10000")
+        return PINGS
+
+    node.on(PING, pb.PingRequest, answer, stream=True)
+    result = talosctl("ping", "gw.example", "--count", "0", "-n", "10.0.0.2,10.0.0.3")
+    assert result.code == Exit.REFUSED
+    assert "error: 10.0.0.3: count 0 is out of bounds: give 1 to 10000" in result.err
+    assert "10.0.0.2   10.9.0.1   1 " in result.out
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        (("ping",), "1"),
+        (("ping", "a", "b"), "1"),
+        (("ping", "a", "--count", "70000"), "count"),
+        (("ping", "a", "-4", "-6"), "ipv6"),
+    ],
+)
+def test_a_wrong_command_line_calls_no_node(
+    talosctl: Client, node: FakeNode, argv: tuple[str, ...], text: str
+) -> None:
+    result = talosctl(*argv, "-n", "10.0.0.2")
+    assert (result.code, node.seen) == (Exit.USAGE, [])
+    assert text in result.err
