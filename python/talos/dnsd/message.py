@@ -26,7 +26,7 @@ _RESPONSE, _TRUNCATED, _RECURSION_WANTED, _RECURSION_OFFERED = 0x8000, 0x0200, 0
 _AUTHENTIC, _CHECKING_DISABLED, _OPCODE, _CODE = 0x0020, 0x0010, 0x7800, 0x000F
 _DNSSEC = 0x8000
 _TYPE_CLASS = struct.Struct("!HH")
-_RECORD = struct.Struct("!HHIH")
+RECORD = struct.Struct("!HHIH")
 _LONG = struct.Struct("!I")
 _MAX_NAME, _MAX_LABEL, _POINTER = 255, 63, 0xC0
 _NAME_OF_QUESTION = b"\xc0\x0c"
@@ -93,7 +93,7 @@ def parse_query(data: bytes) -> Query:
     for _ in range(additional):
         start = _skip_name(data, position)
         position = _skip_record(data, start)
-        record_type, offered, extended, _ = _RECORD.unpack_from(data, start)
+        record_type, offered, extended, _ = RECORD.unpack_from(data, start)
         if record_type == OPT:
             if has_edns:
                 raise MalformedError("EDNS twice")
@@ -128,7 +128,7 @@ def parse_reply(data: bytes, query: Query, number: int) -> Reply:
     for index in range(total):
         begin, start = position, _skip_name(data, position)
         position = _skip_record(data, start)
-        kind, _, lifetime, _ = _RECORD.unpack_from(data, start)
+        kind, _, lifetime, _ = RECORD.unpack_from(data, start)
         if kind == OPT:
             code |= (lifetime >> 24) << 4
             edns = begin, position
@@ -139,7 +139,7 @@ def parse_reply(data: bytes, query: Query, number: int) -> Reply:
         # A lifetime with its highest bit set is none, RFC 2181 section 8.
         lifetime = 0 if lifetime >> 31 else lifetime
         if kind == SOA and not answers and answers <= index < answers + authorities:
-            if position - start < _RECORD.size + 20:
+            if position - start < RECORD.size + 20:
                 raise MalformedError("a start of authority is cut off")
             lifetime = min(lifetime, _LONG.unpack_from(data, position - 4)[0])
         seconds = lifetime if seconds is None else min(seconds, lifetime)
@@ -209,7 +209,7 @@ def make_local_reply(query: Query, addresses: Sequence[IPv4Address | IPv6Address
     lifetimes: list[int] = []
     for packed in wanted:
         lifetimes.append(len(data) + len(_NAME_OF_QUESTION) + 4)
-        data += _NAME_OF_QUESTION + _RECORD.pack(query.type, IN, seconds, len(packed)) + packed
+        data += _NAME_OF_QUESTION + RECORD.pack(query.type, IN, seconds, len(packed)) + packed
     return Reply(bytes(data), tuple(lifetimes), seconds, is_truncated=False, code=NO_ERROR)
 
 
@@ -237,7 +237,7 @@ def encode_name(text: str) -> bytes:
 
 def _make_edns(query: Query) -> bytes:
     flags = _DNSSEC if query.wants_dnssec else 0
-    return b"\0" + _RECORD.pack(OPT, UDP_SIZE, flags, 0)
+    return b"\0" + RECORD.pack(OPT, UDP_SIZE, flags, 0)
 
 
 def _escape(byte: int) -> str:
@@ -264,9 +264,9 @@ def _skip_name(data: bytes, position: int, *, may_point: bool = True) -> int:
 
 
 def _skip_record(data: bytes, start: int) -> int:
-    if start + _RECORD.size > len(data):
+    if start + RECORD.size > len(data):
         raise MalformedError("cut off")
-    end = start + _RECORD.size + _RECORD.unpack_from(data, start)[3]
+    end = start + RECORD.size + RECORD.unpack_from(data, start)[3]
     if end > len(data):
         raise MalformedError("cut off")
     return end

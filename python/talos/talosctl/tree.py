@@ -18,6 +18,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ("debug", "", "Run a container on the node to look around with"),
     ("diskfree", "df", "Show how full the volumes are"),
     ("dmesg", "", "Show the kernel's log"),
+    ("dns-query", "", "Query DNS servers from the node"),
     ("edit", "", "Change the node's configuration in an editor"),
     ("etcd", "", "Look at and manage etcd"),
     ("events", "", "Show what happens on the node as it happens"),

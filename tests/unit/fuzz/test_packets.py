@@ -16,6 +16,7 @@ from talos.bgpd.messages.framing import make_message
 from talos.bgpd.messages.update import Update, make_announcements, make_withdrawals
 from talos.bgpd.rib.table import Rib
 from talos.dnsd.message import MalformedError, make_answer, make_query, parse_query, parse_reply
+from talos.dnsd.probes.records import read_records
 from talos.dnsd.upstream import parse_http_head
 from talos.networkd.dhcp6.message import Kind, UnusableReplyError, parse_message
 from talos.system.net.arp import make_arp, parse_arp
@@ -91,6 +92,15 @@ PARSERS: Mapping[str, Parser] = {
             make_reply(QUESTION, make_record(bytes(4)), make_record(bytes(16), kind=28)),
             make_reply(QUESTION, code=3, authorities=[make_authority(60, 30)]),
             make_reply(QUESTION, make_record(b"\xc0\x1b", kind=5, name=b"\xc0\x1b")),
+        ],
+        refusals=(MalformedError,),
+    ),
+    "answer of DNS, its records": Parser(
+        parse=read_records,
+        seeds=[
+            make_reply(QUESTION, make_record(bytes(4)), make_record(b"\1b\xc0\x0c", kind=5)),
+            make_reply(QUESTION, make_record(b"\2ab\0", kind=16), make_record(bytes(7), kind=33)),
+            make_reply(QUESTION, make_record(b"\0\5issuea", kind=257), authorities=[make_authority(60, 30)]),
         ],
         refusals=(MalformedError,),
     ),

@@ -14,6 +14,7 @@ from talos.api.timestamps import make_duration
 from talos.talosctl.cli.exit import Exit
 
 PING = "/talos.probe.ProbeService/Ping"
+QUERY = "/talos.probe.ProbeService/DNSQuery"
 PINGS = (
     pb.PingReply(address="10.9.0.1"),
     pb.PingReply(
@@ -97,6 +98,43 @@ def test_one_node_that_refuses_leaves_the_others_rows(talosctl: Client, node: Fa
     assert "10.0.0.2   10.9.0.1   1 " in result.out
 
 
+def test_dns_query_shows_a_row_for_each_record(talosctl: Client, node: FakeNode) -> None:
+    records = [
+        pb.Record(name="a.example.", time_to_live=60, type="CNAME", data="b.example."),
+        pb.Record(name="b.example.", time_to_live=5, type="A", data="192.0.2.1"),
+    ]
+    reply = pb.DNSQueryReply(
+        server="10.0.0.53:53", round_trip=make_duration(0.003), code="NOERROR", records=records
+    )
+    node.on(QUERY, pb.DNSQueryRequest, reply)
+    result = talosctl("dns-query", "a.example", "-n", "10.0.0.2", "--server", "10.0.0.53", "-t", "A")
+    assert (result.code, result.err) == (Exit.DONE, "")
+    assert result.out == (
+        "NODE       SERVER         TIME   CODE      SECTION   NAME         TTL   TYPE    DATA\n"
+        "10.0.0.2   10.0.0.53:53   3ms    NOERROR   answer    a.example.   60    CNAME   b.example.\n"
+        "10.0.0.2   10.0.0.53:53   3ms    NOERROR   answer    b.example.   5     A       192.0.2.1\n"
+    )
+    request = pb.DNSQueryRequest(name="a.example", type="A", server="10.0.0.53", timeout=make_duration(5))
+    assert node.seen[-1][2] == request
+
+
+def test_a_name_that_a_node_does_not_find_has_another_exit_code(talosctl: Client, node: FakeNode) -> None:
+    def answer(_request: Any, metadata: Mapping[str, str]) -> pb.DNSQueryReply | GRPCError:
+        if metadata["node"] == "10.0.0.4":
+            return GRPCError(Status.DEADLINE_EXCEEDED, "10.0.0.53:53: no answer in time")
+        code = "NXDOMAIN" if metadata["node"] == "10.0.0.3" else "NOERROR"
+        return pb.DNSQueryReply(server="10.0.0.53:53", round_trip=make_duration(0.003), code=code)
+
+    node.on(QUERY, pb.DNSQueryRequest, answer)
+    result = talosctl("dns-query", "a.example", "-n", "10.0.0.2,10.0.0.3", "-o", "json")
+    assert result.code == Exit.FAILED
+    assert [(row["node"], row["code"]) for row in json.loads(result.out)] == [
+        ("10.0.0.2", "NOERROR"),
+        ("10.0.0.3", "NXDOMAIN"),
+    ]
+    assert talosctl("dns-query", "a.example", "-n", "10.0.0.4").code == Exit.TIMED_OUT
+
+
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
@@ -104,6 +142,7 @@ def test_one_node_that_refuses_leaves_the_others_rows(talosctl: Client, node: Fa
         (("ping", "a", "b"), "1"),
         (("ping", "a", "--count", "70000"), "count"),
         (("ping", "a", "-4", "-6"), "ipv6"),
+        (("dns-query",), "1"),
     ],
 )
 def test_a_wrong_command_line_calls_no_node(

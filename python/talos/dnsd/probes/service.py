@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from talos.api.probe import probe_pb2 as pb
 from talos.api.rpc import Call, Code, RpcError, Send, Service
+from talos.dnsd.probes.dns_query import Querier
 from talos.dnsd.probes.ping import run_ping
 
 MAX_CALLS = 8
@@ -14,13 +15,14 @@ MAX_CALLS = 8
 class ProbeService:
     """The handlers, which share a bound."""
 
-    def __init__(self) -> None:
+    def __init__(self, querier: Querier | None = None) -> None:
+        self._querier = querier or Querier()
         self._calls = 0
 
     def make_service(self) -> Service:
         """The service to be served."""
         descriptor = pb.DESCRIPTOR.services_by_name["ProbeService"]
-        return Service(descriptor, {"Ping": self.ping})
+        return Service(descriptor, {"Ping": self.ping, "DNSQuery": self.query})
 
     @contextmanager
     def _count(self) -> Generator[None]:
@@ -38,3 +40,8 @@ class ProbeService:
         """Packets and a summary."""
         with self._count():
             await run_ping(request, call, send)
+
+    async def query(self, request: pb.DNSQueryRequest, _call: Call) -> pb.DNSQueryReply:
+        """What a DNS server answers."""
+        with self._count():
+            return await self._querier.run(request)
