@@ -54,6 +54,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ("stats", "", "Show what each container uses"),
     ("support", "", "Collect logs, resources and states of nodes into an archive"),
     ("time", "", "Compare the node's clock with a time server"),
+    ("traceroute", "", "Show the routers between the node and a host"),
     ("upgrade", "", "Install another version on the node"),
     ("upgrade-k8s", "", "Upgrade Kubernetes in the whole cluster"),
     ("usage", "du", "Show how much space files use"),

@@ -14,6 +14,7 @@ from talos.api.timestamps import make_duration
 from talos.talosctl.cli.exit import Exit
 
 PING = "/talos.probe.ProbeService/Ping"
+TRACE = "/talos.probe.ProbeService/Traceroute"
 QUERY = "/talos.probe.ProbeService/DNSQuery"
 PINGS = (
     pb.PingReply(address="10.9.0.1"),
@@ -98,6 +99,52 @@ def test_one_node_that_refuses_leaves_the_others_rows(talosctl: Client, node: Fa
     assert "10.0.0.2   10.9.0.1   1 " in result.out
 
 
+def make_hop(number: int, *senders: str, arrives: bool = False, error: str = "") -> pb.TracerouteReply:
+    answers = [
+        pb.HopAnswer(sender=sender, round_trip=make_duration(0.001), error=error)
+        if sender
+        else pb.HopAnswer()
+        for sender in senders
+    ]
+    return pb.TracerouteReply(hop=pb.Hop(number=number, answers=answers, is_destination=arrives))
+
+
+def test_traceroute_shows_a_row_for_each_hop(talosctl: Client, node: FakeNode) -> None:
+    hops = [
+        pb.TracerouteReply(address="10.9.0.1"),
+        make_hop(1, "10.0.0.1", "10.0.0.1", "10.0.0.3"),
+        make_hop(2, "", ""),
+        make_hop(3, "10.9.0.1", "", arrives=True),
+    ]
+    node.on(TRACE, pb.TracerouteRequest, hops, stream=True)
+    result = talosctl("traceroute", "gw.example", "-n", "10.0.0.2", "--icmp", "-6", "--max-hops", "9")
+    assert (result.code, result.err) == (Exit.DONE, "")
+    assert result.out == (
+        "NODE       ADDRESS    HOP   FROM                 TIMES                         ERROR\n"
+        "10.0.0.2   10.9.0.1   1     10.0.0.1, 10.0.0.3   1ms 1ms 1ms\n"
+        "10.0.0.2   10.9.0.1   2                          * *\n"
+        "10.0.0.2   10.9.0.1   3     10.9.0.1             1ms *\n"
+    )
+    assert node.seen[-1][2] == pb.TracerouteRequest(
+        host="gw.example",
+        family=pb.FAMILY_IPV6,
+        protocol=pb.TracerouteRequest.ICMP,
+        max_hops=9,
+        queries=3,
+        timeout=make_duration(1),
+    )
+
+
+def test_a_traceroute_that_does_not_arrive_has_another_exit_code(talosctl: Client, node: FakeNode) -> None:
+    hops = [pb.TracerouteReply(address="10.9.0.1"), make_hop(1, "10.0.0.1", error="host unreachable")]
+    node.on(TRACE, pb.TracerouteRequest, hops, stream=True)
+    result = talosctl("traceroute", "gw.example", "-n", "10.0.0.2,10.0.0.3", "-o", "json")
+    rows = [json.loads(line) for line in result.out.splitlines()]
+    assert sorted(row["node"] for row in rows) == ["10.0.0.2", "10.0.0.3"]
+    assert (rows[0]["from"], rows[0]["error"]) == ("10.0.0.1", "host unreachable")
+    assert result.code == Exit.TIMED_OUT
+
+
 def test_dns_query_shows_a_row_for_each_record(talosctl: Client, node: FakeNode) -> None:
     records = [
         pb.Record(name="a.example.", time_to_live=60, type="CNAME", data="b.example."),
@@ -143,6 +190,7 @@ def test_a_name_that_a_node_does_not_find_has_another_exit_code(talosctl: Client
         (("ping", "a", "--count", "70000"), "count"),
         (("ping", "a", "-4", "-6"), "ipv6"),
         (("dns-query",), "1"),
+        (("traceroute", "a", "-4", "-6"), "ipv6"),
     ],
 )
 def test_a_wrong_command_line_calls_no_node(

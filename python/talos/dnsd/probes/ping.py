@@ -1,7 +1,6 @@
 """ICMP echo requests, one after another, and what becomes of each."""
 
 import math
-import os
 from collections.abc import Sequence
 
 import trio
@@ -10,7 +9,7 @@ from talos.api.probe import probe_pb2 as pb
 from talos.api.rpc import Call, Send
 from talos.api.timestamps import make_duration
 from talos.dnsd.probes.bounds import Number, Span
-from talos.dnsd.probes.sockets import open_echo_socket
+from talos.dnsd.probes.sockets import format_error, open_echo_socket
 from talos.dnsd.probes.target import find_target
 from talos.system.net.echo import EchoError, EchoReply, EchoSocket
 
@@ -113,9 +112,3 @@ def make_summary(sent: int, round_trips: Sequence[float]) -> pb.PingSummary:
         max=make_duration(max(round_trips)),
         deviation=make_duration(math.sqrt(variance)),
     )
-
-
-def format_error(error: OSError) -> str:
-    """Why this node did not send a packet."""
-    reason = os.strerror(error.errno) if error.errno else str(error)
-    return f"not sent: {reason[:1].lower()}{reason[1:]}"

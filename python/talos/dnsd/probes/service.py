@@ -7,6 +7,7 @@ from talos.api.probe import probe_pb2 as pb
 from talos.api.rpc import Call, Code, RpcError, Send, Service
 from talos.dnsd.probes.dns_query import Querier
 from talos.dnsd.probes.ping import run_ping
+from talos.dnsd.probes.traceroute import run_traceroute
 
 MAX_CALLS = 8
 """Calls at a time."""
@@ -22,7 +23,7 @@ class ProbeService:
     def make_service(self) -> Service:
         """The service to be served."""
         descriptor = pb.DESCRIPTOR.services_by_name["ProbeService"]
-        return Service(descriptor, {"Ping": self.ping, "DNSQuery": self.query})
+        return Service(descriptor, {"Ping": self.ping, "Traceroute": self.trace, "DNSQuery": self.query})
 
     @contextmanager
     def _count(self) -> Generator[None]:
@@ -40,6 +41,11 @@ class ProbeService:
         """Packets and a summary."""
         with self._count():
             await run_ping(request, call, send)
+
+    async def trace(self, request: pb.TracerouteRequest, call: Call, send: Send) -> None:
+        """The hops to a host."""
+        with self._count():
+            await run_traceroute(request, call, send)
 
     async def query(self, request: pb.DNSQueryRequest, _call: Call) -> pb.DNSQueryReply:
         """What a DNS server answers."""

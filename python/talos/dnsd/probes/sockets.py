@@ -5,6 +5,7 @@ import os
 from talos.api.rpc import Code, RpcError
 from talos.dnsd.probes.target import Target
 from talos.system.net.echo import EchoSocket
+from talos.system.net.udp_probe import UdpProbeSocket
 
 
 def open_echo_socket(target: Target) -> EchoSocket:
@@ -17,6 +18,24 @@ def open_echo_socket(target: Target) -> EchoSocket:
             f"net.ipv4.ping_group_range leaves out the group {os.getegid()}: take it out of machine.sysctls",
         ) from None
     except OSError as error:
-        raise RpcError(
-            Code.FAILED_PRECONDITION, f"no socket for {target.address}: {os.strerror(error.errno or 0)}"
-        ) from None
+        raise _make_failure(target, error) from None
+
+
+def open_udp_socket(target: Target) -> UdpProbeSocket:
+    """A socket for datagrams; RpcError."""
+    try:
+        return UdpProbeSocket(target.place)
+    except OSError as error:
+        raise _make_failure(target, error) from None
+
+
+def format_error(error: OSError) -> str:
+    """Why this node did not send a packet."""
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return f"not sent: {reason[:1].lower()}{reason[1:]}"
+
+
+def _make_failure(target: Target, error: OSError) -> RpcError:
+    return RpcError(
+        Code.FAILED_PRECONDITION, f"no socket for {target.address}: {os.strerror(error.errno or 0)}"
+    )

@@ -9,7 +9,7 @@ import trio
 
 from talos.api.probe import probe_pb2 as pb
 from talos.api.rpc import Code, RpcError
-from talos.system.net.echo import SocketAddress
+from talos.system.net.icmp_errors import SocketAddress
 
 MAX_HOST = 253
 """Characters of a name."""

@@ -12,10 +12,13 @@ from typing import Self
 
 import trio
 
-from talos.system.net.icmp_errors import IcmpError, enable_errors, receive_error
-
-type SocketAddress = tuple[str, int] | tuple[str, int, int, int]
-"""As getaddrinfo returns it; the last number of the longer one is the link of a link-local address."""
+from talos.system.net.icmp_errors import (
+    IcmpError,
+    SocketAddress,
+    enable_errors,
+    receive_error,
+    send_past_errors,
+)
 
 _HEADER = struct.Struct("!BBHHH")
 """Type, code, checksum, identifier, sequence. RFC 792, RFC 4443."""
@@ -76,7 +79,7 @@ class EchoSocket:
     def send(self, sequence: int, payload: bytes) -> None:
         """Send a request; OSError when this machine can't."""
         header = _HEADER.pack(_REQUEST[self._family], 0, 0, 0, sequence)
-        self._socket.sendto(header + payload, self._target)
+        send_past_errors(self._socket, header + payload, self._target)
 
     async def receive(self) -> EchoReply | EchoError:
         """The next reply, or error about a request."""

@@ -3,6 +3,7 @@
 import socket
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 
@@ -13,6 +14,10 @@ _ERROR = struct.Struct("@IBBBBII")
 """``struct sock_extended_err``; the address of the error's sender follows."""
 _ORIGIN_ICMP, _ORIGIN_ICMP6 = 2, 3
 _MAX_PACKET, _MAX_CONTROL = 2048, 512
+_SEND_TRIES = 4
+
+type SocketAddress = tuple[str, int] | tuple[str, int, int, int]
+"""As getaddrinfo returns it; the last number of the longer one is the link of a link-local address."""
 
 TIME_EXCEEDED = {4: 11, 6: 3}
 """Types by the version of IP: a packet's time to live was over. RFC 792, RFC 4443."""
@@ -80,6 +85,18 @@ def enable_errors(target: socket.socket) -> None:
         target.setsockopt(socket.IPPROTO_IPV6, _IPV6_RECVERR, 1)
     else:
         target.setsockopt(socket.IPPROTO_IP, _IP_RECVERR, 1)
+
+
+def send_past_errors(source: socket.socket, packet: bytes, target: SocketAddress) -> None:
+    """Send a packet; OSError when this machine can't.
+
+    A call reports the error that a packet before it has got, and sends nothing: it is repeated.
+    """
+    for _ in range(_SEND_TRIES - 1):
+        with suppress(OSError):
+            source.sendto(packet, target)
+            return
+    source.sendto(packet, target)
 
 
 def receive_error(source: socket.socket) -> IcmpError | None:

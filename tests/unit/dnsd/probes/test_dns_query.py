@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from tests.unit.dnsd.probes.kernel import CALL
 from tests.unit.dnsd.server import (
     LOCALHOST,
     Answer,
@@ -14,7 +15,7 @@ from tests.unit.dnsd.server import (
 )
 
 from talos.api.probe import probe_pb2 as pb
-from talos.api.rpc import Call, Code, RpcError
+from talos.api.rpc import Code, RpcError
 from talos.api.timestamps import make_duration
 from talos.dnsd import upstream as upstream_module
 from talos.dnsd.message import MalformedError, encode_name
@@ -22,7 +23,6 @@ from talos.dnsd.probes.dns_query import MAX_SERVERS, Querier, parse_resolv_conf,
 from talos.dnsd.probes.records import MAX_RECORDS, TYPES, format_code, read_records
 from talos.dnsd.probes.service import MAX_CALLS, ProbeService
 
-CALL = Call(method="", metadata={}, deadline=float("inf"), peer="")
 SERVER = str(LOCALHOST)
 SHORT = make_duration(0.5)
 TARGET = encode_name("b.example")

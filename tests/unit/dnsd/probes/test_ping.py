@@ -3,34 +3,24 @@
 import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from ipaddress import ip_interface
-from pathlib import Path
 
 import pytest
 import trio
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from tests.harness.namespace import run_in_namespace
-from tests.harness.peer import Peer
+from tests.unit.dnsd.probes.kernel import CALL, GROUP, lay_cable, set_kernel, start_loopback
 
 from talos.api.probe import probe_pb2 as pb
-from talos.api.rpc import Call, Code, RpcError
+from talos.api.rpc import Code, RpcError
 from talos.api.timestamps import make_duration
 from talos.dnsd.probes.ping import make_summary
 from talos.dnsd.probes.service import MAX_CALLS, ProbeService
 from talos.process.run import Daemon
 from talos.system.net.kernel_links import open_links
-from talos.system.net.links import AddressState, Links
 
-GROUP = 57
-"""dnsd's, and no one's here."""
 OWN, FAR, BEHIND = "10.78.0.1", "10.78.0.2", "10.79.0.9"
-CALL = Call(method="", metadata={}, deadline=float("inf"), peer="")
 QUICK = make_duration(0.1)
-
-
-def set_kernel(key: str, value: str) -> None:
-    Path("/proc/sys", *key.split(".")).write_text(value)
 
 
 @contextmanager
@@ -62,16 +52,11 @@ def packets(replies: Sequence[pb.PingReply]) -> list[pb.PingPacket]:
     return [reply.packet for reply in replies if reply.HasField("packet")]
 
 
-async def set_up(links: Links) -> None:
-    [lo] = [link for link in await links.links() if link.name == "lo"]
-    await links.set_link(lo.index, up=True)
-
-
 @pytest.mark.root
 def test_both_families_without_privileges() -> None:
     async def check(_daemon: Daemon) -> None:
         async with open_links() as links:
-            await set_up(links)
+            await start_loopback(links)
         for host, size in (("127.0.0.1", 56), ("::1", 8972), ("localhost", 0)):
             with without_privileges():
                 replies = await ping(pb.PingRequest(host=host, count=2, size=size, interval=QUICK))
@@ -94,13 +79,9 @@ def test_both_families_without_privileges() -> None:
 @pytest.mark.root
 def test_packets_without_a_reply_have_the_reason() -> None:
     async def check(_daemon: Daemon) -> None:
-        peer = Peer()
         async with open_links() as links:
-            await set_up(links)
-            await peer.plug("near", "far", [f"{FAR}/24"])
-            [near] = [link.index for link in await links.links() if link.name == "near"]
-            await links.set_link(near, up=True)
-            await links.add_address(AddressState(link_index=near, address=ip_interface(f"{OWN}/24")))
+            await start_loopback(links)
+            peer = await lay_cable(links, "near", [f"{OWN}/24"], [f"{FAR}/24"])
         peer.run(set_kernel, "net.ipv4.icmp_echo_ignore_all", "1")
         set_kernel("net.ipv4.ping_group_range", f"0 {GROUP}")
         short = pb.PingRequest(host=FAR, count=3, interval=QUICK, timeout=make_duration(0.3))
@@ -119,7 +100,7 @@ def test_packets_without_a_reply_have_the_reason() -> None:
 def test_a_call_ends_with_its_client_and_gives_its_place_back() -> None:
     async def check(_daemon: Daemon) -> None:
         async with open_links() as links:
-            await set_up(links)
+            await start_loopback(links)
         set_kernel("net.ipv4.ping_group_range", f"0 {GROUP}")
         service = ProbeService()
         endless = pb.PingRequest(host="127.0.0.1", count=10_000, interval=make_duration(60))
