@@ -1,6 +1,7 @@
 """What talosctl shows of a real node. The commands of docs/first-cluster.md are run by tests/kubernetes."""
 
 import contextlib
+import json
 import os
 import pty
 import select
@@ -28,6 +29,22 @@ def test_a_node_answers_for_every_subject_of_the_metrics(cluster: Cluster) -> No
     again = cluster.talosctl("-n", "@all", "metrics").stdout
     assert f'talos_calls_total{{{node},method="/machine.MachineService/Memory",code="OK"}} ' in again
     assert f'talos_process_open_fds{{{node},process="machined"}} ' in again
+
+
+def test_a_node_sends_probes_without_privileges(cluster: Cluster) -> None:
+    argv = ("--count", "2", "--interval", "200ms", "-o", "json")
+    for host in ("127.0.0.1", "::1", "localhost"):
+        lines = cluster.talosctl("ping", host, *argv).stdout.splitlines()
+        assert json.loads(lines[-1])["received"] == "2"
+    for protocol in ((), ("--icmp",)):
+        [line] = cluster.talosctl("traceroute", "127.0.0.1", *protocol, "-o", "json").stdout.splitlines()
+        assert json.loads(line)["from"] == "127.0.0.1"
+    refused = cluster.talosctl("dns-query", "a.example", "--server", "127.0.0.1", check=False)
+    assert (refused.returncode, refused.stdout) == (5, "")
+    assert "127.0.0.1:53: Connection refused; try another server with --server" in refused.stderr
+    records = cluster.talosctl("logs", "audit").stdout
+    for method in ("Ping", "Traceroute", "DNSQuery"):
+        assert f"/talos.probe.ProbeService/{method}" in records
 
 
 def test_the_nodes_version(cluster: Cluster) -> None:
