@@ -15,6 +15,7 @@ from talos.machined.controllers.block.scrub import FSScrubController
 from talos.machined.controllers.block.swap_status import SwapStatusController
 from talos.machined.controllers.block.system_disk import SystemDiskController
 from talos.machined.controllers.block.trim import VolumeTrimController
+from talos.machined.controllers.block.user_disks import UserDiskConfigController
 from talos.machined.controllers.block.volume_config import VolumeConfigController
 from talos.machined.controllers.block.volume_manager import VolumeManagerController
 from talos.machined.controllers.block.volume_settler import VolumeContext
@@ -39,6 +40,7 @@ from talos.machined.controllers.hardware.inventory import HardwareInventoryContr
 from talos.machined.controllers.hardware.pcr_status import PCRStatusController
 from talos.machined.controllers.k8s.address_filter import AddressFilterController
 from talos.machined.controllers.k8s.address_overlap import AddressOverlapController
+from talos.machined.controllers.k8s.etcd_encryption import EtcdEncryptionConfigController
 from talos.machined.controllers.k8s.kubelet import KubeletConfigController, KubeletSpecController
 from talos.machined.controllers.k8s.kubelet_identity import KubeletIdentityController
 from talos.machined.controllers.k8s.kubelet_service import KubeletServiceController
@@ -66,6 +68,7 @@ from talos.machined.controllers.runtime.extensions import (
     ExtensionStatusController,
 )
 from talos.machined.controllers.runtime.image_gc import CRIImageGCController
+from talos.machined.controllers.runtime.kernel_modules import KernelModuleStatusController
 from talos.machined.controllers.runtime.kernel_params import (
     KernelParamConfigController,
     KernelParamDefaultsController,
@@ -170,6 +173,7 @@ def make_controllers(context: ControllerContext) -> list[Controller]:
         NodeAddressSortAlgorithmController(),
         AddressFilterController(),
         AddressOverlapController(),
+        EtcdEncryptionConfigController(),
         StaticPodSecretsController(),
         UserPodController(),
         StaticPodConfigsController(),
@@ -240,7 +244,7 @@ def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
         ExtensionServiceConfigController(),
         ExtensionServiceConfigFilesController(context.node.services),
         StatsController(files),
-        *([HardwareInventoryController(files)] if has_kernel else []),
+        *([HardwareInventoryController(files), KernelModuleStatusController(files)] if has_kernel else []),
     ]
 
 
@@ -306,4 +310,5 @@ def make_storage_controllers(context: ControllerContext) -> list[Controller]:
     return [
         LVMController(Lvm(capture, make_blank), blocks.read_head, refresh, log),
         RAIDController(Mdadm(capture, make_blank), read, reader, refresh, log),
+        UserDiskConfigController(),
     ]

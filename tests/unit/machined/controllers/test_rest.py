@@ -73,6 +73,7 @@ def make_context(state: CountingState, folder: Path, log: Log) -> ControllerCont
     # As they are now: counters that stand still.
     counters = ("/proc/cpuinfo", "/proc/stat", "/proc/meminfo")
     files = MemoryFiles({path: Path(path).read_text(encoding="ascii") for path in counters})
+    files.contents["/sys/module/zswap/parameters/enabled"] = "N\n"
     node = SimpleNamespace(
         events=EventLog(),
         platform=MetalPlatform(arguments=parse_cmdline("")),

@@ -14,6 +14,7 @@ from talos.api.definitions.k8s_pb2 import (
     AdmissionControlConfigSpec,
     AuthorizationConfigSpec,
     ConfigStatusSpec,
+    EtcdEncryptionConfigSpec,
     SecretsStatusSpec,
 )
 from talos.api.definitions.secrets_pb2 import (
@@ -48,6 +49,7 @@ class StaticPodSecretsController(Reconciler):
         Input(*ids.KUBERNETES_SECRET),
         Input(*ids.ETCD_ROOT_SECRET),
         Input(*ids.ETCD_SECRET),
+        Input(*ids.ETCD_ENCRYPTION_CONFIG),
     )
     outputs = (Output(kinds.SECRET_STATUS),)
 
@@ -62,10 +64,18 @@ class StaticPodSecretsController(Reconciler):
         secret = await runtime.get_or_none(*ids.KUBERNETES_SECRET)
         etcd_root = await runtime.get_or_none(*ids.ETCD_ROOT_SECRET)
         etcd = await runtime.get_or_none(*ids.ETCD_SECRET)
-        if root is None or dynamic is None or secret is None or etcd_root is None or etcd is None:
+        encryption = await runtime.get_or_none(*ids.ETCD_ENCRYPTION_CONFIG)
+        if (
+            root is None
+            or dynamic is None
+            or secret is None
+            or etcd_root is None
+            or etcd is None
+            or encryption is None
+        ):
             await runtime.remove(*ids.SECRET_STATUS)
             return
-        files = make_secrets(root.spec, dynamic.spec, secret.spec, etcd_root.spec, etcd.spec)
+        files = make_secrets(root.spec, dynamic.spec, secret.spec, etcd_root.spec, etcd.spec, encryption.spec)
         await trio.to_thread.run_sync(write_files, self._directory, files, self._uids)
         lasting = {program: without_reloaded(found) for program, found in files.items()}
         status = SecretsStatusSpec(ready=True, version=make_version(lasting))
@@ -132,6 +142,7 @@ def make_secrets(
     secret: KubernetesCertsSpec,
     etcd_root: EtcdRootSpec,
     etcd: EtcdCertsSpec,
+    encryption: EtcdEncryptionConfigSpec,
 ) -> Files:
     """The secrets of each program."""
     authorities = join_certificates(root.accepted_c_as)
@@ -144,7 +155,7 @@ def make_secrets(
         "service-account.pub": b"\n".join(accounts),
         "aggregator-ca.crt": b"\n".join(aggregators),
         "etcd-client-ca.crt": etcd_root.etcd_ca.crt,
-        "encryptionconfig.yaml": yaml.safe_dump(make_encryption(root)).encode(),
+        "encryptionconfig.yaml": encryption.configuration.encode(),
     }
     for name, pair in (
         ("apiserver", dynamic.api_server),
@@ -164,28 +175,6 @@ def make_secrets(
         API_SERVER: server,
         CONTROLLER_MANAGER: manager,
         SCHEDULER: {"kubeconfig": secret.scheduler_kubeconfig.encode()},
-    }
-
-
-def make_encryption(root: KubernetesRootSpec) -> dict[str, Any]:
-    """How secrets lie in etcd: as configured, else by the keys of the cluster's secrets."""
-    if root.HasField("etcd_encryption_config"):
-        return {
-            "apiVersion": "apiserver.config.k8s.io/v1",
-            "kind": "EncryptionConfiguration",
-            **to_plain(root.etcd_encryption_config),
-        }
-    providers: list[dict[str, Any]] = []
-    for kind, name, secret in (
-        ("secretbox", "key2", root.secretbox_encryption_secret),
-        ("aescbc", "key1", root.aescbc_encryption_secret),
-    ):
-        if secret:
-            providers.append({kind: {"keys": [{"name": name, "secret": secret}]}})
-    return {
-        "apiVersion": "apiserver.config.k8s.io/v1",
-        "kind": "EncryptionConfiguration",
-        "resources": [{"resources": ["secrets"], "providers": [*providers, {"identity": {}}]}],
     }
 
 
