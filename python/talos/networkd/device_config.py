@@ -31,10 +31,9 @@ from talos.networkd.spec_makers import make_route, parse_table
 def make_device_config(config: Config, links: Mapping[str, LinkStatusSpec]) -> DeviceConfig:
     """Everything about links; ``links`` are those that there are, for selectors."""
     builder = _Documents(links)
-    for device in _interfaces(config):
-        builder.attempt(
-            f"machine.network.interfaces {device.interface or ''}", partial(add_interface, builder), device
-        )
+    for index, device in enumerate(_interfaces(config)):
+        where = f"machine.network.interfaces {device.interface or ''}"
+        builder.attempt(where, partial(add_interface, builder, index), device)
     adders: tuple[tuple[type[Any], Callable[[Any], None]], ...] = (
         (LinkConfig, builder.add_plain),
         (DummyLinkConfig, builder.add_dummy),

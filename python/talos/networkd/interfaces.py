@@ -1,5 +1,6 @@
 """Links of the main document, ``machine.network.interfaces``."""
 
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from ipaddress import ip_address, ip_interface, ip_network
 from typing import Any
@@ -13,13 +14,15 @@ from talos.networkd.operators import make_device_operators
 from talos.networkd.spec_makers import make_address, make_route
 
 
-def add_interface(builder: LinkBuilder, device: Device) -> None:
-    """Add an item, for each of the links that it selects."""
+def add_interface(builder: LinkBuilder, index: int, device: Device) -> None:
+    """Add the item of this index, for each of the links that it selects."""
     if device.device_selector:
         names = _select(builder, device.device_selector)
     else:
         names = [device.interface] if device.interface else []
-    for name in names:
+    for number, name in enumerate(names):
+        place = f"{name}/{index:03}/{number:03}" if len(names) > 1 else f"{name}/{index:03}"
+        builder.devices[place] = replace(device, interface=name, device_selector=None)
         if device.ignore:
             builder.ignored.add(builder.resolve(name))
         else:

@@ -16,7 +16,7 @@ from talos.api.definitions.network_pb2 import (
     VLANSpec,
 )
 from talos.config.documents.network.wireguard import WireguardConfig
-from talos.config.documents.v1alpha1.device import DeviceWireguardConfig
+from talos.config.documents.v1alpha1.device import Device, DeviceWireguardConfig
 from talos.networkd.cmdline import check_name
 from talos.networkd.spec_makers import make_address, make_bond, make_route, parse_table
 from talos.networkd.wireguard import make_wireguard_spec
@@ -51,6 +51,8 @@ class DeviceConfig:
     unicast: frozenset[str] = frozenset()
     """Links whose multicast is switched off, which a LinkSpec can't express."""
     problems: list[str] = field(default_factory=list[str])
+    devices: Mapping[str, Device] = field(default_factory=dict[str, Device])
+    """Items of ``machine.network.interfaces`` by the links that they mean, and their places in the list."""
 
 
 class LinkBuilder:
@@ -70,6 +72,7 @@ class LinkBuilder:
         self._links: dict[str, LinkSpecSpec] = {}
         self.specs = PlatformConfigSpec()
         self.ignored: set[str] = set()
+        self.devices: dict[str, Device] = {}
         self._unicast: set[str] = set()
         self.problems: list[str] = []
 
@@ -91,6 +94,7 @@ class LinkBuilder:
             ignored=frozenset(self.ignored),
             unicast=frozenset(self._unicast),
             problems=self.problems,
+            devices=self.devices,
         )
 
     def resolve(self, name: str) -> str:

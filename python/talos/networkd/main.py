@@ -6,6 +6,7 @@ from talos.networkd.controllers.address_spec import AddressSpecController
 from talos.networkd.controllers.bgp_config import BGPInstanceConfigController
 from talos.networkd.controllers.config_layers import (
     CmdlineConfigController,
+    DeviceConfigController,
     LinkConfigController,
     OperatorConfigController,
 )
@@ -59,6 +60,7 @@ def make_controllers(
         HostDNSAddressController(),
         CmdlineConfigController(log),
         LinkConfigController(log),
+        DeviceConfigController(),
         OperatorConfigController(),
         OperatorSpecController(open_wire, open_wire6, log),
         PlatformConfigApplyController(),

@@ -21,6 +21,7 @@ from talos.resource import ids, kinds
 from talos.resource.changes import modify
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
+from talos.resource.yaml.spec import spec_to_yaml
 from talos.system.logging import Log
 from talos.system.net.links import ARPHRD_ETHER, ARPHRD_LOOPBACK, IFF_MULTICAST, LinkState, Topic
 from talos.system.net.wireguard import WireguardChange
@@ -221,6 +222,29 @@ async def test_interfaces_of_the_main_document() -> None:
         link = await node.link("eth1")
         assert link is not None
         assert link.mtu == 1300
+
+
+async def test_items_of_the_main_document_are_shown_with_their_links() -> None:
+    node = Node(3)
+    async with node.running():
+        await node.config(
+            MAIN
+            + """  network:
+    interfaces:
+      - interface: eth2
+        ignore: true
+      - deviceSelector: {hardwareAddr: "02:00:00:00:01:02"}
+        addresses: [10.1.0.2/24]
+      - deviceSelector: {hardwareAddr: "02:00:00:00:01:0[23]"}
+        mtu: 1400
+"""
+        )
+        shown = {one.id: one.spec for one in await node.state.list(kinds.DEVICE_CONFIG_SPEC)}
+        assert sorted(shown) == ["eth0/001", "eth0/002/000", "eth1/002/001", "eth2/000"]
+        text = spec_to_yaml(kinds.DEVICE_CONFIG_SPEC, shown["eth0/001"])
+        assert text == "interface: eth0\naddresses:\n    - 10.1.0.2/24\n"
+        await node.config(MAIN)
+        assert not await node.state.list(kinds.DEVICE_CONFIG_SPEC)
 
 
 async def test_a_bond_that_came_with_the_kernel_gets_our_settings() -> None:

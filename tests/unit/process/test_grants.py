@@ -66,6 +66,7 @@ SENSITIVE = {
     },
     "logd": {kinds.MACHINE_CONFIG.type},
     "networkd": {
+        kinds.DEVICE_CONFIG_SPEC.type,
         # Proxies, with their passwords.
         kinds.ENVIRONMENT.type,
         kinds.KUBE_SPAN_CONFIG.type,

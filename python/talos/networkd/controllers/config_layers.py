@@ -8,8 +8,10 @@ from google.protobuf.message import Message
 
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import LinkSpecSpec, OperatorSpecSpec, PlatformConfigSpec
+from talos.api.resource.device_config_pb2 import DeviceConfigSpecSpec
 from talos.config.active import PARTIAL_CONFIG_INPUTS, read_partial_config
 from talos.config.model import Config
+from talos.config.write.plain import to_plain
 from talos.networkd.cmdline import CmdlineNetwork, parse_network
 from talos.networkd.controllers.link_status import is_physical
 from talos.networkd.controllers.platform_config import make_specs
@@ -20,6 +22,7 @@ from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.resource.kind import Kind
 from talos.resource.resource import Phase
+from talos.resource.yaml.text import to_yaml
 from talos.system.logging import Log
 from talos.system.proc.cmdline import parse_cmdline
 
@@ -104,6 +107,30 @@ class LinkConfigController(LayerController):
     async def read(self, runtime: ControllerRuntime) -> tuple[PlatformConfigSpec, Sequence[str]]:
         config = await read_devices(runtime)
         return config.specs, config.problems
+
+
+class DeviceConfigController(Reconciler):
+    """Shows the items of ``machine.network.interfaces``, each with the link that it means."""
+
+    name = "network.DeviceConfigController"
+    inputs = (*PARTIAL_CONFIG_INPUTS, Input(kinds.LINK_STATUS))
+    outputs = (Output(kinds.DEVICE_CONFIG_SPEC),)
+
+    def __init__(self) -> None:
+        self._written: DeviceConfig | None = None
+
+    @override
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Write them again when the config or the links that it selects are others."""
+        config = await read_devices(runtime)
+        if config is self._written:
+            return
+        self._written = None
+        async with runtime.track_outputs():
+            for place, device in config.devices.items():
+                spec = DeviceConfigSpecSpec(yaml_marshalled=to_yaml(to_plain(device)).encode())
+                await runtime.put(kinds.DEVICE_CONFIG_SPEC, place, spec)
+        self._written = config
 
 
 class OperatorConfigController(Reconciler):
