@@ -43,6 +43,7 @@ from talos.machined.controllers.k8s.address_overlap import AddressOverlapControl
 from talos.machined.controllers.k8s.etcd_encryption import EtcdEncryptionConfigController
 from talos.machined.controllers.k8s.kubelet import KubeletConfigController, KubeletSpecController
 from talos.machined.controllers.k8s.kubelet_identity import KubeletIdentityController
+from talos.machined.controllers.k8s.kubelet_kubeconfig import KubeletKubeconfigController
 from talos.machined.controllers.k8s.kubelet_service import KubeletServiceController
 from talos.machined.controllers.k8s.static_pod_files import (
     StaticPodConfigsController,
@@ -181,6 +182,7 @@ def make_controllers(context: ControllerContext) -> list[Controller]:
         KubeletSpecController(),
         KubeletServiceController(context.node.services.terminate),
         KubeletIdentityController(context.node.connect),
+        KubeletKubeconfigController(),
         *make_runtime_controllers(context),
         *make_cri_controllers(context),
         ApiServiceConfigController(),
