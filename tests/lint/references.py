@@ -19,6 +19,7 @@ from talos.config.documents.registry import MODULES, document_type
 from talos.config.schema import INT32, UINT32, UINT64, Applies, Field, Form, Section, Shape, fields_of
 from talos.resource.builtin import NAMESPACES
 from talos.resource.kinds import REGISTRY
+from talos.resource.unwritten import UNWRITTEN
 from talos.talosctl.cli.command import HELP, Command
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.cli.help import shown_default, usage_lines
@@ -180,6 +181,12 @@ def make_resources_page() -> str:
         )
         if kinds:
             parts += [f"## {namespace}", description, _table(("type", "names", "columns", ""), rows)]
+    reasons = ((f"`{name}`", reason) for name, reason in UNWRITTEN.items())
+    parts += [
+        "## Without instances",
+        "Upstream has these; a node never has one.",
+        _table(("type", "why"), reasons),
+    ]
     return _page("Resources", *parts)
 
 
