@@ -9,7 +9,7 @@ from talos.api.metadata import CALLER, ROLE
 from talos.api.rpc import Code, RpcError
 from talos.resource.controller.activity import READ_METHOD
 from talos.routerd.counts import CallCounts
-from talos.routerd.routes import METHODS, OWNERS, Owner, owner_of
+from talos.routerd.routes import OWNERS, Owner, owner_of
 from talos.rpc.http2.client import LocalChannel
 from talos.rpc.limits import REPLY_MEMORY
 from talos.rpc.protocol import Metadata, Status
@@ -52,8 +52,7 @@ class Router:
         roles = roles_of(call.metadata)
         check_roles(call.method, roles, maintenance=self.maintenance)
         owner = owner_of(call.method)
-        if self.maintenance and call.method in METHODS:
-            # The daemons of the cluster start with the config that makes the machine a part of one.
+        if self.maintenance and owner.needs_config:
             raise RpcError(Code.UNIMPLEMENTED, "API is not implemented in maintenance mode")
         return await forward(
             _WithCounts(call, self._counts) if call.method == READ_METHOD else call,

@@ -15,7 +15,13 @@ class Owner:
     name: str
     socket: Path
 
+    @property
+    def needs_config(self) -> bool:
+        """Whether it runs only when the machine has a config."""
+        return self.name in _WITH_CONFIG
 
+
+_WITH_CONFIG = frozenset({daemons.CLUSTERD.name, daemons.DNSD.name, daemons.KUBED.name})
 OWNERS = (
     Owner(name=daemons.MACHINED, socket=Path(daemons.MACHINE_SOCKET)),
     *(

@@ -50,6 +50,7 @@ def test_every_method(path: str) -> None:
     owner = "kubed" if path.endswith("/Kubeconfig") else owner
     owner = "dnsd" if path.startswith("/talos.probe.") else owner
     assert owner_of(path).name == owner
+    assert owner_of(path).needs_config == (owner in {"clusterd", "dnsd", "kubed"})
 
 
 def test_unknown_method_of_a_known_service() -> None:
