@@ -1,7 +1,7 @@
 """Regular care of filesystems: for which volumes, and when."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from talos.api.definitions import block_pb2
 from talos.api.timestamps import make_duration
@@ -52,13 +52,22 @@ class Slots:
             name for name, interval in intervals.items() if self._due.get((name, interval), now + 1) <= now
         ]
 
+    def finish(self, names: Iterable[str], intervals: Mapping[str, int]) -> None:
+        """Note that these have had their turn, whatever came of it."""
+        for name in names:
+            self._due.pop((name, intervals[name]), None)
+
     def plan(self, node: str, intervals: Mapping[str, int], now: int) -> None:
-        """Give a slot to those that have none ahead; what was due while the node was off is left out."""
+        """Give a slot to those that have none, or one too far ahead, as the clock was set.
+
+        One that has become due meanwhile keeps its slot. What was due while the node was off is left out.
+        """
         before, self._due = self._due, {}
         for name, interval in intervals.items():
-            due = before.get((name, interval), now)
-            is_ahead = now < due <= now + interval
-            self._due[name, interval] = due if is_ahead else find_slot(node, name, interval, now)
+            due = before.get((name, interval))
+            if due is None or due > now + interval:
+                due = find_slot(node, name, interval, now)
+            self._due[name, interval] = due
 
     def next(self, name: str, interval: int) -> int:
         """The slot of a volume that was planned."""

@@ -51,9 +51,11 @@ class UpkeepController(Reconciler):
         volumes = await self._find(runtime) if identity is not None else {}
         node = identity.spec.node_id if identity is not None else ""
         intervals = {name: volume.interval for name, volume in volumes.items()}
-        for name in self.slots.find_due(intervals, self.clock()):
+        due = self.slots.find_due(intervals, self.clock())
+        for name in due:
             if volumes[name].target:
                 await self.care(name, volumes[name])
+        self.slots.finish(due, intervals)
         self.slots.plan(node, intervals, self.clock())
         async with runtime.track_outputs():
             await self.publish(runtime, volumes)

@@ -22,12 +22,14 @@ from talos.system.logging import Log
 HOUR = 3600 * 10**9
 WEEK = 168 * HOUR
 NODE = "2rsjRPcNQCy3K62jeoZQ3Rl2r0e4Fp5Fhbo9BgAVfOPD"
-VOLUME, TARGET = "EPHEMERAL", "/var"
+VOLUME, OTHER = "EPHEMERAL", "STATE"
+TARGETS = {VOLUME: "/var", OTHER: "/system/state"}
+TARGET = TARGETS[VOLUME]
 
 
 @dataclass
 class World:
-    """A node whose clock the test sets; a check takes a second."""
+    """A node whose clock the test sets; a check takes ``duration`` nanoseconds."""
 
     now: int = 1_700_000_000 * 10**9
     state: MemoryState = field(default_factory=MemoryState)
@@ -35,11 +37,12 @@ class World:
     lines: list[str] = field(default_factory=list[str])
     damaged: int = 0
     error: int = 0
+    duration: int = 10**9
 
     def scrub(self, target: str, check_stopped: Callable[[], None]) -> Findings:
         check_stopped()
         self.scrubbed.append(target)
-        self.now += 10**9
+        self.now += self.duration
         if self.error:
             raise OSError(self.error, "Inappropriate ioctl for device")
         findings = Findings()
@@ -51,7 +54,9 @@ class World:
         controller = FSScrubController(Scrubber(self.scrub), Log(write=self.lines.append), lambda: self.now)
         await run_controllers(self.state, [controller])
 
-    async def add(self, *, read_only: bool = False, more: Mapping[str, int] | None = None) -> None:
+    async def add(
+        self, volume: str = VOLUME, *, read_only: bool = False, more: Mapping[str, int] | None = None
+    ) -> None:
         def status(spec: block_pb2.VolumeStatusSpec) -> None:
             spec.phase, spec.scrub_enabled = enums.VOLUME_PHASE_READY, True
             spec.filesystem = enums.FILESYSTEM_TYPE_XFS
@@ -60,10 +65,10 @@ class World:
                 setattr(spec, name, value)
 
         def mount(spec: block_pb2.MountStatusSpec) -> None:
-            spec.spec.volume_id, spec.target, spec.read_only = VOLUME, TARGET, read_only
+            spec.spec.volume_id, spec.target, spec.read_only = volume, TARGETS[volume], read_only
 
-        await modify(self.state, kinds.VOLUME_STATUS, VOLUME, status)
-        await modify(self.state, kinds.BLOCK_MOUNT_STATUS, VOLUME, mount)
+        await modify(self.state, kinds.VOLUME_STATUS, volume, status)
+        await modify(self.state, kinds.BLOCK_MOUNT_STATUS, volume, mount)
         await modify(self.state, *ids.IDENTITY, lambda spec: setattr(spec, "node_id", NODE))
 
     async def next(self, *, after: int) -> int:
@@ -103,6 +108,29 @@ async def test_a_volume_is_checked_when_it_is_due(
         assert result.time.ToNanoseconds() == due + HOUR
         assert (result.duration.seconds, result.interval.ToNanoseconds()) == (1, WEEK)
         assert any("damaged" in line for line in world.lines) == bool(damaged)
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_becomes_due_during_another_check_is_checked_after_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    world = World()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.run)
+        await world.add(OTHER)
+        await world.add(VOLUME)
+        await world.next(after=0)
+        slots = {name: find_slot(NODE, name, WEEK, world.now) for name in TARGETS}
+        first, second = sorted(slots, key=lambda name: slots[name])
+        world.duration = slots[second] - slots[first] + HOUR
+        world.now = slots[first]
+        await wait_for(
+            world.state,
+            kinds.FS_SCRUB_SCHEDULE,
+            second,
+            lambda found: found.spec.next_scrub.ToNanoseconds() > slots[second],
+        )
+        assert world.scrubbed == [TARGETS[first], TARGETS[second]]
         nursery.cancel_scope.cancel()
 
 
