@@ -11,8 +11,9 @@ import trio
 
 from talos.bgpd.bfd.packet import PACKET_BYTES, parse_packet
 from talos.bgpd.bfd.session import BfdSession, Timers
-from talos.bgpd.wire.places import Place, parse_place, set_hop_limit
+from talos.bgpd.wire.places import Place, parse_place
 from talos.system.logging import Log
+from talos.system.net.hop_limit import receive_hop_limits, set_hop_limit
 from talos.system.wakeup import Signal, Wakeup
 
 PORT = 3784
@@ -20,8 +21,6 @@ SOURCE_PORTS = (49152, 65535)
 HOP_LIMIT = 255
 """A router in between would have lowered it."""
 _ANCILLARY_BYTES = socket.CMSG_SPACE(4)
-# <linux/in.h>
-_IP_RECVTTL = 12
 BIND_RETRY = 30.0
 """Seconds before a port that is in use is tried again."""
 BIND_TRIES = 16
@@ -124,9 +123,7 @@ async def _open_receiver(family: socket.AddressFamily) -> trio.socket.SocketType
     try:
         if family == socket.AF_INET6:
             opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVHOPLIMIT, 1)
-        else:
-            opened.setsockopt(socket.IPPROTO_IP, _IP_RECVTTL, 1)
+        receive_hop_limits(opened)
         await opened.bind(("::" if family == socket.AF_INET6 else "0.0.0.0", PORT))  # noqa: S104 - peers are chosen
     except BaseException:
         opened.close()

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
 
-import trio
-
 from talos.bgpd.messages.prefixes import Address
 
 
@@ -27,14 +25,6 @@ class Place:
         if self.address.version == 4:
             return str(self.address), port
         return str(self.address), port, 0, self.scope
-
-
-def set_hop_limit(opened: trio.socket.SocketType, hops: int) -> None:
-    """What is sent passes so many routers less one."""
-    if opened.family == socket.AF_INET6:
-        opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, hops)
-    else:
-        opened.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, hops)
 
 
 def parse_place(address: tuple[Any, ...]) -> Place:

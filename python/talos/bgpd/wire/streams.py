@@ -5,7 +5,8 @@ from contextlib import suppress
 
 import trio
 
-from talos.bgpd.wire.places import Place, parse_place, set_hop_limit
+from talos.bgpd.wire.places import Place, parse_place
+from talos.system.net.hop_limit import set_hop_limit
 
 PORT = 179
 CONNECT_TIMEOUT = 120.0

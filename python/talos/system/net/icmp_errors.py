@@ -2,13 +2,17 @@
 
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Self
+
+from talos.system.net.hop_limit import set_hop_limit
 
 # <linux/in.h>, <linux/in6.h>
-_IP_RECVERR, _IPV6_RECVERR = 11, 25
+_ENABLE = {socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}
+"""IP_RECVERR and IPV6_RECVERR: the option, and the ancillary data that it brings."""
 # <linux/errqueue.h>
 _ERROR = struct.Struct("@IBBBBII")
 """``struct sock_extended_err``; the address of the error's sender follows."""
@@ -79,43 +83,52 @@ class IcmpError:
         return known or f"ICMP type {self.type}, code {self.code}"
 
 
-def enable_errors(target: socket.socket) -> None:
-    """Have the kernel keep errors for :func:`receive_error`."""
-    if target.family == socket.AF_INET6:
-        target.setsockopt(socket.IPPROTO_IPV6, _IPV6_RECVERR, 1)
-    else:
-        target.setsockopt(socket.IPPROTO_IP, _IP_RECVERR, 1)
+class ErrorSocket:
+    """Datagrams to one machine, about which the kernel keeps errors; ``protocols`` by family. OSError."""
 
+    def __init__(self, target: SocketAddress, protocols: Mapping[socket.AddressFamily, int]) -> None:
+        family = socket.AF_INET6 if ip_address(target[0]).version == 6 else socket.AF_INET
+        kind = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+        self.socket = socket.socket(family, kind, protocols[family])
+        self.socket.setsockopt(*_ENABLE[family], 1)
 
-def send_past_errors(source: socket.socket, packet: bytes, target: SocketAddress) -> None:
-    """Send a packet; OSError when this machine can't.
+    def __enter__(self) -> Self:
+        return self
 
-    A call reports the error that a packet before it has got, and sends nothing: it is repeated.
-    """
-    for _ in range(_SEND_TRIES - 1):
-        with suppress(OSError):
-            source.sendto(packet, target)
-            return
-    source.sendto(packet, target)
+    def __exit__(self, *error: object) -> None:
+        self.socket.close()
 
+    def set_hops(self, hops: int) -> None:
+        """How many routers the next packets may pass."""
+        set_hop_limit(self.socket, hops)
 
-def receive_error(source: socket.socket) -> IcmpError | None:
-    """The next error that a machine has sent; None when there is none. It never waits."""
-    receive: Callable[..., tuple[bytes, list[tuple[int, int, bytes]], int, tuple[str, int]]] = source.recvmsg
-    while True:
-        try:
-            packet, control, _, target = receive(_MAX_PACKET, _MAX_CONTROL, socket.MSG_ERRQUEUE)
-        except BlockingIOError:
-            return None
-        for level, kind, data in control:
-            if (level, kind) not in {
-                (socket.IPPROTO_IP, _IP_RECVERR),
-                (socket.IPPROTO_IPV6, _IPV6_RECVERR),
-            }:
-                continue
-            error = _parse_error(packet, data, target[1])
-            if error is not None:
-                return error
+    def send_past_errors(self, packet: bytes, target: SocketAddress) -> None:
+        """Send a packet; OSError when this machine can't.
+
+        A call reports the error that a packet before it has got, and sends nothing: it is repeated.
+        """
+        for _ in range(_SEND_TRIES - 1):
+            with suppress(OSError):
+                self.socket.sendto(packet, target)
+                return
+        self.socket.sendto(packet, target)
+
+    def receive_error(self) -> IcmpError | None:
+        """The next error that a machine has sent; None when there is none. It never waits."""
+        receive: Callable[..., tuple[bytes, list[tuple[int, int, bytes]], int, tuple[str, int]]] = (
+            self.socket.recvmsg
+        )
+        while True:
+            try:
+                packet, control, _, target = receive(_MAX_PACKET, _MAX_CONTROL, socket.MSG_ERRQUEUE)
+            except BlockingIOError:
+                return None
+            for level, kind, data in control:
+                if (level, kind) not in _ENABLE.values():
+                    continue
+                error = _parse_error(packet, data, target[1])
+                if error is not None:
+                    return error
 
 
 def _parse_error(packet: bytes, data: bytes, port: int) -> IcmpError | None:

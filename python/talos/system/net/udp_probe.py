@@ -3,20 +3,13 @@
 import socket
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Self
 
 import trio
 
-from talos.system.net.echo import set_hops
-from talos.system.net.icmp_errors import (
-    IcmpError,
-    SocketAddress,
-    enable_errors,
-    receive_error,
-    send_past_errors,
-)
+from talos.system.net.icmp_errors import ErrorSocket, IcmpError, SocketAddress
 
 _MAX_PACKET = 65535
+_PROTOCOLS = {socket.AF_INET: socket.IPPROTO_UDP, socket.AF_INET6: socket.IPPROTO_UDP}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,24 +20,12 @@ class PortReply:
     port: int
 
 
-class UdpProbeSocket:
+class UdpProbeSocket(ErrorSocket):
     """Sends empty datagrams to ports of one address; OSError."""
 
     def __init__(self, target: SocketAddress) -> None:
-        family = socket.AF_INET6 if ip_address(target[0]).version == 6 else socket.AF_INET
+        super().__init__(target, _PROTOCOLS)
         self._target = target
-        self._socket = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
-        enable_errors(self._socket)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._socket.close()
-
-    def set_hops(self, hops: int) -> None:
-        """How many routers the next datagrams may pass."""
-        set_hops(self._socket, hops)
 
     def send(self, port: int) -> None:
         """Send a datagram; OSError when this machine can't."""
@@ -54,17 +35,17 @@ class UdpProbeSocket:
                 place = (host, port)
             case (host, _, flow, link):
                 place = (host, port, flow, link)
-        send_past_errors(self._socket, b"", place)
+        self.send_past_errors(b"", place)
 
     async def receive(self) -> IcmpError | PortReply:
         """The next error or datagram."""
         while True:
-            await trio.lowlevel.wait_readable(self._socket)
-            error = receive_error(self._socket)
+            await trio.lowlevel.wait_readable(self.socket)
+            error = self.receive_error()
             if error is not None:
                 return error
             try:
-                _, sender = self._socket.recvfrom(_MAX_PACKET)
+                _, sender = self.socket.recvfrom(_MAX_PACKET)
             except OSError:
                 continue  # nothing is there, or an error has come, which is kept
             return PortReply(sender=ip_address(sender[0]), port=sender[1])
