@@ -36,7 +36,7 @@ class Querier:
 
     async def run(self, request: pb.DNSQueryRequest) -> pb.DNSQueryReply:
         """The answer of the first server that has one; RpcError."""
-        seconds = TIMEOUT.read(request.timeout, is_given=request.HasField("timeout"))
+        seconds = TIMEOUT.read(request)
         query = make_query(request)
         servers = [parse_server(request.server)] if request.server else await self._read_servers()
         reason = "no answer in time"

@@ -22,10 +22,8 @@ TIMEOUT = Span(name="timeout", minimum=0.1, maximum=60.0, default=2.0)
 
 async def run_ping(request: pb.PingRequest, _call: Call, send: Send) -> None:
     """The handler; it sends the address, each packet and the summary. RpcError."""
-    count = COUNT.check(request.count if request.HasField("count") else COUNT.default)
-    size = SIZE.check(request.size if request.HasField("size") else SIZE.default)
-    interval = INTERVAL.read(request.interval, is_given=request.HasField("interval"))
-    timeout = TIMEOUT.read(request.timeout, is_given=request.HasField("timeout"))
+    count, size = COUNT.read(request), SIZE.read(request)
+    interval, timeout = INTERVAL.read(request), TIMEOUT.read(request)
     target = await find_target(request.host, request.family)
     with open_echo_socket(target) as opened:
         await send(pb.PingReply(address=target.address))

@@ -26,9 +26,7 @@ FIRST_PORT = 33434
 
 async def run_traceroute(request: pb.TracerouteRequest, _call: Call, send: Send) -> None:
     """The handler; it sends the address and each hop, the last one arrives or is refused. RpcError."""
-    max_hops = MAX_HOPS.check(request.max_hops if request.HasField("max_hops") else MAX_HOPS.default)
-    queries = QUERIES.check(request.queries if request.HasField("queries") else QUERIES.default)
-    timeout = TIMEOUT.read(request.timeout, is_given=request.HasField("timeout"))
+    max_hops, queries, timeout = MAX_HOPS.read(request), QUERIES.read(request), TIMEOUT.read(request)
     target = await find_target(request.host, request.family)
     with ExitStack() as stack:
         prober = _open_prober(request.protocol, target, stack)
