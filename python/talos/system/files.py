@@ -65,6 +65,14 @@ class KernelFiles(Files):
         return Path(path).exists()
 
 
+def read_attribute(files: Files, path: str) -> str:
+    """A device's attribute without white space around it; empty when there is none, or the device is gone."""
+    try:
+        return files.read(path).strip()
+    except OSError:
+        return ""
+
+
 def read_file(path: Path | str, size: int = -1) -> bytes:
     """The bytes of a file that a person named, or the first ``size``; UserError when it can't be read."""
     try:

@@ -6,12 +6,15 @@ Files, their names and units: Documentation/hwmon/sysfs-interface.rst of the ker
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 
-from talos.system.files import Files
+from talos.system.files import Files, read_attribute
 
 FOLDER = "/sys/class/hwmon"
 MAX_SENSORS = 512
 """Of one machine; a server has up to about a hundred."""
+MAX_NAME = 64
+"""Characters of a name or label."""
 SCALES = {"temp": 1e-3, "fan": 1.0, "in": 1e-3, "curr": 1e-3, "power": 1e-6}
 """What a file's number is multiplied by, for degrees Celsius, rounds per minute, volts, amperes and watts."""
 _VALUE = re.compile(rf"({'|'.join(SCALES)})[0-9]{{1,3}}_(?:input|average)")
@@ -39,17 +42,12 @@ class Sensor:
 
 def read_sensors(files: Files) -> Iterator[Sensor]:
     """All sensors that answer, at most MAX_SENSORS. Blocks, as some drivers send a command to the device."""
-    left = MAX_SENSORS
-    for folder in _list(files, FOLDER):
-        for sensor in _read_chip(files, f"{FOLDER}/{folder}"):
-            if not left:
-                return
-            left -= 1
-            yield sensor
+    chips = (_read_chip(files, f"{FOLDER}/{folder}") for folder in _list(files, FOLDER))
+    return islice(chain.from_iterable(chips), MAX_SENSORS)
 
 
 def _read_chip(files: Files, folder: str) -> Iterator[Sensor]:
-    chip = _read(files, f"{folder}/name")
+    chip = read_attribute(files, f"{folder}/name")[:MAX_NAME]
     device = _find_device(files, folder)
     seen: set[str] = set()
     # Reversed, as the value of now comes before an average.
@@ -64,7 +62,7 @@ def _read_chip(files: Files, folder: str) -> Iterator[Sensor]:
             continue
         seen.add(name)
         critical = _read_number(files, f"{folder}/{name}_crit", kind) if kind == "temp" else None
-        label = _read(files, f"{folder}/{name}_label")
+        label = read_attribute(files, f"{folder}/{name}_label")[:MAX_NAME]
         yield Sensor(
             chip=chip, device=device, name=name, label=label, kind=kind, value=value, critical=critical
         )
@@ -84,15 +82,7 @@ def _list(files: Files, folder: str) -> list[str]:
         return []  # no sysfs, or the device is gone
 
 
-def _read(files: Files, path: str) -> str:
-    """A name; empty without one."""
-    try:
-        return files.read(path).strip()[:64]
-    except OSError:
-        return ""
-
-
 def _read_number(files: Files, path: str, kind: str) -> float | None:
     """A measure; None when the sensor does not answer."""
-    text = _read(files, path)
+    text = read_attribute(files, path)
     return round(int(text) * SCALES[kind], 6) if _NUMBER.fullmatch(text) else None

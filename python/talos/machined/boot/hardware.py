@@ -4,7 +4,7 @@ from talos.api.definitions.hardware_pb2 import SystemInformationSpec
 from talos.resource import ids
 from talos.resource.changes import put
 from talos.resource.state import State
-from talos.system.files import Files
+from talos.system.files import Files, read_attribute
 
 FOLDER = "/sys/class/dmi/id"
 FILES = {
@@ -23,14 +23,7 @@ OWNER = "hardware.SystemInfoController"
 
 async def describe_hardware(state: State, files: Files) -> None:
     """Publish it, once per boot; nothing on a machine without SMBIOS."""
-    found = {name: _read(files, f"{FOLDER}/{file}") for name, file in FILES.items()}
+    found = {name: read_attribute(files, f"{FOLDER}/{file}") for name, file in FILES.items()}
     if not any(found.values()):
         return
     await put(state, *ids.SYSTEM_INFORMATION, SystemInformationSpec(**found), owner=OWNER)
-
-
-def _read(files: Files, path: str) -> str:
-    try:
-        return files.read(path).strip()
-    except OSError:
-        return ""

@@ -6,7 +6,7 @@ Temperatures are in :mod:`talos.system.sensors`; SMART's tables are no part of s
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from talos.system.files import Files
+from talos.system.files import Files, read_attribute
 
 FOLDER = "/sys/block"
 
@@ -30,18 +30,10 @@ def read_health(files: Files) -> Iterator[DiskHealth]:
     except OSError:
         return
     for name in sorted(names):
-        state = _read(files, f"{FOLDER}/{name}/device/state")
-        errors = _parse_count(_read(files, f"{FOLDER}/{name}/device/ioerr_cnt"))
+        state = read_attribute(files, f"{FOLDER}/{name}/device/state")
+        errors = _parse_count(read_attribute(files, f"{FOLDER}/{name}/device/ioerr_cnt"))
         if state or errors is not None:
             yield DiskHealth(name=name, state=state, errors=errors)
-
-
-def _read(files: Files, path: str) -> str:
-    """An attribute; empty when there is none, or its device is gone."""
-    try:
-        return files.read(path).strip()
-    except OSError:
-        return ""
 
 
 def _parse_count(text: str) -> int | None:
