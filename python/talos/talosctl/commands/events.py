@@ -14,9 +14,7 @@ from talos.talosctl.client.command import need_nodes, raise_error, run_async
 from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, OUTPUT
 from talos.talosctl.client.select import find_target
-from talos.talosctl.output import console
-from talos.talosctl.output.rows import format_line
-from talos.talosctl.output.table import GrowingTable
+from talos.talosctl.output.rows import RowStream
 
 HEADER = ("NODE", "ID", "EVENT", "ACTOR", "SOURCE", "MESSAGE")
 WIDTHS = (0, 20, 41, 36, 16)
@@ -36,7 +34,7 @@ def run_events(invocation: Invocation) -> int:
         tail_id=after_id,
         with_actor_id=flags.text("actor-id"),
     )
-    table, output = GrowingTable(HEADER, WIDTHS), flags.text("output")
+    rows = RowStream(flags.text("output"), HEADER, WIDTHS)
 
     async def follow(session: Session, node: str) -> None:
         async with session.stream(node, "/machine.MachineService/Events", request, Event) as events:
@@ -48,9 +46,7 @@ def run_events(invocation: Invocation) -> int:
             if not event.data.type_url:
                 continue  # the frame that opens every stream
             name, source, message = describe_event(event)
-            row = (node, event.id, name, event.actor_id, source, message)
-            console.write(table.add([row]) if output == "table" else format_line(output, HEADER, row))
-            console.flush()
+            rows.show((node, event.id, name, event.actor_id, source, message))
 
     async def main() -> int:
         target = await find_target(flags)

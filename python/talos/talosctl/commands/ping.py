@@ -16,8 +16,8 @@ from talos.talosctl.client.probes import (
     run_probe,
 )
 from talos.talosctl.output import console
-from talos.talosctl.output.rows import format_line
-from talos.talosctl.output.table import GrowingTable, format_table
+from talos.talosctl.output.rows import RowStream, format_line
+from talos.talosctl.output.table import format_table
 
 HEADER = ("NODE", "ADDRESS", "SEQUENCE", "FROM", "BYTES", "TTL", "TIME", "ERROR")
 WIDTHS = (0, 0, 0, 15, 0, 0, 9)
@@ -28,11 +28,7 @@ def run_ping(invocation: Invocation) -> int:
     """A row for each packet as soon as its fate is decided, then one for each node."""
     flags = invocation.flags
     request, output = make_request(invocation.args[0], flags), flags.text("output")
-    table, summaries = GrowingTable(HEADER, WIDTHS), list[Row]()
-
-    def show_packet(row: Row) -> None:
-        console.write(table.add([row]) if output == "table" else format_line(output, HEADER, row))
-        console.flush()
+    packets, summaries = RowStream(output, HEADER, WIDTHS), list[Row]()
 
     async def call(session: Session, node: str) -> bool:
         address, received = "", 0
@@ -42,7 +38,7 @@ def run_ping(invocation: Invocation) -> int:
                     case "address":
                         address = reply.address
                     case "packet":
-                        show_packet((node, address, *_packet_cells(reply.packet)))
+                        packets.show((node, address, *_packet_cells(reply.packet)))
                     case "summary":
                         received = reply.summary.received
                         summaries.append((node, address, *_summary_cells(reply.summary)))

@@ -17,9 +17,7 @@ from talos.talosctl.client.probes import (
     format_time,
     run_probe,
 )
-from talos.talosctl.output import console
-from talos.talosctl.output.rows import format_line
-from talos.talosctl.output.table import GrowingTable
+from talos.talosctl.output.rows import RowStream
 
 HEADER = ("NODE", "ADDRESS", "HOP", "FROM", "TIMES", "ERROR")
 WIDTHS = (0, 0, 0, 15, 27)
@@ -38,7 +36,7 @@ def run_traceroute(invocation: Invocation) -> int:
         queries=flags.number("queries"),
         timeout=make_duration(flags.seconds("timeout")),
     )
-    table, output = GrowingTable(HEADER, WIDTHS), flags.text("output")
+    rows = RowStream(flags.text("output"), HEADER, WIDTHS)
 
     async def call(session: Session, node: str) -> bool:
         address, has_arrived = "", False
@@ -48,9 +46,7 @@ def run_traceroute(invocation: Invocation) -> int:
                     address = reply.address
                 elif reply.HasField("hop"):
                     has_arrived |= reply.hop.is_destination
-                    row = (node, address, *make_cells(reply.hop))
-                    console.write(table.add([row]) if output == "table" else format_line(output, HEADER, row))
-                    console.flush()
+                    rows.show((node, address, *make_cells(reply.hop)))
         return has_arrived
 
     return run_async(run_probe(flags, call))

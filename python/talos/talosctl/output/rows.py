@@ -4,7 +4,8 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 
-from talos.talosctl.output.table import format_table
+from talos.talosctl.output import console
+from talos.talosctl.output.table import GrowingTable, format_table
 
 
 def format_rows(output: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -22,6 +23,20 @@ def format_line(output: str, header: Sequence[str], row: Sequence[str]) -> str:
     from talos.talosctl.output.yaml_text import dump_yaml
 
     return "---\n" + dump_yaml(value)
+
+
+class RowStream:
+    """Shows rows as they come; ``widths`` are those of :class:`GrowingTable`."""
+
+    def __init__(self, output: str, header: Sequence[str], widths: Sequence[int]) -> None:
+        self._output, self._header = output, header
+        self._table = GrowingTable(header, widths)
+
+    def show(self, row: Sequence[str]) -> None:
+        """Show one at once."""
+        is_table = self._output == "table"
+        console.write(self._table.add([row]) if is_table else format_line(self._output, self._header, row))
+        console.flush()
 
 
 def format_documents(output: str, documents: Sequence[object]) -> str:
