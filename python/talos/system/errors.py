@@ -19,3 +19,8 @@ class UserError(Exception):
         place = f"{self.where}: " if self.where else ""
         remedy = f" ({self.hint})" if self.hint else ""
         return f"{place}{self.message}{remedy}"
+
+
+def lower_first(text: str) -> str:
+    """A reason as it stands within a line: the C library's begin with a capital letter."""
+    return text[:1].lower() + text[1:]

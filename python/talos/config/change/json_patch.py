@@ -9,6 +9,7 @@ from typing import Any, cast
 from jsonpatch import JsonPatch, JsonPatchException, JsonPatchTestFailed, JsonPointerException
 
 from talos.config.problem import ConfigError, Problem
+from talos.system.errors import lower_first
 
 type Operation = Mapping[str, Any]
 
@@ -49,7 +50,7 @@ def _check(item: Any) -> str:
     try:
         JsonPatch([cast("Operation", item)])
     except (JsonPatchException, JsonPointerException, TypeError) as error:
-        return _lower(error)
+        return lower_first(str(error))
     return ""
 
 
@@ -61,9 +62,4 @@ def _describe(error: Exception) -> str:
         case JsonPointerException():
             return "the path leads to nothing"
         case _:
-            return _lower(error)
-
-
-def _lower(error: Exception) -> str:
-    text = str(error)
-    return text[:1].lower() + text[1:]
+            return lower_first(str(error))

@@ -4,6 +4,7 @@ import os
 
 from talos.api.rpc import Code, RpcError
 from talos.dnsd.probes.target import Target
+from talos.system.errors import lower_first
 from talos.system.net.echo import EchoSocket
 from talos.system.net.udp_probe import UdpProbeSocket
 
@@ -32,7 +33,7 @@ def open_udp_socket(target: Target) -> UdpProbeSocket:
 def format_error(error: OSError) -> str:
     """Why this node did not send a packet."""
     reason = os.strerror(error.errno) if error.errno else str(error)
-    return f"not sent: {reason[:1].lower()}{reason[1:]}"
+    return f"not sent: {lower_first(reason)}"
 
 
 def _make_failure(target: Target, error: OSError) -> RpcError:

@@ -9,6 +9,7 @@ import trio
 
 from talos.api.probe import probe_pb2 as pb
 from talos.api.rpc import Code, RpcError
+from talos.system.errors import lower_first
 from talos.system.net.icmp_errors import SocketAddress
 
 MAX_HOST = 253
@@ -48,7 +49,7 @@ async def find_target(host: str, family: pb.Family) -> Target:
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a name"
         hint = "try `talosctl dns-query`, or give an address"
-        raise RpcError(Code.NOT_FOUND, f"host {host!r}: {reason[:1].lower()}{reason[1:]}; {hint}") from None
+        raise RpcError(Code.NOT_FOUND, f"host {host!r}: {lower_first(reason)}; {hint}") from None
     # The other form is that of a Python without IPv6.
     place = cast("SocketAddress", found[0][4])
     address = ip_address(place[0])

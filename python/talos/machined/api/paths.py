@@ -5,6 +5,7 @@ import os
 import stat
 
 from talos.api.rpc import Code, RpcError
+from talos.system.errors import lower_first
 
 _CODES = {
     errno.ENOENT: Code.NOT_FOUND,
@@ -52,7 +53,7 @@ def make_error(verb: str, path: str, error: OSError) -> RpcError:
 def describe(verb: str, path: str, error: OSError) -> str:
     """One line in upstream's form, ``open /x: no such file or directory``."""
     text = os.strerror(error.errno) if error.errno else str(error)
-    return f"{verb} {make_text(path)}: {text[:1].lower()}{text[1:]}"
+    return f"{verb} {make_text(path)}: {lower_first(text)}"
 
 
 def make_text(name: str) -> str:
