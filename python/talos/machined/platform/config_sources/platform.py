@@ -102,11 +102,11 @@ class PlatformSource:
         """
         try:
             async with self.state.watch(kinds.LINK_STATUS) as changes:
-                found = parse_network_config(data, await self._list_cards())
+                found = await self._read_network(data)
                 if found.missing:
                     with trio.move_on_after(LINKS_LIMIT):
                         async for _ in changes:
-                            found = parse_network_config(data, await self._list_cards())
+                            found = await self._read_network(data)
                             if not found.missing:
                                 break
                 for hardware in found.missing:
@@ -115,7 +115,7 @@ class PlatformSource:
                 task_status.started()
                 if found.missing:
                     async for _ in changes:
-                        before, found = found, parse_network_config(data, await self._list_cards())
+                        before, found = found, await self._read_network(data)
                         if found.missing != before.missing:
                             await self._set_network(found)
                         if not found.missing:
@@ -123,6 +123,10 @@ class PlatformSource:
         except UserError as error:
             self.warn(f"{error}; it is ignored")
             task_status.started()
+
+    async def _read_network(self, data: bytes) -> SeedNetwork:
+        """The seed's network with the cards that are there now. UserError."""
+        return parse_network_config(data, await self._list_cards())
 
     async def _set_network(self, wanted: SeedNetwork) -> None:
         def change(spec: PlatformConfigSpec) -> None:
