@@ -8,6 +8,7 @@ from tests.harness.forked import run_forked
 
 from talos.process.run import Daemon, run
 from talos.system.logging import Log
+from talos.system.net.links import Links
 
 _CLONE_NEWNS, _CLONE_NEWNET = 0x20000, 0x40000000
 TEST_TIMEOUT = 180.0
@@ -24,6 +25,12 @@ def unshare_network() -> None:
     private = 1 << 18 | 1 << 14
     library.mount(b"none", b"/", None, private, None)
     library.mount(b"sysfs", b"/sys", b"sysfs", 0, None)
+
+
+async def start_loopback(links: Links) -> None:
+    """Bring up what every network has."""
+    [index] = [link.index for link in await links.links() if link.name == "lo"]
+    await links.set_link(index, up=True)
 
 
 def run_in_namespace(function: Callable[[Daemon], Awaitable[None]], *, timeout: float = TEST_TIMEOUT) -> None:

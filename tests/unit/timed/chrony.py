@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import trio
+from tests.harness.namespace import start_loopback
 from tests.harness.peers import find_peer
 
 from talos.api.rpc import RpcError
@@ -33,8 +34,7 @@ def make_certificates(folder: Path) -> CertificateAuthority:
 async def chrony(daemon: Daemon, folder: Path, *lines: str) -> AsyncGenerator[None]:
     """A server on 127.0.0.1, ended with the test; ``lines`` go to its configuration."""
     async with open_links() as links:
-        [loopback] = [link.index for link in await links.links() if link.name == "lo"]
-        await links.set_link(loopback, up=True)
+        await start_loopback(links)
     settings = (
         "local stratum 1",
         "allow all",

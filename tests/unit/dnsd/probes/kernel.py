@@ -19,12 +19,6 @@ def set_kernel(key: str, value: str) -> None:
     Path("/proc/sys", *key.split(".")).write_text(value)
 
 
-async def start_loopback(links: Links) -> None:
-    """Bring up what every namespace has."""
-    [index] = [link.index for link in await links.links() if link.name == "lo"]
-    await links.set_link(index, up=True)
-
-
 async def lay_cable(links: Links, name: str, own: list[str], far: list[str]) -> Peer:
     """Another machine behind a link of that name; addresses are given with their lengths."""
     peer = Peer()

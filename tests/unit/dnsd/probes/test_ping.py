@@ -8,8 +8,8 @@ import pytest
 import trio
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
-from tests.harness.namespace import run_in_namespace
-from tests.unit.dnsd.probes.kernel import CALL, GROUP, lay_cable, set_kernel, start_loopback
+from tests.harness.namespace import run_in_namespace, start_loopback
+from tests.unit.dnsd.probes.kernel import CALL, GROUP, lay_cable, set_kernel
 
 from talos.api.probe import probe_pb2 as pb
 from talos.api.rpc import Code, RpcError
