@@ -6,6 +6,7 @@ import trio
 from google.protobuf.message import Message
 
 from talos.api.definitions.hardware_pb2 import CPUCoreSpec, MemoryModuleSpec, ProcessorSpec
+from talos.machined.controllers.runtime.api_up import API_UP, wait_for_api
 from talos.resource import kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Output
 from talos.resource.kind import Kind
@@ -29,13 +30,15 @@ class HardwareInventoryController(Controller):
     """SMBIOS and ``/proc`` → Processor, MemoryModule, CPUCore."""
 
     name = "hardware.InventoryController"
+    inputs = (API_UP,)
     outputs = (Output(kinds.PROCESSOR), Output(kinds.MEMORY_MODULE), Output(kinds.CPU_CORE))
 
     def __init__(self, files: Files) -> None:
         self._files = files
 
     async def run(self, runtime: ControllerRuntime) -> None:
-        """Write all of them once."""
+        """Write all of them once, when the start does not need the processor any more."""
+        await wait_for_api(runtime)
         for kind, name, spec in await trio.to_thread.run_sync(list_parts, self._files):
             await runtime.put(kind, name, spec)
 

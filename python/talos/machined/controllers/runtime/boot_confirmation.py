@@ -2,9 +2,9 @@
 
 import trio
 
+from talos.machined.controllers.runtime.api_up import API_UP, wait_for_api
 from talos.machined.node.ports.upgrades import Trial
-from talos.resource import kinds
-from talos.resource.controller.controller import Controller, ControllerRuntime, Input
+from talos.resource.controller.controller import Controller, ControllerRuntime
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.upgrade.state import Phase
@@ -13,14 +13,13 @@ CONFIRM_DELAY = 300.0
 """Seconds after which a system that runs has come up, though its API has not: another slot would not help."""
 RETRY = 60.0
 """Seconds until the boot loader's files are written again, should that fail."""
-_APID = "apid"
 
 
 class BootConfirmationController(Controller):
     """Service → the slots' count of starts, once the API answers, which is what a machine is repaired by."""
 
     name = "runtime.BootConfirmationController"
-    inputs = (Input(kinds.SERVICE, id=_APID),)
+    inputs = (API_UP,)
 
     def __init__(self, upgrader: Trial, log: Log) -> None:
         self._upgrader = upgrader
@@ -30,16 +29,11 @@ class BootConfirmationController(Controller):
         """Wait until the system has come up and is off its trial, confirm that, and wait for ever."""
         self._upgrader.listen(runtime.queue_reconcile)
         with trio.move_on_after(CONFIRM_DELAY):
-            while not await self._is_well(runtime):
-                await runtime.wait_for_round()
+            await wait_for_api(runtime)
         while not self._is_settled():
             await runtime.wait_for_round()
         await self._confirm()
         await trio.sleep_forever()
-
-    async def _is_well(self, runtime: ControllerRuntime) -> bool:
-        service = await runtime.get_or_none(kinds.SERVICE, _APID)
-        return service is not None and service.spec.healthy
 
     def _is_settled(self) -> bool:
         """Whether this system was started from a slot and is not on trial."""

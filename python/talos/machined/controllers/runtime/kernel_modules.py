@@ -3,6 +3,7 @@
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.runtime_pb2 import KernelModuleStatusSpec
 from talos.config.check.modules import BUILT_IN
+from talos.machined.controllers.runtime.api_up import API_UP, wait_for_api
 from talos.resource import kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Output
 from talos.system.files import Files
@@ -20,13 +21,15 @@ class KernelModuleStatusController(Controller):
     """/sys/module and the table of common modules → KernelModuleStatus. The kernel loads none later."""
 
     name = "runtime.KernelModuleStatusController"
+    inputs = (API_UP,)
     outputs = (Output(kinds.KERNEL_MODULE_STATUS),)
 
     def __init__(self, files: Files) -> None:
         self._files = files
 
     async def run(self, runtime: ControllerRuntime) -> None:
-        """Write all of them once."""
+        """Write all of them once, when the start does not need the processor any more."""
+        await wait_for_api(runtime)
         for module in sorted(find_modules(self._files)):
             await runtime.put(kinds.KERNEL_MODULE_STATUS, module, _BUILT_IN)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from talos.api.definitions.runtime_pb2 import SBOMItemSpec
+from talos.machined.controllers.runtime.api_up import API_UP, wait_for_api
 from talos.resource import kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Output
 from talos.system.errors import UserError
@@ -23,13 +24,15 @@ class SBOMItemController(Controller):
     """SPDX documents in the image → SBOMItem, one a package. The image doesn't change."""
 
     name = "runtime.SBOMItemController"
+    inputs = (API_UP,)
     outputs = (Output(kinds.SBOM_ITEM),)
 
     def __init__(self, files: Files) -> None:
         self._files = files
 
     async def run(self, runtime: ControllerRuntime) -> None:
-        """Write all of them once."""
+        """Write all of them once, when the start does not need the processor any more."""
+        await wait_for_api(runtime)
         for item in read_items(self._files):
             await runtime.put(kinds.SBOM_ITEM, UPSTREAM_IDS.get(item.name, item.name), item)
         for owner, item in read_extensions(self._files):

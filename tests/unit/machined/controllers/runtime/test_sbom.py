@@ -3,9 +3,10 @@
 import pytest
 from tests.unit.machined.controllers.running import running
 
+from talos.api.definitions.v1alpha1_pb2 import ServiceSpec
 from talos.machined.controllers.runtime.sbom import DIRECTORY, SBOMItemController, parse_document, read_items
 from talos.resource import kinds
-from talos.resource.changes import wait_for
+from talos.resource.changes import put, wait_for
 from talos.resource.memory.state import MemoryState
 from talos.system.errors import UserError
 from talos.testing.files import MemoryFiles
@@ -32,6 +33,7 @@ def test_items() -> None:
 
 async def test_some_have_the_ids_of_upstream() -> None:
     state = MemoryState()
+    await put(state, kinds.SERVICE, "apid", ServiceSpec(healthy=True))
     files = MemoryFiles({f"{DIRECTORY}/talos.spdx.json": DOCUMENT})
     async with running(state, SBOMItemController(files)):
         await wait_for(state, kinds.SBOM_ITEM, "runc", lambda _: True)
