@@ -3,7 +3,7 @@
 import enum
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, cast
+from typing import Protocol
 
 from google.protobuf.message import Message
 
@@ -14,6 +14,7 @@ from talos.resource.kind import Kind
 from talos.resource.kinds import REGISTRY
 from talos.resource.pattern import Pattern, PatternError
 from talos.resource.query import ALL, LabelTerm, Operator, Query
+from talos.resource.remote.messages import EventMessages
 from talos.resource.resource import Phase, Resource
 from talos.resource.state import (
     AlreadyExistsError,
@@ -43,6 +44,10 @@ _CODES: Sequence[tuple[type[StateError], Code]] = (
 
 MAX_EVENTS = 4 << 20
 """Bytes of events in one message of an aggregated watch: clients take 32 MiB, and one event has 4 at most."""
+
+
+_MESSAGES = EventMessages()
+"""Of all services of the process: each daemon has one, and several follow the same kinds."""
 
 
 class Verb(enum.Enum):
@@ -208,7 +213,7 @@ class _Handlers:
                         if event.type in hidden:
                             continue
                         seen = await self._show_event(event, call)
-                        shown = _event_to_proto(kind, seen, with_yaml=with_yaml)
+                        shown = _MESSAGES.make(kind, seen, with_yaml=with_yaml)
                         more = shown.ByteSize() if len(batch) > 1 else 0
                         if reply.event and size + more > MAX_EVENTS:
                             await send(reply)
@@ -222,13 +227,14 @@ class _Handlers:
         return resource if self._view is None else await self._view(resource, call)
 
     async def _show_event(self, event: Event[Message], call: Call) -> Event[Message]:
+        """The event as the caller sees it: itself when nothing of it is hidden, as it is for most."""
         if self._view is None:
             return event
-        return replace(
-            event,
-            resource=None if event.resource is None else await self._view(event.resource, call),
-            old=None if event.old is None else await self._view(event.old, call),
-        )
+        resource = None if event.resource is None else await self._view(event.resource, call)
+        old = None if event.old is None else await self._view(event.old, call)
+        if resource is event.resource and old is event.old:
+            return event
+        return replace(event, resource=resource, old=old)
 
     async def _admit(
         self,
@@ -341,16 +347,4 @@ def _parse_watch_options(request: state_pb2.WatchRequest) -> WatchOptions:
         tail=given.tail_events,
         bookmark=bookmark,
         aggregated=given.aggregated,
-    )
-
-
-def _event_to_proto(kind: Kind[Message], event: Event[Message], *, with_yaml: bool) -> state_pb2.Event:
-    return state_pb2.Event(
-        event_type=cast("state_pb2.EventType", int(event.type)),
-        resource=None
-        if event.resource is None
-        else resource_to_proto(kind, event.resource, with_yaml=with_yaml),
-        old=None if event.old is None else resource_to_proto(kind, event.old, with_yaml=with_yaml),
-        error=event.error or None,
-        bookmark=event.bookmark or None,
     )
