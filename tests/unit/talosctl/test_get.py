@@ -14,6 +14,7 @@ from talos.api.cosi import meta_pb2 as meta
 from talos.api.cosi import resource_pb2 as resource
 from talos.api.cosi import state_pb2 as state
 from talos.system.errors import UserError
+from talos.talosctl.output import resource as shown
 from talos.talosctl.output.jsonpath import Template
 from talos.talosctl.output.yaml_text import parse_yaml
 
@@ -225,3 +226,24 @@ def test_yaml_is_read_as_go_does() -> None:
         "g": None,
         "h": 10,
     }
+
+
+def test_what_all_nodes_have_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+
+    def parse(text: str) -> object:
+        parsed.append(text)
+        return parse_yaml(text)
+
+    monkeypatch.setattr(shown, "parse_yaml", parse)
+    members = definition("Members.test.dev", "Member", "test", [], {"Hostname": "{.hostname}"})
+    spec = meta.ResourceDefinitionSpec.FromString(members.spec.proto_spec)
+    rows = [
+        shown.table_row(node, resource.Resource(spec=resource.Spec(yaml_spec=f"hostname: {name}\n")), spec)
+        for node in ("n1", "n2", "n3")
+        for name in ("once-a", "once-b")
+    ]
+    assert parsed == ["hostname: once-a\n", "hostname: once-b\n"]
+    assert [(row[0], row[-1]) for row in rows] == [
+        (node, name) for node in ("n1", "n2", "n3") for name in ("once-a", "once-b")
+    ]

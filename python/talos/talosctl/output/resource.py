@@ -2,12 +2,16 @@
 
 import json
 import textwrap
+from functools import lru_cache
 
 from talos.api.cosi.meta_pb2 import ResourceDefinitionSpec
 from talos.api.cosi.resource_pb2 import Metadata, Resource
 from talos.talosctl.output.jsonpath import Template, format_value
 from talos.talosctl.output.units import format_time
 from talos.talosctl.output.yaml_text import dump_yaml, parse_yaml
+
+MAX_CELLS = 4096
+"""Texts of cells that are kept: all nodes show the same ones of their cluster, such as its members."""
 
 
 def table_header(definition: ResourceDefinitionSpec, *, is_watch: bool) -> tuple[str, ...]:
@@ -23,19 +27,35 @@ def table_row(
     """A resource's cells; ``change`` is the sign of a watch."""
     metadata = resource.metadata
     columns = definition.print_columns
-    # Parsing is most of the work and types without columns of their own are many.
-    spec = parse_yaml(resource.spec.yaml_spec) if columns else None
-    own = tuple(_cell(column.json_path, spec, resource) for column in columns)
+    own = tuple(_cell(column.json_path, resource) for column in columns)
     sign = () if change is None else (change,)
     return (node, *sign, metadata.namespace, definition.display_type, metadata.id, metadata.version, *own)
 
 
-def _cell(path: str, spec: object, resource: Resource) -> str:
-    template = Template(path)
-    values = template.values(spec)
-    if not values and path.startswith(("{.metadata", "{.spec")):
-        values = template.values({"metadata": metadata_fields(resource.metadata), "spec": spec})
-    return " ".join(format_value(value) for value in values)
+def _cell(path: str, resource: Resource) -> str:
+    text = _find_text(path, resource.spec.yaml_spec)
+    if text is None and path.startswith(("{.metadata", "{.spec")):
+        spec = _parse_spec(resource.spec.yaml_spec)
+        text = _format_values(path, {"metadata": metadata_fields(resource.metadata), "spec": spec})
+    return text or ""
+
+
+@lru_cache(MAX_CELLS)
+def _find_text(path: str, spec: str) -> str | None:
+    """What a column shows of a spec in YAML."""
+    return _format_values(path, _parse_spec(spec))
+
+
+@lru_cache(1)
+def _parse_spec(text: str) -> object:
+    """A spec, kept for the other columns of its row, none of which changes it."""
+    return parse_yaml(text)
+
+
+def _format_values(path: str, root: object) -> str | None:
+    """What a path finds; None when that is nothing."""
+    values = Template(path).values(root)
+    return " ".join(format_value(value) for value in values) if values else None
 
 
 def metadata_fields(metadata: Metadata) -> dict[str, object]:
