@@ -1,29 +1,25 @@
 """Whether a config closes the way by which it came: to the node's address, or through its firewall."""
 
-from collections.abc import Iterable, Iterator
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_interface, ip_network
+from collections.abc import Collection, Iterable, Set
+from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
 
-from talos.config.documents.network.bond import BondConfig
-from talos.config.documents.network.bridge import BridgeConfig
-from talos.config.documents.network.dhcp4 import DHCPv4Config
-from talos.config.documents.network.dummy_link import DummyLinkConfig
-from talos.config.documents.network.link import LinkConfig
 from talos.config.documents.network.network_default_action import NetworkDefaultActionConfig
 from talos.config.documents.network.network_rule import NetworkRuleConfig
-from talos.config.documents.network.vlan import VLANConfig
 from talos.config.effective import cluster as effective
+from talos.config.effective.links import IPAddress, find_link_uses
 from talos.config.model import Config
 
 API_PORT = 50000
-_LINKS = (BondConfig, BridgeConfig, DummyLinkConfig, LinkConfig, VLANConfig)
-
-type _Address = IPv4Address | IPv6Address
 
 
-def find_cut_offs(before: Config, after: Config, *, caller: str, reached: str, link: str) -> list[str]:
+def find_cut_offs(
+    before: Config, after: Config, *, caller: str, reached: str, link: str, names: Collection[str] = ()
+) -> list[str]:
     """A line for each way in which ``after`` cuts the caller off who reached this node under ``before``.
 
-    ``link`` is the link that has the address ``reached``. Texts that are no addresses are passed over.
+    ``link`` is the link that has the address ``reached``, ``names`` are its others. Texts that are no
+    addresses are passed over.
     """
     try:
         source, own = ip_address(caller), ip_address(reached)
@@ -37,12 +33,13 @@ def find_cut_offs(before: Config, after: Config, *, caller: str, reached: str, l
             f"the firewall closes the API to {source}, from where this call comes; "
             f"a NetworkRuleConfig for TCP port {API_PORT} keeps it open"
         )
-    if _keeps(before, own, link) and not _keeps(after, own, link):
-        problems.append(f"{own}, which this call has reached, is not an address of {link} any more")
+    loss = _find_loss(before, after, own, {name for name in (link, *names) if name})
+    if loss:
+        problems.append(f"{own}, which this call has reached, {loss.format(link=link)}")
     return problems
 
 
-def _accepts(config: Config, source: _Address) -> bool:
+def _accepts(config: Config, source: IPAddress) -> bool:
     """Whether the firewall lets the caller through to the API's port."""
     default = config.find(NetworkDefaultActionConfig)
     blocks = default is not None and default.ingress == "block"
@@ -65,43 +62,44 @@ def _accepts(config: Config, source: _Address) -> bool:
     return not blocks
 
 
-def _keeps(config: Config, own: _Address, link: str) -> bool:
-    """Whether the config leaves the address to its link: named, by a server, or as the link is left out."""
-    static, links, dynamic = _describe_links(config)
-    return own in static or link in dynamic or link not in links
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """What a config does for an address and for the link that has it."""
+
+    is_set: bool
+    """Whether the config itself has the address, on a link that can receive."""
+    is_served: bool
+    """Whether the link may have it from elsewhere: from a server, a router, or as no document is about it."""
+    is_made: bool
+    """Whether the config makes the link."""
 
 
-def _describe_links(config: Config) -> tuple[set[_Address], set[str], set[str]]:
-    """Addresses that the config sets, links that it configures, and those among them that use DHCP."""
-    static: set[_Address] = set()
-    links: set[str] = set()
-    dynamic = {document.name for document in config.find_all(DHCPv4Config)}
-    for kind in _LINKS:
-        for document in config.find_all(kind):
-            links.add(document.name)
-            if isinstance(document, BondConfig | BridgeConfig):
-                links.update(document.links)
-            static.update(_parse(item.address for item in document.addresses or ()))
-    machine = config.machine
-    for device in (machine and machine.network and machine.network.interfaces) or ():
-        name = device.interface or ""
-        links.add(name)
-        static.update(_parse((*(device.addresses or ()), *((device.cidr,) if device.cidr else ()))))
-        if device.dhcp or device.device_selector:
-            # A selector may mean any link: no warning is better than a wrong one.
-            dynamic.add(name)
-        for vlan in device.vlans or ():
-            links.add(f"{name}.{vlan.vlan_id}")
-            static.update(_parse(vlan.addresses or ()))
-    return static, links, dynamic
+def _find_loss(before: Config, after: Config, own: IPAddress, link: Set[str]) -> str:
+    """How the link loses the address, empty when it doesn't."""
+    was, will = _find_reach(before, own, link), _find_reach(after, own, link)
+    if will.is_set or not (was.is_set or was.is_served):
+        return ""
+    if not will.is_served or (was.is_made and not will.is_made):
+        return "is not an address of {link} any more"
+    return "is not set on {link} any more; a DHCP server may give it another" if was.is_set else ""
 
 
-def _parse(texts: Iterable[str]) -> Iterator[_Address]:
-    for text in texts:
-        yield ip_interface(text).ip
+def _find_reach(config: Config, own: IPAddress, link: Set[str]) -> _Reach:
+    uses = tuple(find_link_uses(config))
+    deaf = {port for use in uses for port in use.ports} | {use.name for use in uses if use.is_down}
+    if not deaf.isdisjoint(link):
+        deaf.update(link)
+    ours = [use for use in uses if use.name in link]
+    # Routers announce prefixes of IPv6 on any link that is up.
+    is_dynamic = own.version == 6 or not ours or any(own.version in use.dhcp for use in ours)
+    return _Reach(
+        is_set=any(own in use.addresses for use in uses if use.name not in deaf),
+        is_served=is_dynamic and deaf.isdisjoint(link),
+        is_made=any(use.is_made for use in ours),
+    )
 
 
-def _is_in(address: _Address, networks: Iterable[str]) -> bool:
+def _is_in(address: IPAddress, networks: Iterable[str]) -> bool:
     return any(address in ip_network(text, strict=False) for text in networks)
 
 

@@ -112,7 +112,10 @@ class Applier:
             return []
         addresses = await self._node.state.list(kinds.ADDRESS_STATUS)
         links = (item.spec.link_name for item in addresses if item.id.split("/")[1] == reached)
-        return find_cut_offs(before, config, caller=caller, reached=reached, link=next(links, ""))
+        link = next(links, "")
+        statuses = await self._node.state.list(kinds.LINK_STATUS)
+        names = ((*item.spec.alt_names, item.spec.alias) for item in statuses if item.id == link)
+        return find_cut_offs(before, config, caller=caller, reached=reached, link=link, names=next(names, ()))
 
     async def _get_active(self) -> Config | None:
         """The config in force; None in maintenance."""
