@@ -55,6 +55,7 @@ REASONS: Mapping[str, tuple[str, str]] = {
     ),
 }
 """By the end of a path above: why it will have no effect, and the remedy. Each is a finding of its own."""
+UNREAD_IN_CONTAINERS = frozenset({"LVMLogicalVolumeConfig", "LVMVolumeGroupConfig", "RAIDArrayConfig"})
 _MODULES = "KernelModuleConfig"  # each module has a finding of its own
 _UNREAD_OF_STATE = ("mount", "provisioning")
 _UNREAD_OF_FOLDERS = ("filesystem", "scrub", "trim")
@@ -78,6 +79,13 @@ def find_unread(config: Config) -> Iterator[Note]:
     if names:
         listed = ", ".join(sorted(names, key=lambda name: (name in UNREAD_KINDS, name)))
         yield Note(f"no effect yet on nodes of this version: {listed}")
+
+
+def find_unread_in_containers(config: Config) -> Iterator[Note]:
+    """A finding for each document of what lies between disks and volumes."""
+    for document in config.documents:
+        if document.kind in UNREAD_IN_CONTAINERS:
+            yield Note.at(document).find("no effect: a container has no disks", hint="leave it out")
 
 
 def _find_kinds(config: Config) -> Iterator[Found]:

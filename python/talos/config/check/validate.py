@@ -19,7 +19,7 @@ from talos.config.check.kubelet import find_ignored
 from talos.config.check.legacy import check_conflicts
 from talos.config.check.machine import check_machine, find_deprecated
 from talos.config.check.note import Note
-from talos.config.check.readers import find_unread
+from talos.config.check.readers import find_unread, find_unread_in_containers
 from talos.config.check.trusted_root import find_trusted_root_warnings
 from talos.config.documents.runtime.unattended_install import UnattendedInstallConfig
 from talos.config.model import Config
@@ -55,7 +55,11 @@ def validate(config: Config, mode: Mode = Mode.METAL, *, partial: bool = False) 
     warnings = [note.problem(config) for note in _warnings(config)]
     found = itertools.islice(
         itertools.chain(
-            find_unencrypted(config), find_unusable(config), find_unread(config), find_ignored(config)
+            find_unencrypted(config),
+            find_unusable(config),
+            find_unread(config),
+            find_unread_in_containers(config) if mode is Mode.CONTAINER else (),
+            find_ignored(config),
         ),
         MAX_PROBLEMS,
     )

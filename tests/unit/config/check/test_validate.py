@@ -2,6 +2,7 @@
 import pytest
 
 from talos.config.check.validate import Mode, Report, check, validate
+from talos.config.documents.registry import MODULES
 from talos.config.problem import ConfigError
 from talos.config.read.loader import load
 
@@ -183,3 +184,13 @@ def test_check_raises_all_errors(worker: str) -> None:
     with pytest.raises(ConfigError) as raised:
         check(load(worker.replace("EPHEMERAL", "X").replace("auto: stable", "hostname: _")), Mode.METAL)
     assert len(raised.value.problems) == 2
+
+
+def test_what_needs_disks_is_named_for_a_container() -> None:
+    """They are all kinds of the folder: RAID arrays and volume groups."""
+    kinds = [kind for kind, module in MODULES.items() if module.startswith("storage.")]
+    config = load("---\n".join(f"{{apiVersion: v1alpha1, kind: {kind}, name: a}}\n" for kind in kinds))
+    text = "no effect: a container has no disks"
+    for mode, expected in ((Mode.CONTAINER, [text] * 3), (Mode.METAL, [])):
+        notes = validate(config, mode, partial=True).notes
+        assert [note.message for note in notes] == expected
