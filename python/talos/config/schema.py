@@ -25,9 +25,10 @@ class Applies(enum.Enum):
     """When a changed value takes effect."""
 
     LIVE = "at once"
-    RESTART = "when the service is restarted"
+    RESTART = "at once: the node restarts the service"
     REBOOT = "after a reboot"
     INSTALL = "at the next install or upgrade"
+    CREATION = "only when the volume is made"
 
 
 class Merge(enum.Enum):

@@ -3,15 +3,16 @@
 diff(old, new) -> str      unified, empty when nothing changes
 effects(old, new) -> list of changed settings that don't take effect at once
 
-A setting may take effect later in a document that is there already: a volume is made at once, and grown at a
-boot. What comes or goes with its whole document takes effect as its kind does.
+A setting may take effect later in a document that is there already, or never: a volume is made at once, and
+grown at a boot if it may grow. What comes or goes with its whole document takes effect as its kind does.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from talos.config.change.hunks import find_hunks
+from talos.config.effective.volumes import may_grow
 from talos.config.model import Config
 from talos.config.schema import Applies, Document, Form, Section, fields_of
 from talos.config.write.plain import REDACTED, redact, to_plain
@@ -44,8 +45,16 @@ def effects(old: Config | None, new: Config) -> list[Effect]:
         document = after.get(name) or before[name]
         was, now = before.get(name), after.get(name)
         is_whole = was is None or now is None
-        _compare(type(document), was, now, document.kind, type(document).applies, found, is_whole=is_whole)
+        later: list[Effect] = []
+        _compare(type(document), was, now, document.kind, type(document).applies, later, is_whole=is_whole)
+        found += later if is_whole or may_grow(document) else map(_make_initial, later)
     return found
+
+
+def _make_initial(effect: Effect) -> Effect:
+    """The effect of a setting of a volume that doesn't grow."""
+    is_size = effect.path.endswith("VolumeConfig.provisioning.maxSize")
+    return replace(effect, applies=Applies.CREATION) if is_size else effect
 
 
 def _compare(

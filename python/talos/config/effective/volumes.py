@@ -1,10 +1,12 @@
-"""Which of the system's volumes have a partition by the config that are folders of EPHEMERAL else."""
+"""Which of the system's volumes have a partition of their own by the config, and which volumes grow."""
 
 from collections.abc import Mapping
 
+from talos.config.documents.block.provisioning import ProvisioningSpec
 from talos.config.documents.block.volume import VolumeConfig
 from talos.config.model import Config
-from talos.system.block.layout import DEDICABLE
+from talos.config.schema import Document
+from talos.system.block.layout import DEDICABLE, EPHEMERAL
 
 
 def has_partition(document: VolumeConfig) -> bool:
@@ -14,6 +16,14 @@ def has_partition(document: VolumeConfig) -> bool:
         return False
     selector = wanted.disk_selector and wanted.disk_selector.match
     return bool(selector or wanted.min_size or wanted.max_size) or wanted.grow is not None
+
+
+def may_grow(document: Document) -> bool:
+    """Whether a document's volume grows at a boot: EPHEMERAL by default."""
+    provisioning = getattr(document, "provisioning", None)
+    wanted = provisioning.grow if isinstance(provisioning, ProvisioningSpec) else None
+    is_ephemeral = isinstance(document, VolumeConfig) and document.name == EPHEMERAL.label
+    return is_ephemeral if wanted is None else wanted
 
 
 def find_dedicated(config: Config) -> Mapping[str, VolumeConfig]:

@@ -1,7 +1,10 @@
+import pytest
+
 from talos.config.change.diff import diff, effects
 from talos.config.read.loader import load
 from talos.config.schema import Applies
 
+MAIN = "version: v1alpha1\nmachine: {type: controlplane}\n"
 OLD = """version: v1alpha1
 machine: {type: worker, token: first, certSANs: [a]}
 ---
@@ -66,3 +69,44 @@ def test_a_volume_is_made_at_once_and_grown_after_a_reboot() -> None:
         ("UserVolumeConfig.provisioning.grow", Applies.REBOOT),
         ("UserVolumeConfig.provisioning.maxSize", Applies.REBOOT),
     ]
+
+
+@pytest.mark.parametrize("kind", ["UserVolumeConfig", "RawVolumeConfig", "VolumeConfig"])
+def test_what_a_volume_is_made_by_changes_none_that_is_there(kind: str) -> None:
+    volume = f"""---
+{{apiVersion: v1alpha1, kind: {kind}, name: LOG,
+  provisioning: {{diskSelector: {{match: system_disk}}, minSize: 1GiB, maxSize: 2GiB}},
+  encryption: {{provider: luks2, cipher: aes-xts-plain64, keys: [{{slot: 0, nodeID: {{}}}}]}}}}
+"""
+    new = volume.replace("system_disk", "disk.rotational").replace("1GiB", "2GiB").replace("2GiB}", "3GiB}")
+    new = new.replace("aes-xts-plain64", '"xchacha20,aes-adiantum-plain64"')
+    found = effects(load(OLD + volume), load(OLD + new))
+    assert [(effect.path, effect.applies) for effect in found] == [
+        (f"{kind}.provisioning.diskSelector.match", Applies.CREATION),
+        (f"{kind}.provisioning.minSize", Applies.CREATION),
+        (f"{kind}.provisioning.maxSize", Applies.CREATION),
+        (f"{kind}.encryption.cipher", Applies.CREATION),
+    ]
+
+
+def test_ephemeral_grows_unless_it_is_configured_otherwise() -> None:
+    volume = (
+        "---\n{apiVersion: v1alpha1, kind: VolumeConfig, name: EPHEMERAL, provisioning: {maxSize: 9GiB}}\n"
+    )
+    other = volume.replace("9GiB", "10GiB")
+    (effect,) = effects(load(OLD + volume), load(OLD + other))
+    assert effect.applies is Applies.REBOOT
+    *_, effect = effects(load(OLD + volume), load(OLD + other.replace("10GiB", "10GiB, grow: false")))
+    assert (effect.path, effect.applies) == ("VolumeConfig.provisioning.maxSize", Applies.CREATION)
+
+
+def test_services_that_the_node_restarts_by_itself() -> None:
+    before = "---\n{apiVersion: v1alpha1, kind: CRICustomizationConfig, name: a, content: a = 1}\n"
+    (effect,) = effects(load(OLD + before), load(OLD + before.replace("= 1", "= 2")))
+    assert effect.applies.value == "at once: the node restarts the service"
+
+
+def test_etcd_keeps_its_arguments_until_a_reboot() -> None:
+    arguments = "cluster: {etcd: {extraArgs: {quota-backend-bytes: '1'}}}\n"
+    (effect,) = effects(load(MAIN), load(MAIN + arguments))
+    assert (effect.path, effect.applies) == ("cluster.etcd.extraArgs", Applies.REBOOT)

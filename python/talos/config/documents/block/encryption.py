@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from talos.config.schema import UINT64, Section, setting
+from talos.config.schema import UINT64, Applies, Section, setting
 
 PERFORMANCE_OPTIONS = ("no_read_workqueue", "no_write_workqueue", "same_cpu_crypt")
 """Of dm-crypt."""
@@ -62,13 +62,14 @@ class EncryptionKey(Section):
 class EncryptionSpec(Section):
     """How a volume is encrypted."""
 
-    provider: str | None = setting("provider of the encryption", allowed=("luks2",))
+    provider: str | None = setting("provider of the encryption", allowed=("luks2",), applies=Applies.CREATION)
     keys: tuple[EncryptionKey, ...] | None = setting("keys of the volume")
     cipher: str | None = setting(
         "cipher",
         allowed=("aes-xts-plain64", "xchacha12,aes-adiantum-plain64", "xchacha20,aes-adiantum-plain64"),
+        applies=Applies.CREATION,
     )
-    key_size: int | None = setting("bits of the key", bounds=UINT64)
-    block_size: int | None = setting("bytes of a block", bounds=UINT64)
-    options: tuple[str, ...] | None = setting("performance options")
+    key_size: int | None = setting("bits of the key", bounds=UINT64, applies=Applies.CREATION)
+    block_size: int | None = setting("bytes of a block", bounds=UINT64, applies=Applies.CREATION)
+    options: tuple[str, ...] | None = setting("performance options", applies=Applies.REBOOT)
     allow_discards: bool | None = setting("pass discards through (default: false)")

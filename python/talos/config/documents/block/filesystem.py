@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from talos.config.schema import Section, setting
+from talos.config.schema import Applies, Section, setting
 from talos.config.values import ByteSize
 
 
@@ -10,4 +10,6 @@ from talos.config.values import ByteSize
 class XFSSpec(Section):
     """Settings of XFS."""
 
-    min_allocation_group_size: ByteSize | None = setting("smallest allocation group")
+    min_allocation_group_size: ByteSize | None = setting(
+        "smallest allocation group", applies=Applies.CREATION
+    )

@@ -17,7 +17,9 @@ class DiskSelector(Section):
 class ProvisioningSpec(Section):
     """How a volume is made, and grown at a boot."""
 
-    disk_selector: DiskSelector | None = setting("selector of disks")
+    disk_selector: DiskSelector | None = setting("selector of disks", applies=Applies.CREATION)
     grow: bool | None = setting("grow when the disk has free space", applies=Applies.REBOOT)
-    min_size: ByteSize | None = setting("at least this large")
-    max_size: Size | None = setting("at most this large", applies=Applies.REBOOT)
+    min_size: ByteSize | None = setting("at least this large", applies=Applies.CREATION)
+    max_size: Size | None = setting(
+        "at most this large; one that is there grows to it with grow", applies=Applies.REBOOT
+    )

@@ -14,7 +14,9 @@ from talos.config.schema import Applies, Document, Section, setting
 class FilesystemSpec(Section):
     """Its filesystem."""
 
-    type: str | None = setting("kind of filesystem (default: xfs)", allowed=("ext4", "xfs", "btrfs"))
+    type: str | None = setting(
+        "kind of filesystem (default: xfs)", allowed=("ext4", "xfs", "btrfs"), applies=Applies.CREATION
+    )
     project_quota_support: bool | None = setting("quotas for projects", applies=Applies.REBOOT)
     xfs: XFSSpec | None = setting("settings of XFS")
 
@@ -35,7 +37,9 @@ class UserVolumeConfig(Document):
     named: ClassVar[bool] = True
 
     name: str = setting("name of the volume", default="")
-    volume_type: str | None = setting("type of the volume", allowed=("directory", "disk", "partition"))
+    volume_type: str | None = setting(
+        "type of the volume", allowed=("directory", "disk", "partition"), applies=Applies.CREATION
+    )
     provisioning: ProvisioningSpec | None = setting("disks and size of the volume")
     filesystem: FilesystemSpec | None = setting("its filesystem")
     encryption: EncryptionSpec | None = setting("encryption of the volume")

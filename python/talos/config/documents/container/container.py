@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import INT32, Applies, Document, Section, setting
+from talos.config.schema import INT32, Document, Section, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,6 @@ class ContainerConfig(Document):
 
     kind: ClassVar[str] = "ContainerConfig"
     named: ClassVar[bool] = True
-    applies: ClassVar[Applies] = Applies.RESTART
 
     name: str = setting("name of the container", default="")
     image: str | None = setting("container image")

@@ -96,7 +96,7 @@ class ClusterConfig(Section):
     discovery: ClusterDiscoveryConfig | None = setting(
         "how members find each other", replaced_by=("DiscoveryServiceConfig",)
     )
-    etcd: EtcdConfig | None = setting("etcd", applies=Applies.RESTART)
+    etcd: EtcdConfig | None = setting("etcd", applies=Applies.REBOOT)
     core_dns: CoreDNS | None = setting(
         "DNS server of the cluster", key="coreDNS", replaced_by=("KubeCoreDNSConfig",)
     )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from talos.config.documents.block.encryption import PERFORMANCE_OPTIONS
-from talos.config.schema import UINT64, Section, setting
+from talos.config.schema import UINT64, Applies, Section, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,14 +47,15 @@ class EncryptionKey(Section):
 class EncryptionConfig(Section):
     """Encryption of STATE."""
 
-    provider: str = setting("provider of the encryption", default="")
+    provider: str = setting("provider of the encryption", default="", applies=Applies.CREATION)
     keys: tuple[EncryptionKey, ...] = setting("keys of the volume", default=())
     cipher: str | None = setting(
         "cipher",
         allowed=("aes-xts-plain64", "xchacha12,aes-adiantum-plain64", "xchacha20,aes-adiantum-plain64"),
+        applies=Applies.CREATION,
     )
-    key_size: int | None = setting("bits of the key", bounds=UINT64)
-    block_size: int | None = setting("bytes of a block", bounds=UINT64)
+    key_size: int | None = setting("bits of the key", bounds=UINT64, applies=Applies.CREATION)
+    block_size: int | None = setting("bytes of a block", bounds=UINT64, applies=Applies.CREATION)
     options: tuple[str, ...] | None = setting("performance options", allowed=PERFORMANCE_OPTIONS)
 
 
