@@ -300,4 +300,8 @@ KUBELET_IMAGES = f"{RUN}/kubelet/images.sock"
 
 DAEMONS = (NETWORKD, ROUTERD, TIMED, CLUSTERD, DNSD, KUBED, APID, TRUSTD, UDEVD, LOGD, BGPD, REGISTRYD, KMSD)
 """Every daemon beside PID 1, in the order in which a booting node starts them."""
+EARLY = (UDEVD.name, NETWORKD.name, ROUTERD.name, APID.name)
+"""Those that make a machine reachable, with or without a config."""
+LATER = (TIMED.name,)
+"""Started without a config, too, but after those above, which need the processors first."""
 BY_NAME = {daemon.name: daemon for daemon in DAEMONS}

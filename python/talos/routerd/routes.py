@@ -18,10 +18,10 @@ class Owner:
     @property
     def needs_config(self) -> bool:
         """Whether it runs only when the machine has a config."""
-        return self.name in _WITH_CONFIG
+        return self.name not in _WITHOUT_CONFIG
 
 
-_WITH_CONFIG = frozenset({daemons.CLUSTERD.name, daemons.DNSD.name, daemons.KUBED.name})
+_WITHOUT_CONFIG = frozenset({daemons.MACHINED, *daemons.EARLY, *daemons.LATER})
 OWNERS = (
     Owner(name=daemons.MACHINED, socket=Path(daemons.MACHINE_SOCKET)),
     *(

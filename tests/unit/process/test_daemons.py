@@ -10,7 +10,7 @@ from talos.apid import peers
 from talos.machined.services import zygote
 from talos.machined.services.spec import Fork
 from talos.machined.services.table import SERVICES
-from talos.process.daemons import APID, BY_NAME, DAEMONS, TRUSTD
+from talos.process.daemons import APID, BY_NAME, DAEMONS, EARLY, LATER, TRUSTD
 from talos.routerd.routes import OWNERS
 from talos.routerd.routes import SERVICES as API_SERVICES
 from talos.trustd import server
@@ -64,3 +64,12 @@ def test_what_daemons_serve_is_part_of_the_api() -> None:
     for daemon in DAEMONS:
         assert set(daemon.api) <= API_SERVICES.keys()
         assert set(daemon.methods) <= methods().keys()
+
+
+def test_what_starts_without_a_config_is_served_without_one() -> None:
+    for owner in OWNERS[1:]:
+        assert owner.needs_config is (owner.name not in (*EARLY, *LATER))
+    for name in (*EARLY, *LATER):
+        daemon = BY_NAME[name]
+        assert not daemon.on_demand
+        assert {*daemon.depends} <= {*EARLY, *LATER, "machined", "containerd"}

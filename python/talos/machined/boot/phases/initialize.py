@@ -12,13 +12,10 @@ from talos.machined.boot.phases.disks import DEVICES_LIMIT, make_pause_phases, m
 from talos.machined.boot.phases.requirements import make_requirement_phases
 from talos.machined.boot.sequence import Phase, Task
 from talos.machined.logs.last_boot import LastBoot, read_last_boot
+from talos.process import daemons
 from talos.system.pstore import erase_records
 from talos.system.terminal import has_screen
 
-EARLY_SERVICES = ("udevd", "networkd", "routerd", "apid")
-"""The services that make a machine reachable, with or without a config."""
-LATER_SERVICES = ("timed", "containerd")
-"""Started without a config, too, but after those above, which need the processors first."""
 STATE = "STATE"
 SERVE_MODULE = "talos.machined.boot.serve"
 SCREEN_MODULE = "talos.machined.screen.run"
@@ -28,14 +25,14 @@ def make_initialize(machine: Machine) -> tuple[Phase, ...]:
     """The phases of the sequence."""
 
     async def start_early() -> None:
-        machine.supervisor.start_soon(EARLY_SERVICES)
+        machine.supervisor.start_soon(daemons.EARLY)
         if machine.platform.has_kernel:
             await describe_hardware(machine.state, machine.ports.files)
 
     async def start_machined() -> None:
         serve = await trio.to_thread.run_sync(importlib.import_module, SERVE_MODULE)
         await machine.nursery.start(serve.run_node, machine)
-        machine.supervisor.start_soon(["machined", *LATER_SERVICES, *machine.extensions])
+        machine.supervisor.start_soon(["machined", *daemons.LATER, "containerd", *machine.extensions])
 
     async def start_dashboard() -> None:
         if not (machine.platform.has_kernel and has_screen()):
