@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from talos.api.internal.feed_pb2 import LogPart, LogPlace
+from talos.machined.logs.regular import read_regular
 from talos.machined.logs.spans import Span, Spans
 
 ROTATE_AT = 5 * 1024 * 1024
@@ -87,17 +88,8 @@ class LogFile:
     def _read(self, span: Span, position: int) -> bytes:
         """Whole lines of a span, from a position of the log on; none when its file can't be read."""
         path = self._path if span.generation == self._generation else self._previous
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:
-            return b""
-        try:
-            skipped = position - span.start
-            data = os.pread(descriptor, min(MAX_PART, span.size - skipped), span.offset + skipped)
-        except OSError:
-            return b""
-        finally:
-            os.close(descriptor)
+        skipped = position - span.start
+        data = read_regular(path, span.offset + skipped, min(MAX_PART, span.size - skipped)) or b""
         return data[: data.rfind(b"\n") + 1]
 
     def _open(self) -> None:

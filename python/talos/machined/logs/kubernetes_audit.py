@@ -9,6 +9,8 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from talos.machined.logs.regular import read_regular
+
 FOLDER = Path("/var/log/audit/kube")
 CURRENT = "kube-apiserver.log"
 BACKLOG = 1024 * 1024
@@ -90,19 +92,9 @@ def _list_files(folder: Path) -> list[_File]:
 
 def _read(file: _File, position: int, *, is_whole: bool = True) -> Part | None:
     """Lines of a file from a position on, which is not the start of one if it is not ``is_whole``."""
-    try:
-        descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
+    data = read_regular(Path(file.path), position, MAX_PART, inode=file.inode)
+    if data is None:
         return None
-    try:
-        status = os.fstat(descriptor)
-        if status.st_ino != file.inode or not stat.S_ISREG(status.st_mode):
-            return None  # another one by now
-        data = os.pread(descriptor, MAX_PART, position)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
     begin = 0 if is_whole else data.find(b"\n") + 1
     end = data.rfind(b"\n") + 1
     cut = b"\n" if not end and len(data) == MAX_PART else b""
