@@ -129,6 +129,38 @@ def find_parts(disk: Disk | None, labels: Sequence[str], *, where: str) -> tuple
     return tuple(there[label] for label in labels)
 
 
+def plan_wipe(disks: Sequence[Disk], labels: Sequence[str]) -> tuple[Sequence[Erasure], Sequence[str]]:
+    """What the kernel argument erases, of the system's disk first, and a line for all that it doesn't.
+
+    No volume is known yet, so partitions are found by their labels, those that may be on other disks on any.
+    """
+    system = next((disk for disk in disks if disk.is_system or disk.is_marked), None)
+    if not labels:
+        return ([Erasure(disk=system)], []) if system else ([], ["there is no system disk to erase"])
+    found: dict[str, list[Content]] = {}
+    problems: list[str] = []
+    # The members of an array show its partitions, too.
+    others = [disk for disk in disks if disk is not system and not disk.array]
+    for label in labels:
+        places = _find_places([system] if system else [], label)
+        if not places and label in SEPARATE:
+            places = _find_places(others, label)
+        if len(places) == 1:
+            [(disk, part)] = places
+            found.setdefault(disk.id, []).append(part)
+        elif places:
+            names = ", ".join(part.name for _, part in places)
+            problems.append(f"several partitions are {label}, of which none is erased: {names}")
+        else:
+            problems.append(f"there is no partition {label} to erase")
+    ordered = [*([system] if system else []), *others]
+    return [Erasure(disk=disk, parts=tuple(found[disk.id])) for disk in ordered if disk.id in found], problems
+
+
+def _find_places(disks: Sequence[Disk], label: str) -> list[tuple[Disk, Content]]:
+    return [(disk, part) for disk in disks for part in disk.contents if part.label == label]
+
+
 def _find_user_disk(disks: Sequence[Disk], device: str) -> str:
     where = "user_disks_to_wipe"
     for disk in disks:

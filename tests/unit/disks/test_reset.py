@@ -8,12 +8,13 @@ import pytest
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.machine.machine_pb2 import ResetPartitionSpec, ResetRequest
-from talos.disks.disk import Content, Disk
+from talos.disks.disk import Content, Disk, read_disks
 from talos.disks.reset import (
     erase_system,
     erase_user_disks,
     parse_wipe_argument,
     plan_reset,
+    plan_wipe,
     remove_boot_entries,
 )
 from talos.resource.kinds import DISCOVERED_VOLUME, DISK, SYSTEM_DISK, VOLUME_STATUS
@@ -138,6 +139,50 @@ async def test_a_machine_without_a_system_disk() -> None:
     assert (await plan_reset(state, ResetRequest())).describe() == ()
     with pytest.raises(UserError, match="none, the system is not installed"):
         await plan_reset(state, ResetRequest(system_partitions_to_wipe=wipe("STATE")))
+
+
+@pytest.mark.parametrize(
+    ("labels", "lines", "problems"),
+    [
+        (["STATE"], ["vda3 (STATE)"], []),
+        (["ETCD", "STATE"], ["vda3 (STATE)", "vdb1 (ETCD)"], []),
+        (["META"], ["vda2 (META)"], []),
+        (["EPHEMERAL"], ["vda4 (EPHEMERAL)"], []),
+        (["CRI"], [], ["there is no partition CRI to erase"]),
+        (
+            ["LOG", "ETCD"],
+            ["vdb1 (ETCD)"],
+            ["several partitions are LOG, of which none is erased: vdb2, vdc2"],
+        ),
+        ([], ["the system disk /dev/vda: 40 MiB"], []),
+    ],
+)
+async def test_the_argument_finds_partitions_of_the_system_on_other_disks(
+    labels: list[str], lines: list[str], problems: list[str]
+) -> None:
+    """EPHEMERAL and META are on the second disk, too, which was another machine's."""
+    state = await make_state()
+    await state.create(make_resource(DISK, "vdc", block_pb2.DiskSpec(size=40 * MIB, dev_path="/dev/vdc")))
+    parts = {"vdb1": "ETCD", "vdb2": "LOG", "vdb3": "EPHEMERAL", "vdb4": "META", "vdc2": "LOG"}
+    for name, label in parts.items():
+        volume = block_pb2.DiscoveredVolumeSpec(parent=name[:3], partition_label=label, name="xfs")
+        await state.create(make_resource(DISCOVERED_VOLUME, name, volume))
+    erasures, found = plan_wipe(await read_disks(state), labels)
+    assert [line for erasure in erasures for line in erasure.describe()] == lines
+    assert list(found) == problems
+
+
+def test_the_argument_leaves_the_members_of_an_array(tmp_path: Path) -> None:
+    etcd = Content(name="x1", label="ETCD", filesystem="", offset=0, size=MIB)
+    spec = block_pb2.DiskSpec(dev_path=str(tmp_path))
+    array, member = (
+        Disk(id=name, spec=spec, contents=(etcd,), array=array)
+        for name, array in (("md1", ""), ("vdb", "/dev/md1"))
+    )
+    erasures, problems = plan_wipe([array, member], ["ETCD"])
+    assert [erasure.disk.id for erasure in erasures] == ["md1"]
+    assert not problems
+    assert plan_wipe([], []) == ([], ["there is no system disk to erase"])
 
 
 def make_file(path: Path, size: int = 40 * MIB) -> Path:

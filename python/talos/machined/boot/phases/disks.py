@@ -9,8 +9,8 @@ from talos.disks.refresh import refresh_discovery
 from talos.disks.reset import (
     WIPE_ARGUMENT,
     erase_system,
-    find_parts,
     parse_wipe_argument,
+    plan_wipe,
     remove_boot_entries,
 )
 from talos.machined.boot.machine import Machine
@@ -43,7 +43,7 @@ def make_wipe_phases(machine: Machine) -> tuple[Phase, ...]:
             except UserError as error:
                 machine.log.warning("nothing is erased", reason=str(error))
             else:
-                await wipe_system_disk(machine, labels)
+                await wipe_system(machine, labels)
 
     if not (machine.platform.has_disks and values):
         return ()
@@ -69,26 +69,22 @@ def make_pause_phases(machine: Machine) -> tuple[Phase, ...]:
     return tuple(phases)
 
 
-async def wipe_system_disk(machine: Machine, labels: tuple[str, ...]) -> None:
-    """Erase the system disk, or partitions of it, before anything on it is used."""
+async def wipe_system(machine: Machine, labels: tuple[str, ...]) -> None:
+    """Erase the system disk, or partitions of the system, before anything on them is used."""
     await start_array(machine)
-    disk = await find_system_disk(machine)
-    if disk is None:
-        machine.log.info("there is no system disk to erase")
-        return
-    there = {part.label for part in disk.contents}
-    for label in labels:
-        if label not in there:
-            machine.log.info("there is no such partition to erase", label=label)
-    parts = find_parts(disk, [label for label in labels if label in there], where=WIPE_ARGUMENT)
-    if labels and not parts:
-        return
-    for line in [str(part) for part in parts] or [disk.describe()]:
-        machine.log.warning("erasing", what=line, reason=WIPE_ARGUMENT)
-    unmount_disk(disk.path, machine.ports.mounts, machine.log)
-    await trio.to_thread.run_sync(remove_boot_entries, disk, parts, machine.log.warning)
-    await trio.to_thread.run_sync(erase_system, disk, parts)
-    await refresh_discovery(machine.state)
+    await wait_for_devices(machine)
+    erasures, problems = plan_wipe(await read_disks(machine.state), labels)
+    for problem in problems:
+        machine.log.warning(problem, reason=WIPE_ARGUMENT)
+    for erasure in reversed(erasures):  # what marks an installation comes last
+        disk, parts = erasure.disk, erasure.parts
+        for line in [str(part) for part in parts] or [disk.describe()]:
+            machine.log.warning("erasing", what=line, reason=WIPE_ARGUMENT)
+        unmount_disk(disk.path, machine.ports.mounts, machine.log)
+        await trio.to_thread.run_sync(remove_boot_entries, disk, parts, machine.log.warning)
+        await trio.to_thread.run_sync(erase_system, disk, parts)
+    if erasures:
+        await refresh_discovery(machine.state)
 
 
 async def start_array(machine: Machine) -> None:
