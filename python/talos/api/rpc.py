@@ -59,6 +59,11 @@ class RpcError(Exception):
         self.message = message
         self.details = tuple(details)
 
+    @property
+    def reason(self) -> str:
+        """The message, or the name of the code when it has none."""
+        return self.message or self.code.name
+
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message}"
 

@@ -77,7 +77,7 @@ async def repeat_lost[T](
                 end = clock() + grace
             if end == inf or clock() >= end:
                 raise
-            report(f"repeated: {error.message or error.code.name}")
+            report(f"repeated: {error.reason}")
         await asyncio.sleep(POLL_INTERVAL)
 
 

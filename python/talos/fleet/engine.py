@@ -144,7 +144,7 @@ class Fleet:
         except StoppedError:
             return
         except (FailedError, RpcError, UserError) as error:
-            reason = (error.message or error.code.name) if isinstance(error, RpcError) else str(error)
+            reason = error.reason if isinstance(error, RpcError) else str(error)
             row.is_untouched = isinstance(error, InstallerError) and error.exit_code == DEPENDENCY
         except TimeoutError:
             detail = f", {row.detail}" if row.detail else ""
@@ -247,7 +247,7 @@ class Fleet:
             except RpcError as error:
                 if error.code in (Code.PERMISSION_DENIED, Code.UNAUTHENTICATED):
                     raise
-                text = f"does not answer: {error.message or error.code.name}"
+                text = f"does not answer: {error.reason}"
                 self.progress.move(row, row.step, text)
 
     async def _wait_for_verdict(
@@ -293,7 +293,7 @@ class Fleet:
                 found = await find_problems(self.calls, now.node, is_control_plane=now.is_control_plane)
                 found = {about: text for about, text in found.items() if about not in known}
             except RpcError as error:
-                found = {"": error.message or error.code.name}
+                found = {"": error.reason}
             if not found:
                 return
             text = next(iter(found.values()))

@@ -73,7 +73,7 @@ async def make_plan(
                 status, problems[node] = await repeat_lost(partial(_fetch_node, calls, node), ANSWER_TIMEOUT)
                 statuses[node] = status
             except RpcError as error:
-                refusals[node] = error.message or error.code.name
+                refusals[node] = error.reason
             else:
                 if reason := find_refusal(status, version, force=force):
                     refusals[node] = reason

@@ -90,7 +90,7 @@ async def _begin(session: Session, report: "Report", act: Act, boot_id: str) -> 
     except RpcError as error:
         if not boot_id or error.code not in _LOST:
             raise
-        report(f"no answer: {error.message or error.code.name}")
+        report(f"no answer: {error.reason}")
     while True:
         await asyncio.sleep(LOST_ANSWER_TIMEOUT)
         try:

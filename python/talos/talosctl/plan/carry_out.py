@@ -113,5 +113,5 @@ async def _find_new_problem(session: Session, node: NodePlan, known: set[str]) -
         is_control_plane = node.role == ROLES[0]
         found = await find_problems(SessionCalls(session), node.node, is_control_plane=is_control_plane)
     except RpcError as error:
-        return error.message or error.code.name
+        return error.reason
     return next((text for about, text in found.items() if about not in known), "")

@@ -44,7 +44,7 @@ async def plan_disks(session: Session, node: str, before: Config, after: Config)
     try:
         return await rehearse(await _read_devices(SessionCalls(session), node), before, after)
     except (RpcError, UserError) as error:
-        reason = (error.message or error.code.name) if isinstance(error, RpcError) else str(error)
+        reason = error.reason if isinstance(error, RpcError) else str(error)
         return Rehearsal(problems=[f"what becomes of the disks is not known: {reason}"])
 
 

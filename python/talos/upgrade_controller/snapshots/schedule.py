@@ -114,7 +114,7 @@ class SnapshotSchedule:
 def _explain(error: Exception, wanted: Snapshots) -> str:
     match error:
         case RpcError():
-            return error.message or error.code.name
+            return error.reason
         case UserError():
             return str(error)
         case _:

@@ -65,7 +65,7 @@ async def _fetch_member(calls: FleetCalls, node: str, hostname: str) -> Member |
             method, reply = MACHINE + "EtcdStatus", machine_pb2.EtcdStatusResponse
             answer = await calls.unary(node, method, Empty(), reply)
     except RpcError as error:
-        return f"{hostname}: {error.message or error.code.name}"
+        return f"{hostname}: {error.reason}"
     status = answer.messages[0].member_status if answer.messages else machine_pb2.EtcdMemberStatus()
     if status.is_learner or not status.leader:
         return f"{hostname}: {'is a learner' if status.is_learner else 'has no leader'}"
