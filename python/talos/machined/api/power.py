@@ -67,7 +67,7 @@ async def _plan_reset(node: Node, request: pb.ResetRequest) -> ResetPlan:
     if not plan.graceful:
         return plan
     try:
-        await check_leave(node.connect)
+        await check_leave(node.connect, node.state)
     except RpcError as error:
         text = f"this node can't leave etcd: {error.message}; --graceful=false resets it all the same"
         raise RpcError(Code.FAILED_PRECONDITION, text) from None

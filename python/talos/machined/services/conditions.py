@@ -54,11 +54,12 @@ class ResourceReady:
 def make_volume_ready(volume: str) -> ResourceReady:
     """A volume of the system is there: its partition is mounted, or it is a folder of EPHEMERAL."""
     return ResourceReady(
-        text=f"volume {volume}", kind=kinds.VOLUME_STATUS, id=volume, predicate=_is_volume_ready
+        text=f"volume {volume}", kind=kinds.VOLUME_STATUS, id=volume, predicate=is_volume_ready
     )
 
 
-def _is_volume_ready(resource: Resource[Message]) -> bool:
+def is_volume_ready(resource: Resource[Message]) -> bool:
+    """Whether a VolumeStatus is that of a volume in use."""
     return cast("VolumeStatusSpec", resource.spec).phase == enums.VOLUME_PHASE_READY
 
 

@@ -23,17 +23,20 @@ from talos.machined.containerd.verify.search import Verifier
 from talos.machined.node import etcd_data
 from talos.machined.node.etcd import MEMBERSHIP, PlannedBootstrap, call_member
 from talos.machined.node.ports.services import Services
-from talos.machined.services.conditions import ResourceReady, make_volume_ready
+from talos.machined.services.conditions import ResourceReady, is_volume_ready, make_volume_ready
 from talos.machined.services.cri import NETWORK_READY
 from talos.machined.services.health import Connect, HealthCheck
 from talos.machined.services.spec import Directory, RunContainer, ServiceContext, ServiceSpec
 from talos.process.daemons import CLUSTERD
-from talos.resource import ids
+from talos.process.machine_type import is_on_control_plane
+from talos.resource import ids, kinds
 from talos.resource.resource import Resource
+from talos.resource.state import State
 from talos.system.cgroups import MIB, Limits
 from talos.system.errors import UserError
 
 ETCD = "etcd"
+VOLUME = "ETCD"
 GROUP = "podruntime/etcd"
 RESTORE_ID = "etcd-restore"
 CHECK_TIMEOUT = 15.0  # seconds
@@ -139,8 +142,18 @@ async def _restore(context: ServiceContext, plan: PlanResponse) -> None:
     await trio.to_thread.run_sync(etcd_data.adopt)
 
 
-async def check_leave(connect: Connect) -> None:
-    """RpcError when a cluster needs this node's member; a node without data has none."""
+async def check_leave(connect: Connect, state: State) -> None:
+    """RpcError when a cluster needs this node's member; a node without data has none.
+
+    So it does when the volume with the data can't be used: whether there is a member is not known then.
+    """
+    volumes = await state.list(kinds.VOLUME_STATUS)
+    is_lost = any(volume.id == VOLUME and not is_volume_ready(volume) for volume in volumes)
+    if is_lost and await is_on_control_plane(state):
+        text = f"volume {VOLUME} with its data can't be used, so a member would stay in the cluster"
+        raise RpcError(
+            Code.FAILED_PRECONDITION, f"{text}: talosctl etcd remove-member on another node removes it"
+        )
     await call_member(connect, "CheckLeave", Empty(), Empty)
 
 
@@ -177,7 +190,7 @@ ETCD_SERVICE = ServiceSpec(
     depends=("cri", CLUSTERD.name),
     conditions=(
         NETWORK_READY,
-        make_volume_ready("ETCD"),
+        make_volume_ready(VOLUME),
         TIME_READY,
         ResourceReady(text="etcd spec", kind=ids.ETCD_SPEC[0], id=ids.ETCD_SPEC[1]),
         ResourceReady(text="etcd certificates", kind=ids.ETCD_PKI_STATUS[0], id=ids.ETCD_PKI_STATUS[1]),
