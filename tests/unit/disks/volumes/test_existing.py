@@ -54,6 +54,9 @@ FOUND = (
     make_volume("vdb1", "xfs", "data", parent="vdb"),
     make_volume("vda5", "xfs", "STATE", parent="vda"),
     make_volume("vdc", "xfs"),
+    make_volume("vda6", "ext4", "mine", parent="vda"),
+    make_volume("vdb3", "btrfs", "STATE", parent="vdb"),
+    make_volume("vdd1", "btrfs", parent="vdd"),
 )
 DISKS = {name: block_pb2.DiskSpec(serial=name) for name in ("vda", "vdb", "vdc")}
 
@@ -65,7 +68,10 @@ DISKS = {name: block_pb2.DiskSpec(serial=name) for name in ("vda", "vdb", "vdc")
         ('volume.name == "xfs"', ("/dev/vdb1",), "/dev/vdc"),
         ('disk.serial == "vdb"', (), "/dev/vdb1"),
         ('disk.serial == "vdc"', (), "/dev/vdc"),
-        ('volume.partition_label == "STATE"', (), None),
+        ('volume.name == "xfs" && volume.partition_label == "STATE"', (), None),
+        ('volume.partition_label == "STATE"', (), "/dev/vdb3"),
+        ('volume.partition_label == "mine"', (), "/dev/vda6"),
+        ('disk.serial == "" && volume.name == "btrfs"', (), "/dev/vdd1"),
     ],
 )
 def test_the_first_that_is_selected_but_none_of_the_system(
@@ -83,7 +89,10 @@ def test_the_first_that_is_selected_but_none_of_the_system(
             Content(kind="other", name="crypto_LUKS"),
             "filesystem not found on /dev/vda (it holds crypto_LUKS)",
         ),
-        (Content(kind="filesystem", name="ntfs"), "/dev/vda holds ntfs, which is not supported"),
+        (
+            Content(kind="filesystem", name="ntfs"),
+            "ntfs, which is not supported (one of: btrfs, ext2, ext3, ext4, iso9660, squashfs, vfat, xfs)",
+        ),
     ],
 )
 async def test_what_can_not_be_mounted_is_named(content: Content, error: str) -> None:
@@ -92,6 +101,12 @@ async def test_what_can_not_be_mounted_is_named(content: Content, error: str) ->
         await open_existing(blocks, block_pb2.DiscoveredVolumeSpec(dev_path=DISK), "here")
     assert error in str(raised.value)
     assert not blocks.writes
+
+
+async def test_a_filesystem_may_fill_a_whole_disk() -> None:
+    blocks = MemoryBlocks(whole=Content(kind="filesystem", name="ext4"))
+    place = await open_existing(blocks, block_pb2.DiscoveredVolumeSpec(dev_path=DISK), "here")
+    assert (place.disk, place.device, place.content.name) == (DISK, DISK, "ext4")
 
 
 def discover(spec: block_pb2.DiscoveredVolumeSpec) -> None:
