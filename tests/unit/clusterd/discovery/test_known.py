@@ -5,9 +5,11 @@ import os
 import pytest
 
 from talos.api.discovery.affiliate_pb2 import Affiliate as Payload
+from talos.api.discovery.affiliate_pb2 import Endpoint
 from talos.api.discovery.cluster_pb2 import Affiliate, WatchResponse
 from talos.clusterd.discovery.cipher import PayloadCipher
-from talos.clusterd.discovery.known import MAX_AFFILIATES, KnownAffiliates
+from talos.clusterd.discovery.known import MAX_AFFILIATES, MAX_DATA, KnownAffiliates
+from talos.clusterd.discovery.payload import MAX_ADDRESSES
 from talos.system.logging import Log
 
 CIPHER = PayloadCipher(bytes(range(32)))
@@ -42,19 +44,39 @@ def test_affiliates_come_change_and_go(known: KnownAffiliates) -> None:
     assert known.take_snapshot(response(first))
     assert not known.take_changes(response(first)), "a refresh is no change"
     assert not known.take_changes(response(sealed("a"))), "nor are the same data encrypted anew"
-    assert known.take_changes(response(sealed("a", hostname="other")))
+    last = sealed("a", hostname="other")
+    assert known.take_changes(response(last))
     assert known.affiliates["a"].hostname == "other"
     assert known.take_changes(response(Affiliate(id="a"), deleted=True))
     assert not known.affiliates
+    assert not known.take_changes(response(Affiliate(id="a"), deleted=True))
+    assert known.take_changes(response(last)), "the same bytes as before are news again"
 
 
 def test_a_server_that_has_forgotten_everything_gets_time(known: KnownAffiliates) -> None:
-    known.take_snapshot(response(sealed("a"), sealed("b")))
+    first = sealed("c")
+    known.take_snapshot(response(sealed("a"), sealed("b"), first))
     assert not known.take_snapshot(response())
-    known.take_changes(response(sealed("a")))
+    known.take_changes(response(sealed("a"), first))
+    assert known.drop_stale()
+    assert [*known.affiliates] == ["a", "c"]
+    assert not known.drop_stale()
+
+
+def test_what_was_known_before_a_restart_gets_time(known: KnownAffiliates) -> None:
+    other = KnownAffiliates(CIPHER, "own", Log(write=lambda _: None))
+    other.take_snapshot(response(sealed("a"), sealed("b")))
+    known.restore(other.affiliates)
+    assert not known.take_snapshot(response(sealed("a")))
+    assert [*known.affiliates] == ["a", "b"]
     assert known.drop_stale()
     assert [*known.affiliates] == ["a"]
-    assert not known.drop_stale()
+    assert [*other.affiliates] == ["a", "b"], "what was restored is not shared"
+
+
+def test_one_that_has_published_nothing_yet_is_no_mistake(known: KnownAffiliates, lines: Lines) -> None:
+    assert not known.take_snapshot(response(Affiliate(id="a", endpoints=[bytes(16)])))
+    assert (known.affiliates, lines) == ({}, [])
 
 
 def test_lies_are_refused_and_logged_once_each(known: KnownAffiliates, lines: Lines) -> None:
@@ -88,10 +110,46 @@ def test_endpoints_that_are_damaged_are_left_out(known: KnownAffiliates, lines: 
     assert len(lines) == 1
 
 
+@pytest.mark.parametrize(("damaged", "found"), [(MAX_ADDRESSES - 1, 1), (MAX_ADDRESSES, 0)])
+def test_no_more_endpoints_are_decrypted_than_a_node_has_addresses(
+    known: KnownAffiliates, damaged: int, found: int
+) -> None:
+    payload = Payload(node_id="a")
+    payload.kubespan.public_key = "key"
+    affiliate = Affiliate(id="a", data=CIPHER.seal(payload), endpoints=[b""] * damaged)
+    affiliate.endpoints.append(CIPHER.seal_endpoint(Endpoint(ip=bytes((192, 0, 2, 1)), port=51820)))
+    known.take_snapshot(response(affiliate))
+    assert len(known.affiliates["a"].kube_span.endpoints) == found
+
+
 def test_a_flood_of_valid_affiliates_is_bounded(known: KnownAffiliates, lines: Lines) -> None:
     known.take_snapshot(response(*(sealed(f"{number}") for number in range(MAX_AFFILIATES + 100))))
     assert len(known.affiliates) == MAX_AFFILIATES
     assert len(lines) == 1
+    assert known.take_changes(response(sealed("0", hostname="other"))), "those that are known may change"
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_the_data_of_an_affiliate_are_bounded(known: KnownAffiliates, more: int) -> None:
+    room = MAX_DATA - len(sealed("a", hostname="x" * 1000).data) + 1000
+    affiliate = sealed("a", hostname="x" * (room + more))
+    assert len(affiliate.data) == MAX_DATA + more
+    assert known.take_snapshot(response(affiliate)) is (more == 0)
+
+
+def test_the_line_of_an_id_that_is_too_long_is_short(known: KnownAffiliates, lines: Lines) -> None:
+    known.take_snapshot(response(Affiliate(id="x" * 10_000, data=b"1")))
+    assert len(lines) == 1
+    assert "x" * 64 in lines[0]
+    assert "x" * 65 not in lines[0]
+
+
+def test_an_id_that_others_publish_under_is_no_second_node(known: KnownAffiliates, lines: Lines) -> None:
+    known.take_snapshot(response(sealed("own", hostname="before the name of this node is known")))
+    known.own_hostname = "host"
+    known.take_changes(response(sealed("own", node_id="a", hostname="copy")))
+    known.take_changes(response(Affiliate(id="own", data=b"garbage")))
+    assert not lines
 
 
 def test_a_second_node_with_this_identity_is_reported(known: KnownAffiliates, lines: Lines) -> None:
