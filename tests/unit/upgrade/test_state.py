@@ -8,6 +8,7 @@ import pytest
 
 from talos.upgrade.state import (
     IDLE,
+    MAX_CHECKS,
     MAX_REASON,
     SHOWN,
     Phase,
@@ -129,6 +130,8 @@ def test_a_version_that_only_grub_knows_is_kept_or_left_out() -> None:
     for version, kept in (("v1.15.0-3-gabcdef+dirty", "v1.15.0-3-gabcdef+dirty"), ('"; reboot', "unknown")):
         state = stage(IDLE, running="A", version=version, previous_version=version)
         assert (state.version, state.previous_version) == (kept, kept)
+        given_up = give_up(IDLE, running="A", version=version, running_version=version, reason="")
+        assert (given_up.version, given_up.previous_version) == (kept, kept)
         assert parse_state(format_state(state)) == state
 
 
@@ -137,6 +140,8 @@ def test_the_state_survives_meta() -> None:
     assert parse_state(format_state(state)) == state
     assert parse_state(None) == IDLE == parse_state(format_state(IDLE))
     assert parse_state(format_state(state).ljust(16384)) == state
+    largest = replace(state, checks=("a" * 32,) * MAX_CHECKS, version="v" * 128, reason="x" * MAX_REASON)
+    assert parse_state(format_state(largest)) == largest
 
 
 @pytest.mark.parametrize("phase", ["staged", "trial", "blessed", "reverted"])
@@ -175,6 +180,7 @@ def test_the_keys_of_meta_are_those_of_all_versions() -> None:
         (format_state(STAGED).replace(b"[]", b'{"apid": 1}'), "no list"),
         (format_state(STAGED).replace(b"[]", b'["apid", 1]'), "a field that is no text"),
         (format_state(STAGED).replace(b"[]", rb'["a\nb"]'), "is no service"),
+        (format_state(STAGED).replace(b"[]", b'["%s"]' % (b"a" * 9999)), "is no service"),
         (format_state(STAGED).replace(b"[]", b'["trial-check:"]'), "is no service"),
         (format_state(STAGED).replace(b"[]", b'["other:a"]'), "is no service"),
         (format_state(STAGED).replace(b"[]", b'["a"%s]' % (b', "a"' * 256)), "no list of at most 256"),
@@ -183,8 +189,9 @@ def test_the_keys_of_meta_are_those_of_all_versions() -> None:
     ],
 )
 def test_garbage_is_refused(data: bytes, text: str) -> None:
-    with pytest.raises(ValueError, match=text):
+    with pytest.raises(ValueError, match=text) as caught:
         parse_state(data)
+    assert len(str(caught.value)) < 120
 
 
 @pytest.mark.parametrize(
