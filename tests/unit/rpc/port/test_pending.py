@@ -3,7 +3,7 @@
 import pytest
 
 from talos.rpc.port.addresses import format_address, network_of
-from talos.rpc.port.pending import RECENT, RESERVED, KnownNetworks, Pending
+from talos.rpc.port.pending import MAX_KNOWN, RECENT, RESERVED, KnownNetworks, Pending
 
 
 class Stage:
@@ -35,9 +35,9 @@ def test_the_busiest_network_loses_its_oldest_connection() -> None:
 
 def test_the_oldest_goes_when_all_are_equal() -> None:
     stage = Stage(3)
-    for network in "abcd":
+    for network in "abcde":
         stage.add(network)
-    assert stage.networks == ["a"]
+    assert stage.networks == ["a", "b"]
 
 
 def test_known_networks_are_the_last_to_go() -> None:
@@ -54,16 +54,40 @@ def test_known_networks_are_the_last_to_go() -> None:
 
 def test_a_network_is_known_for_a_while() -> None:
     stage = Stage(1)
+    stage.now = RECENT
     stage.known.add("a")
     assert "a" in stage.known
     assert "b" not in stage.known
-    stage.now = RECENT
+    stage.now += RECENT - 1
+    assert "a" in stage.known
+    stage.now += 1
     assert "a" not in stage.known
+
+
+def test_the_network_that_is_known_for_longest_is_forgotten_first() -> None:
+    stage = Stage(1)
+    for number in range(MAX_KNOWN):
+        stage.known.add(f"{number}")
+    assert "0" in stage.known
+    stage.known.add("0")
+    stage.known.add("one more")
+    assert "0" in stage.known
+    assert "1" not in stage.known
+
+
+def test_all_of_a_stage_are_dropped_once() -> None:
+    stage = Stage(2)
+    stage.add("a", 2)
+    stage.pending.clear()
+    stage.pending.clear()
+    stage.add("b", 2)
+    assert stage.networks == ["a", "a"]
 
 
 def test_one_that_has_left_is_not_dropped() -> None:
     stage = Stage(1)
     entry = stage.pending.add("a", lambda: stage.dropped.append("a"))
+    stage.pending.remove(entry)
     stage.pending.remove(entry)
     stage.add("b")
     assert not stage.dropped

@@ -3,7 +3,7 @@
 import pytest
 
 from talos.rpc.port.addresses import network_of, parse_peer
-from talos.rpc.port.rates import Rates
+from talos.rpc.port.rates import CLIENTS, Rates
 
 
 class Clock:
@@ -25,6 +25,25 @@ def test_a_client_has_a_burst_then_a_rate() -> None:
     for _ in range(1000):
         rates.take("a", 100)
     assert rates.take("a") <= 4.1, "the debt is bounded"
+
+
+def test_a_client_that_was_silent_has_one_burst() -> None:
+    clock = Clock()
+    rates = Rates(2, 10, now=clock)
+    assert rates.take("a", 10) == 0
+    clock.now += 3600
+    assert rates.take("a", 10) == 0
+    assert rates.take("a") == 0.5, "what was not taken is not kept"
+
+
+def test_the_client_that_was_silent_for_longest_is_forgotten_first() -> None:
+    rates = Rates(1, 1, now=Clock())
+    for number in range(CLIENTS):
+        assert rates.take(f"{number}") == 0
+    assert rates.take("0") > 0, "there is room for all of them"
+    assert rates.take("one more") == 0
+    assert rates.take("0") > 0
+    assert rates.take("1") == 0
 
 
 @pytest.mark.parametrize(
