@@ -23,6 +23,20 @@ def test_a_block_is_not_looked_up_where_it_changes_the_table(before: int) -> Non
     assert decoder.decode(FROM_TABLE) == HEADERS
 
 
+def test_a_block_that_begins_with_a_new_table_is_not_looked_up() -> None:
+    for _ in range(2):
+        decoder = HeaderDecoder(4096)
+        assert decoder.decode(NO_TABLE + b"\x83") == HEADERS[:1]
+        assert decoder.decode(b"\x3f\xe1\x1f" + INDEXED) == HEADERS
+        assert decoder.decode(FROM_TABLE) == HEADERS
+
+
+def test_a_block_may_be_empty() -> None:
+    decoder = HeaderDecoder(4096)
+    decoder.drop_table()
+    assert decoder.decode(b"") == ()
+
+
 def test_a_table_that_was_given_up_has_nothing() -> None:
     decoder = HeaderDecoder(4096)
     decoder.decode(INDEXED)
@@ -53,6 +67,24 @@ def test_an_error_has_nothing_of_the_block() -> None:
     assert len(str(caught.value)) < 100
 
 
-def test_what_is_encoded_is_decoded() -> None:
-    headers = (*HEADERS, ("long", "z" * 300), ("latin", "\xfc"))
-    assert HeaderDecoder(4096).decode(encode_headers(headers)) == headers
+@pytest.mark.parametrize("size", [0, 126, 127, 128, 254, 255, 300, 127 + (1 << 14)])
+def test_what_is_encoded_is_decoded(size: int) -> None:
+    headers = (*HEADERS, ("long", "z" * size), ("latin", "\xfc"))
+    assert HeaderDecoder(1 << 15).decode(encode_headers(headers)) == headers
+
+
+@pytest.mark.parametrize(("size", "is_remembered"), [(2015, True), (2016, False)])
+def test_lists_are_remembered_up_to_2_kib_as_hpack_counts(size: int, *, is_remembered: bool) -> None:
+    headers, decoder = (("a", "z" * size),), HeaderDecoder(4096)
+    decoder.drop_table()
+    block = encode_headers(headers)
+    assert (encode_headers(headers) is block) == is_remembered
+    assert (decoder.decode(block) is decoder.decode(block)) == is_remembered
+
+
+def test_lists_are_forgotten_when_there_are_many() -> None:
+    block = encode_headers(HEADERS)
+    assert encode_headers(HEADERS) is block
+    for number in range(512):
+        encode_headers((("number", f"{number}"),))
+    assert encode_headers(HEADERS) is not block
