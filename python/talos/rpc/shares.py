@@ -22,8 +22,6 @@ class Shares:
     def take(self, client: str, amount: int) -> None:
         """Take an amount; RpcError when the client would have more than is left."""
         if self._held[client] + amount > self.total - self._used - amount:
-            if not self._held[client]:
-                del self._held[client]
             raise RpcError(Code.RESOURCE_EXHAUSTED, f"too many {self.what} at a time, try again")
         self._held[client] += amount
         self._used += amount

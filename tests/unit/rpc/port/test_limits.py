@@ -33,6 +33,13 @@ def test_all_comes_back() -> None:
         shares.give_back("a", 5)
 
 
+def test_what_is_left_of_a_share_is_still_held() -> None:
+    shares = Shares(total=10, what="calls")
+    assert fill(shares, "a") == 5
+    shares.give_back("a", 2)
+    assert fill(shares, "a") == 2
+
+
 def test_what_is_too_much_is_not_counted() -> None:
     shares = Shares(total=10, what="calls")
     with pytest.raises(RpcError, match="too many calls at a time") as caught:
