@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from tests.unit.resource.loopback import LoopbackTransport
 
-from talos.api.definitions.runtime_pb2 import MetaKeySpec
+from talos.api.definitions.runtime_pb2 import MetaKeySpec, MetaLoadedSpec
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Code, RpcError
 from talos.machined.api.meta import hide_meta
 from talos.machined.node.meta_store import MetaStore
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.builtin import register_builtin
 from talos.resource.changes import put
 from talos.resource.memory.state import MemoryState
@@ -46,6 +46,25 @@ async def test_write_and_delete(metal: Any, tmp_path: Path) -> None:
         with pytest.raises(RpcError, match=text) as error:
             await caller.call(method, request)
         assert error.value.code is code
+
+
+@pytest.mark.parametrize("key", [1, 255])
+async def test_keys_have_one_byte(metal: Any, tmp_path: Path, key: int) -> None:
+    device, store = tmp_path / "meta", MetaStore()
+    device.write_bytes(make_meta({}).ljust(1 << 20, b"\0"))
+    await store.load(str(device))
+    caller = metal.with_node(meta=store)
+    await caller.call("MetaWrite", pb.MetaWriteRequest(key=key, value=b"x"))
+    assert parse_meta(device.read_bytes()) == {key: b"x"}
+    device.unlink()
+    for method, request in (
+        ("MetaWrite", pb.MetaWriteRequest(key=key, value=b"y")),
+        ("MetaDelete", pb.MetaDeleteRequest(key=key)),
+    ):
+        with pytest.raises(RpcError, match="META can't be written: No such file or directory") as error:
+            await caller.call(method, request)
+        assert error.value.code is Code.UNKNOWN
+    assert store.values == {key: b"x"}
 
 
 async def test_an_upgrades_state_is_its_own(metal: Any, tmp_path: Path) -> None:
@@ -103,15 +122,17 @@ async def test_readers_see_an_upgrades_state_and_no_other_value(role: str, shown
     memory = MemoryState()
     await register_builtin(memory)
     kept = format_state(IDLE).decode()
-    for id_, value in (("0x0b", "code"), (f"0x{STATE_TAG:02x}", kept)):
+    for id_, value in (("0x0b", "code"), ("0x0c", ""), (f"0x{STATE_TAG:02x}", kept)):
         await put(memory, kinds.META_KEY, id_, MetaKeySpec(value=value))
+    await put(memory, *ids.META_LOAD, MetaLoadedSpec(done=True))
     service = make_state_service(memory, guard=make_reader_guard(memory), view=hide_meta)
     transport = LoopbackTransport(service)
     transport.roles = (role,)
     state = RemoteState(transport)
-    expected = {"0x0b": shown, f"0x{STATE_TAG:02x}": kept}
+    expected = {"0x0b": shown, "0x0c": "", f"0x{STATE_TAG:02x}": kept}
     assert {one.id: one.spec.value for one in await state.list(kinds.META_KEY)} == expected
     assert (await state.get(kinds.META_KEY, "0x0b")).spec.value == shown
+    assert (await state.get(*ids.META_LOAD)).spec.done, "other resources are as they are"
     seen: dict[str, str] = {}
     options = WatchOptions(bootstrap=True, aggregated=True)
     async with state.watch(kinds.META_KEY, options=options) as events:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import trio.testing
 from tests.unit.machined.controllers.running import running
 
 from talos.api.definitions import block_pb2
@@ -54,3 +55,41 @@ async def test_without_a_disk_meta_is_known_to_be_missing() -> None:
     async with running(state, MetaController(MetaStore(), LOG)):
         await modify(state, kinds.VOLUME_STATUS, "META", missing)
         await wait_for(state, *ids.META_LOAD, lambda load: load.spec.done)
+
+
+async def test_until_its_volume_is_found_meta_is_not_known_to_be_missing() -> None:
+    state = MemoryState()
+
+    def waiting(spec: block_pb2.VolumeStatusSpec) -> None:
+        spec.phase = enums.VOLUME_PHASE_WAITING
+
+    await modify(state, kinds.VOLUME_STATUS, "META", waiting)
+    async with running(state, MetaController(MetaStore(), LOG)):
+        await trio.testing.wait_all_tasks_blocked()
+        assert await state.list(kinds.META_LOAD) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "values", "reason"),
+    [
+        (make_meta({10: b"\xff"}), {"0x0a": "\ufffd"}, ""),
+        (b"", {}, "META holds no whole copy of its values: they are lost, it is empty now"),
+        (None, {}, "META can't be read"),
+    ],
+)
+async def test_a_file_may_be_meta(
+    tmp_path: Path, content: bytes | None, values: dict[str, str], reason: str
+) -> None:
+    state, store, lines, file = MemoryState(), MetaStore(), list[str](), tmp_path / "meta"
+    if content is not None:
+        file.write_bytes(content)
+    async with running(state, MetaController(store, Log(write=lines.append), str(file))):
+        await wait_for(state, *ids.META_LOAD, lambda load: load.spec.done)
+        await trio.testing.wait_all_tasks_blocked()
+        assert {key.id: key.spec.value for key in await state.list(kinds.META_KEY)} == values
+        assert len(lines) == bool(reason)
+        assert all(reason in line and str(file) in line for line in lines)
+        if content is not None:
+            await store.set(11, b"x")
+            await wait_for(state, kinds.META_KEY, "0x0b", lambda key: key.spec.value == "x")
+            assert store.values.keys() == {11, *(int(key, 16) for key in values)}
