@@ -42,11 +42,8 @@ class _Rate:
 
     def count(self) -> None:
         """One more event; FloodError when there are too many."""
-        self._left -= 1
-        if self._left >= 0:
-            return
         now = self._clock()
-        self._left = min(self._limit, self._left + (now - self._time) * self._limit)
+        self._left = min(self._limit, self._left + (now - self._time) * self._limit) - 1
         self._time = now
         if self._left < 0:
             raise FloodError(f"more than {self._limit} {self._what} a second")
