@@ -111,6 +111,12 @@ def test_a_connection_announces_its_bounds() -> None:
         assert (window.window_increment, window.stream_id) == (100_000 - 65_535, 0)
 
 
+def test_frames_are_these_bytes() -> None:
+    assert make_frame(Kind.DATA, END_STREAM, 3, bytes(0x12345))[:9].hex(" ", -3) == "012345 000100 000003"
+    assert make_reset(3, 8).hex() == "00000403000000000300000008"
+    assert make_window_update(3, 1 << 16).hex() == "00000408000000000300010000"
+
+
 def test_numbers_are_those_of_the_protocol() -> None:
     kinds = {frame.__name__.lower(): frame.type for frame in hyperframe.frame.Frame.__subclasses__()}
     numbers = {name: value for name, value in vars(Kind).items() if name.isupper()}
