@@ -15,13 +15,14 @@ from talos.rpc.http2.frames import (
     Bounds,
     ErrorCode,
     Kind,
+    ProtocolError,
     Setting,
     make_frame,
     make_reset,
     make_settings,
 )
 from talos.rpc.http2.headers import NO_TABLE, encode_headers
-from talos.rpc.http2.rules import check_reply, check_trailers
+from talos.rpc.http2.rules import check_reply, check_request, check_trailers, parse_length
 
 from .test_frames import HEADERS, HELLO, MESSAGE, WAITING, in_world, setting
 from .test_frames import World as SocketWorld
@@ -274,3 +275,34 @@ def test_what_a_reply_may_be() -> None:
         "grpc-message": " of Go's ",
     }
     assert check_trailers((("grpc-status", "0"),)) == {"grpc-status": "0"}
+
+
+def test_a_pseudo_header_of_a_request_is_before_all_others() -> None:
+    *first, authority, last = HEADERS
+    assert check_request((*first, authority, last))[":authority"] == "x"
+    with pytest.raises(ProtocolError, match="the header :authority is unknown, repeated or out of order"):
+        check_request((*first, last, authority))
+
+
+@pytest.mark.parametrize(("digits", "length"), [(18, 10**18 - 1), (19, None)])
+def test_an_announced_length_has_at_most_18_digits(digits: int, length: int | None) -> None:
+    known = {"content-length": "9" * digits}
+    if length is None:
+        with pytest.raises(ProtocolError, match="content-length is no number"):
+            parse_length(known)
+    else:
+        assert parse_length(known) == length
+
+
+@pytest.mark.parametrize(("size", "is_remembered"), [(2015, True), (2016, False)])
+def test_lists_are_checked_once_up_to_2_kib_as_hpack_counts(size: int, *, is_remembered: bool) -> None:
+    trailers = (("a", "z" * size),)
+    assert (check_trailers(trailers) is check_trailers(trailers)) == is_remembered
+
+
+def test_lists_are_forgotten_when_there_are_many() -> None:
+    known = check_trailers((("a", "b"),))
+    assert check_trailers((("a", "b"),)) is known
+    for number in range(512):
+        check_trailers((("number", f"{number}"),))
+    assert check_trailers((("a", "b"),)) is not known
