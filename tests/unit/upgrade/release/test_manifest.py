@@ -30,6 +30,8 @@ def test_a_manifest_keeps_everything() -> None:
     release = parse()
     assert parse_release(format_release(release)) == release
     assert release.size == sum(file["size"] for file in make_document()["files"])
+    files = make_document()["files"]
+    assert format_release(parse(files=files[::-1])) == format_release(parse(files=files)), "builds are equal"
 
 
 @pytest.mark.parametrize(
@@ -59,6 +61,10 @@ def test_a_manifest_keeps_everything() -> None:
         ({"files": [FILE | {"sha256": "F" * 64}]}, "is not 64 hexadecimal digits"),
         ({"files": [FILE | {"sha256": 0}]}, "is not 64 hexadecimal digits"),
         ({"files": [FILE | {"mode": 7}]}, "a file needs exactly the fields"),
+        ({"files": [[*FILE]]}, "a file needs exactly the fields"),
+        ({"files": [FILE | {"name": "/" * 9999}]}, "is no name of a file"),
+        ({"files": [FILE | {"size": 10**999}]}, "is no size"),
+        ({"commit": "a" * 9999}, "is not a word"),
         ({"surprise": 1}, "needs exactly the fields"),
         ({"features": "all"}, "features is no list"),
         ({"features": ["a"] * 513}, "features is no list of at most 512"),
@@ -66,8 +72,9 @@ def test_a_manifest_keeps_everything() -> None:
     ],
 )
 def test_a_wrong_manifest_is_refused(changes: dict[str, Any], text: str) -> None:
-    with pytest.raises(UserError, match=text):
+    with pytest.raises(UserError, match=text) as caught:
         parse(**changes)
+    assert len(str(caught.value)) < 200, "whatever the manifest has"
 
 
 def test_a_manifest_may_be_as_large_as_this() -> None:
@@ -186,6 +193,14 @@ def test_a_release_that_lacks_what_is_in_use_is_refused() -> None:
         )
     ]
     assert not check_release(parse(), version="v1.15.0", architecture="amd64", features=used, force=True)
+
+
+def test_features_have_an_order_so_that_builds_are_equal() -> None:
+    extensions = [feature for feature in list_features(["b", "c", "a", "b"]) if "extension." in feature]
+    assert extensions == ["extension.a", "extension.b", "extension.c"]
+    first, *kinds = list_features()
+    assert first == "ab-slots"
+    assert kinds == sorted(set(kinds))
 
 
 def test_what_a_config_puts_to_use() -> None:
