@@ -33,8 +33,9 @@ class Wakeup:
         self._event.set()
 
     def clear(self) -> None:
-        """Forget that it was set."""
-        self._event = trio.Event()
+        """Forget that it was set; the task that waits goes on to wait."""
+        if self._event.is_set():
+            self._event = trio.Event()
 
     async def wait(self) -> None:
         """Wait until it is set, and clear it."""

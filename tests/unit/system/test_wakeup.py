@@ -41,3 +41,12 @@ async def test_a_wakeup_is_remembered_once() -> None:
     with trio.move_on_after(0) as waiting:
         await wakeup.wait()
     assert waiting.cancelled_caught
+
+
+async def test_what_is_forgotten_leaves_the_task_that_waits() -> None:
+    wakeup = Wakeup()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wakeup.wait)
+        await trio.testing.wait_all_tasks_blocked()
+        wakeup.clear()
+        wakeup.set()
