@@ -69,6 +69,7 @@ class MemoryLinks(Links):
         self._watchers: list[_Watcher] = []
         self.filters: dict[str, tuple[Chain, ...]] = {}
         """Chains by their table."""
+        self._damages: dict[str, _Watcher] = {}
         self.unknown_kinds = set[str]()
         """Kinds of links that this kernel lacks."""
         self.changes: list[str] = []
@@ -296,9 +297,14 @@ class MemoryLinks(Links):
     @override
     @asynccontextmanager
     async def watch_filter(self, table: str) -> AsyncGenerator[Damages]:
-        """No other process removes anything."""
-        del table
-        yield _Watcher(Topic(0))
+        """Yields once per burst of removals; a table has one watch."""
+        self._damages[table] = _Watcher(Topic(0))
+        yield self._damages[table]
+
+    def damage_filter(self, table: str) -> None:
+        """Remove the chains of a table, as another process can."""
+        if self.filters.pop(table, ()) and table in self._damages:
+            self._damages[table].event.set()
 
     @override
     @asynccontextmanager

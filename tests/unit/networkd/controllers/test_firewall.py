@@ -83,6 +83,27 @@ async def test_chains_are_set_when_they_change_and_removed_with_their_config() -
     assert lines == ["firewall: off", "firewall: ingress (7 rules)", "firewall: off"]
 
 
+async def test_chains_that_another_program_removes_are_set_again_once(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    del autojump_clock
+    state, links, lines = MemoryState(), MemoryLinks([]), list[str]()
+    spec = make_ingress_chain(load(BLOCK))
+    await put(state, kinds.NF_TABLES_CHAIN, "ingress", spec)
+    async with trio.open_nursery() as nursery:
+        log = Log(write=lines.append)
+        await nursery.start(run_controllers, state, [NfTablesChainController(links, log)])
+        for changes in (1, 2, 3):
+            await trio.sleep(60)
+            assert links.filters[TABLE] == (make_chain("ingress", spec),)
+            assert len(links.changes) == changes
+            links.damage_filter(TABLE)
+        nursery.cancel_scope.cancel()
+    damage = "the table talos of nftables is changed by something else: it is set again"
+    found = [json.loads(line)["msg"] for line in lines]
+    assert found == ["firewall: ingress (7 rules)", damage, *["firewall: ingress (7 rules)"] * 2]
+
+
 async def test_nothing_is_set_where_nothing_is_and_nothing_shall_be() -> None:
     links, lines = MemoryLinks([]), list[str]()
     async with trio.open_nursery() as nursery:
