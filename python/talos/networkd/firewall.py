@@ -165,7 +165,6 @@ def _make_configured(document: NetworkRuleConfig, *, blocks: bool) -> NfTablesRu
             senders.include_subnets.append(_prefix(sender.subnet))
         if sender.except_:
             senders.exclude_subnets.append(_prefix(sender.except_))
-    senders.SetInParent()
     return rule
 
 

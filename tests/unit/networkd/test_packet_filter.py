@@ -120,6 +120,10 @@ RULES: dict[str, tuple[NfTablesRule, list[tuple[Expression, ...]]]] = {
         NfTablesRule(match_layer4=NfTablesLayer4Match(protocol=TCP, match_destination_port=ports())),
         [(*nft.match_protocol(6), DROP)],
     ),
+    "from all ports": (
+        NfTablesRule(match_layer4=NfTablesLayer4Match(protocol=TCP, match_source_port=ports())),
+        [(*nft.match_protocol(6), DROP)],
+    ),
     "of types of ICMP": (
         icmp(ICMP, 13, 14, 17),
         [
@@ -138,6 +142,17 @@ RULES: dict[str, tuple[NfTablesRule, list[tuple[Expression, ...]]]] = {
                 *nft.match_protocol(58),
                 *nft.match_hop_limit(255),
                 *nft.match_icmp_type(find(nft.TYPE_ICMP, 1, (133, 133), (136, 136))),
+                DROP,
+            )
+        ],
+    ),
+    "of neighbours and of routers": (
+        icmp(ICMPV6, 133, 134, 135, 136),
+        [
+            (
+                *nft.match_protocol(58),
+                *nft.match_hop_limit(255),
+                *nft.match_icmp_type(find(nft.TYPE_ICMP, 1, (133, 136))),
                 DROP,
             )
         ],
@@ -252,6 +267,7 @@ def test_a_chain_has_all_of_its_rules() -> None:
         (["10.0.0.0/31"], ["10.0.0.0/32"], ["10.0.0.1-10.0.0.1"]),
         (["10.0.0.0/24", "10.0.2.0/24"], ["10.0.0.0/16"], []),
         (["10.0.1.0/24"], ["10.0.0.0/24", "10.0.2.0/24"], ["10.0.1.0-10.0.1.255"]),
+        (["10.0.4.0/24"], ["10.0.0.0/24", "10.0.9.0/24"], ["10.0.4.0-10.0.4.255"]),
         (["fd00::/64"], [], []),
         (["10.0.0.0/8"], ["::/0"], ["10.0.0.0-10.255.255.255"]),
         (["0.0.0.0/0"], ["0.0.0.0/1"], ["128.0.0.0-255.255.255.255"]),
