@@ -109,7 +109,7 @@ def test_headers_without_an_end() -> None:
 
 def test_empty_continuations_count() -> None:
     def test(world: World) -> None:
-        world.feed(headers(300) + continuation(0) * 100)
+        world.feed(headers(300) + continuation(0) * 1000)
         assert "control frames a second" in world.refusals[0]
 
     in_world(test, FEW)
@@ -148,7 +148,7 @@ def test_floods(frame: bytes) -> None:
         world.feed(refused + frame * 40)
         assert not world.lines
         # Some of the time that has passed counts.
-        world.feed(frame * 60)
+        world.feed(frame * 1000)
         assert "more than 50 control frames a second" in world.refusals[0]
 
     in_world(test, FEW)
@@ -233,7 +233,7 @@ def test_settings_are_few() -> None:
     window = hyperframe.frame.SettingsFrame(0, settings={4: 100}).serialize()
 
     def test(world: World) -> None:
-        world.feed(window * 20)
+        world.feed(window * 1000)
         assert "more than 5 settings a second" in world.refusals[0]
 
     in_world(test, FEW)
