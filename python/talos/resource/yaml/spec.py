@@ -1,6 +1,7 @@
 """Specs as the YAML that ``talosctl get`` shows, and resources as they are on the wire."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, cast
 
 from google.protobuf.message import DecodeError, Message
@@ -8,6 +9,7 @@ from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from talos.api.cosi import resource_pb2
+from talos.api.cosi.meta_pb2 import ResourceDefinitionSpec
 from talos.api.definitions.k8s_pb2 import ManifestSpec
 from talos.api.resource.config_pb2 import MachineConfigSpec, MachineTypeSpec
 from talos.api.resource.device_config_pb2 import DeviceConfigSpecSpec
@@ -25,6 +27,7 @@ YAML_SPEC_ANNOTATION = "talos.dev/yaml-spec"
 PLAIN_SPECS: Mapping[str, tuple[str, ...]] = {"talos-specs": ("proto",)}
 """Call metadata that requests specs without YAML; only this system's programs send it."""
 
+_MAX_DEFINITIONS = 256
 _NANOS = 1_000_000_000
 _UNDEFINED = "undefined"
 
@@ -42,6 +45,8 @@ def spec_to_yaml(kind: Kind[Message], message: Message) -> str:
             return to_yaml([struct_to_value(item.object) for item in message.items])
         case Struct():
             return to_yaml(struct_to_value(message))
+        case ResourceDefinitionSpec():
+            return _definition_to_yaml(message.SerializeToString())
         case _:
             pass
     if not isinstance(message, kind.spec):
@@ -49,6 +54,12 @@ def spec_to_yaml(kind: Kind[Message], message: Message) -> str:
             f"the spec of {kind.type} is {kind.spec.DESCRIPTOR.full_name}, not {message.DESCRIPTOR.full_name}"
         )
     return to_yaml(message_to_value(message))
+
+
+@lru_cache(_MAX_DEFINITIONS)
+def _definition_to_yaml(data: bytes) -> str:
+    """The YAML of a kind's definition, kept: each ``get`` of a client reads all 200 of them first."""
+    return to_yaml(message_to_value(ResourceDefinitionSpec.FromString(data)))
 
 
 def resource_to_proto(
