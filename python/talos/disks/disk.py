@@ -192,6 +192,11 @@ def _find_boot_obstacle(disk: Disk, statuses: Statuses, disks: Collection[str]) 
     return find_boot_obstacle(status, whole_disks=all(name in disks for name in disk.spec.secondary_disks))
 
 
+def find_installed_disk(disks: Sequence[Disk]) -> Disk | None:
+    """The disk with this machine's installation, whether it runs from there or from another medium."""
+    return next((disk for disk in disks if disk.is_system or disk.is_marked), None)
+
+
 def make_disk(
     id: str,
     spec: block_pb2.DiskSpec,

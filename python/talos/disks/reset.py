@@ -8,7 +8,7 @@ from pathlib import Path
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.machine.machine_pb2 import ResetRequest
-from talos.disks.disk import Content, Disk, read_disks
+from talos.disks.disk import Content, Disk, find_installed_disk, read_disks
 from talos.disks.raid.system import map_members
 from talos.resource.kinds import VOLUME_STATUS
 from talos.resource.state import State
@@ -134,15 +134,16 @@ def plan_wipe(disks: Sequence[Disk], labels: Sequence[str]) -> tuple[Sequence[Er
 
     No volume is known yet, so partitions are found by their labels, those that may be on other disks on any.
     """
-    system = next((disk for disk in disks if disk.is_system or disk.is_marked), None)
+    system = find_installed_disk(disks)
     if not labels:
         return ([Erasure(disk=system)], []) if system else ([], ["there is no system disk to erase"])
     found: dict[str, list[Content]] = {}
     problems: list[str] = []
+    first = [system] if system else []
     # The members of an array show its partitions, too.
     others = [disk for disk in disks if disk is not system and not disk.array]
     for label in labels:
-        places = _find_places([system] if system else [], label)
+        places = _find_places(first, label)
         if not places and label in SEPARATE:
             places = _find_places(others, label)
         if len(places) == 1:
@@ -153,7 +154,7 @@ def plan_wipe(disks: Sequence[Disk], labels: Sequence[str]) -> tuple[Sequence[Er
             problems.append(f"several partitions are {label}, of which none is erased: {names}")
         else:
             problems.append(f"there is no partition {label} to erase")
-    ordered = [*([system] if system else []), *others]
+    ordered = (*first, *others)
     return [Erasure(disk=disk, parts=tuple(found[disk.id])) for disk in ordered if disk.id in found], problems
 
 

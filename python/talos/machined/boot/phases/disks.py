@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import trio
 
-from talos.disks.disk import Disk, read_disks
+from talos.disks.disk import Disk, find_installed_disk, read_disks
 from talos.disks.refresh import refresh_discovery
 from talos.disks.reset import (
     WIPE_ARGUMENT,
@@ -120,8 +120,7 @@ async def pause_boot(machine: Machine) -> None:
 async def find_system_disk(machine: Machine) -> Disk | None:
     """The disk with an installation, once all disks are known; None when there is none."""
     await wait_for_devices(machine)
-    disks = await read_disks(machine.state)
-    return next((disk for disk in disks if disk.is_system or disk.is_marked), None)
+    return find_installed_disk(await read_disks(machine.state))
 
 
 async def wait_for_devices(machine: Machine) -> None:
