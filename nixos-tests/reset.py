@@ -98,7 +98,7 @@ def test(world: World) -> None:
     node.wait_for_reset()
     node.wait_for_console_text("Reset A - Talos")
     node.send_console(f"{NEXT}\r")
-    node.wait_for_console_text(r"erasing .*EPHEMERAL.*talos\.experimental\.wipe")
+    node.wait_for_console_text(r"erasing .*talos\.experimental\.wipe.*EPHEMERAL")
     node.client.talosconfig = None
     node.wait_for_api(insecure=True)
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from talos.api.definitions import block_pb2
@@ -15,6 +15,7 @@ from talos.resource.state import State
 from talos.system.block.layout import DEDICABLE, EFI, EPHEMERAL, MARKS
 from talos.system.block.wipe import WipeMethod, destroy_keys, wipe_device, wipe_edges
 from talos.system.errors import UserError
+from talos.system.logging import Log
 
 WIPE_ARGUMENT = "talos.experimental.wipe"
 SEPARATE = (EPHEMERAL.label, *DEDICABLE)
@@ -45,10 +46,6 @@ class ResetPlan:
     user_disks: tuple[str, ...] = ()
     graceful: bool = True
     reboot: bool = False
-
-    def describe(self) -> tuple[str, ...]:
-        """What is lost, one line each."""
-        return (*(line for erasure in self.erasures for line in erasure.describe()), *self.user_disks)
 
 
 async def plan_reset(state: State, request: ResetRequest) -> ResetPlan:
@@ -132,16 +129,17 @@ def find_parts(disk: Disk | None, labels: Sequence[str], *, where: str) -> tuple
 def plan_wipe(disks: Sequence[Disk], labels: Sequence[str]) -> tuple[Sequence[Erasure], Sequence[str]]:
     """What the kernel argument erases, of the system's disk first, and a line for all that it doesn't.
 
-    No volume is known yet, so partitions are found by their labels, those that may be on other disks on any.
+    No volume is known yet: the system's disk is the one with an installation, and partitions are found by
+    their labels, those that may be on other disks on any.
     """
-    system = find_installed_disk(disks)
+    installed = find_installed_disk(disks)
+    first = [replace(installed, is_system=True)] if installed else []
     if not labels:
-        return ([Erasure(disk=system)], []) if system else ([], ["there is no system disk to erase"])
+        return [Erasure(disk=disk) for disk in first], [] if first else ["there is no system disk to erase"]
     found: dict[str, list[Content]] = {}
     problems: list[str] = []
-    first = [system] if system else []
     # The members of an array show its partitions, too.
-    others = [disk for disk in disks if disk is not system and not disk.array]
+    others = [disk for disk in disks if disk is not installed and not disk.array]
     for label in labels:
         places = _find_places(first, label)
         if not places and label in SEPARATE:
@@ -192,7 +190,29 @@ def _check_no_member(disks: Sequence[Disk], disk: Disk, device: str, where: str)
             )
 
 
-def erase_system(disk: Disk, parts: Sequence[Content] = ()) -> None:
+def erase(erasures: Sequence[Erasure], log: Log) -> None:
+    """Erase them, of the system last, which has what marks an installation. OSError."""
+    for erasure in reversed(erasures):
+        for line in erasure.describe():
+            log.warning("erasing", what=line)
+        # Wherever it is: there is one system on a machine, so a boot loader on trial was on it.
+        if EFI.label in [part.label for part in erasure.parts or erasure.disk.contents]:
+            _remove_boot_entries(log)
+        _erase(erasure.disk, erasure.parts)
+
+
+def _remove_boot_entries(log: Log) -> None:
+    """Have the firmware forget a boot loader on trial."""
+    from talos.system.efi_variables import EfiVariables
+    from talos.upgrade.slots.loader_trial import remove_entries  # loaded by need: seldom
+
+    try:
+        remove_entries(EfiVariables())
+    except OSError as error:
+        log.warning("the firmware keeps a boot entry of an upgrade", reason=error.strerror)
+
+
+def _erase(disk: Disk, parts: Sequence[Content]) -> None:
     """Erase partitions of a disk, or all of it; first the keys of volumes, then what marks an installation.
 
     Through the whole disk: a mount that is still in use does not prevent it.
@@ -209,18 +229,6 @@ def erase_system(disk: Disk, parts: Sequence[Content] = ()) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def remove_boot_entries(disk: Disk, parts: Sequence[Content], log: Callable[[str], None]) -> None:
-    """Have the firmware forget a boot loader on trial, if EFI is erased or the whole disk."""
-    from talos.system.efi_variables import EfiVariables
-    from talos.upgrade.slots.loader_trial import remove_entries  # loaded by need: seldom
-
-    if EFI.label in [part.label for part in parts or disk.contents]:
-        try:
-            remove_entries(EfiVariables())
-        except OSError as error:
-            log(f"the firmware keeps a boot entry of an upgrade: {error.strerror}")
 
 
 def erase_user_disks(devices: Sequence[str], log: Callable[[str], None]) -> None:

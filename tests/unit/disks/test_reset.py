@@ -10,17 +10,19 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.api.machine.machine_pb2 import ResetPartitionSpec, ResetRequest
 from talos.disks.disk import Content, Disk, read_disks
 from talos.disks.reset import (
-    erase_system,
+    Erasure,
+    ResetPlan,
+    erase,
     erase_user_disks,
     parse_wipe_argument,
     plan_reset,
     plan_wipe,
-    remove_boot_entries,
 )
 from talos.resource.kinds import DISCOVERED_VOLUME, DISK, SYSTEM_DISK, VOLUME_STATUS
 from talos.resource.memory.state import MemoryState
 from talos.resource.resource import make_resource
 from talos.system.errors import UserError
+from talos.system.logging import Log
 
 MIB = 1 << 20
 
@@ -42,6 +44,11 @@ async def make_state(folder: Path = Path("/dev")) -> MemoryState:
         await state.create(make_resource(DISCOVERED_VOLUME, f"vda{number}", volume))
     await state.create(make_resource(SYSTEM_DISK, "system-disk", block_pb2.SystemDiskSpec(disk_id="vda")))
     return state
+
+
+def describe(plan: ResetPlan) -> tuple[str, ...]:
+    """What is lost, one line each."""
+    return (*(line for erasure in plan.erasures for line in erasure.describe()), *plan.user_disks)
 
 
 def wipe(*labels: str) -> list[ResetPartitionSpec]:
@@ -69,7 +76,7 @@ def wipe(*labels: str) -> list[ResetPartitionSpec]:
     ],
 )
 async def test_what_a_request_means(request_: Any, lines: tuple[str, ...]) -> None:
-    assert (await plan_reset(await make_state(), request_)).describe() == lines
+    assert describe(await plan_reset(await make_state(), request_)) == lines
 
 
 @pytest.mark.parametrize(
@@ -112,10 +119,10 @@ async def test_a_volume_of_the_system_on_another_disk() -> None:
     volume = block_pb2.DiscoveredVolumeSpec(parent="vdb", partition_label="ETCD", name="xfs")
     await state.create(make_resource(DISCOVERED_VOLUME, "vdb1", volume))
     request = ResetRequest(system_partitions_to_wipe=wipe("ETCD"))
-    assert (await plan_reset(state, request)).describe() == ("vdb1 (ETCD)",)
+    assert describe(await plan_reset(state, request)) == ("vdb1 (ETCD)",)
     request = ResetRequest(system_partitions_to_wipe=wipe("ETCD", "STATE"))
-    assert (await plan_reset(state, request)).describe() == ("vda3 (STATE)", "vdb1 (ETCD)")
-    assert (await plan_reset(state, ResetRequest())).describe() == (
+    assert describe(await plan_reset(state, request)) == ("vda3 (STATE)", "vdb1 (ETCD)")
+    assert describe(await plan_reset(state, ResetRequest())) == (
         "the system disk /dev/vda: 40 MiB",
         "a disk with a volume of the system, /dev/vdb: 40 MiB",
     )
@@ -131,12 +138,12 @@ async def test_a_folder_is_erased_with_the_volume_that_it_is_in() -> None:
         'without wiping "EPHEMERAL"'
     )
     request = ResetRequest(system_partitions_to_wipe=wipe("LOG", "EPHEMERAL"))
-    assert (await plan_reset(state, request)).describe() == ("vda4 (EPHEMERAL)",)
+    assert describe(await plan_reset(state, request)) == ("vda4 (EPHEMERAL)",)
 
 
 async def test_a_machine_without_a_system_disk() -> None:
     state = MemoryState()
-    assert (await plan_reset(state, ResetRequest())).describe() == ()
+    assert describe(await plan_reset(state, ResetRequest())) == ()
     with pytest.raises(UserError, match="none, the system is not installed"):
         await plan_reset(state, ResetRequest(system_partitions_to_wipe=wipe("STATE")))
 
@@ -172,6 +179,16 @@ async def test_the_argument_finds_partitions_of_the_system_on_other_disks(
     assert list(found) == problems
 
 
+async def test_the_argument_finds_the_disk_of_the_system_by_its_mark() -> None:
+    state = await make_state()
+    await state.destroy(SYSTEM_DISK, "system-disk")
+    volume = block_pb2.DiscoveredVolumeSpec(parent="vdb", partition_label="META", name="talosmeta")
+    await state.create(make_resource(DISCOVERED_VOLUME, "vdb1", volume))
+    (erasure,), problems = plan_wipe(await read_disks(state), [])
+    assert erasure.describe() == ("the system disk /dev/vdb: 40 MiB",)
+    assert not problems
+
+
 def test_the_argument_leaves_the_members_of_an_array(tmp_path: Path) -> None:
     etcd = Content(name="x1", label="ETCD", filesystem="", offset=0, size=MIB)
     spec = block_pb2.DiskSpec(dev_path=str(tmp_path))
@@ -183,6 +200,17 @@ def test_the_argument_leaves_the_members_of_an_array(tmp_path: Path) -> None:
     assert [erasure.disk.id for erasure in erasures] == ["md1"]
     assert not problems
     assert plan_wipe([], []) == ([], ["there is no system disk to erase"])
+
+
+DROP = Log(write=lambda _: None)
+
+
+@pytest.fixture(autouse=True)
+def removed(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Firmware from which entries are removed, so that it is not this machine's."""
+    calls: list[object] = []
+    monkeypatch.setattr("talos.upgrade.slots.loader_trial.remove_entries", calls.append)
+    return calls
 
 
 def make_file(path: Path, size: int = 40 * MIB) -> Path:
@@ -206,7 +234,7 @@ def is_zero(path: Path, offset: int, size: int = MIB) -> bool:
 
 def test_the_whole_disk_loses_its_edges_and_those_of_its_partitions(tmp_path: Path) -> None:
     path = make_file(tmp_path / "vda")
-    erase_system(make_disk(path))
+    erase([Erasure(disk=make_disk(path))], DROP)
     assert is_zero(path, 0)
     assert is_zero(path, 39 * MIB)
     for number in range(1, 5):
@@ -218,7 +246,7 @@ def test_the_whole_disk_loses_its_edges_and_those_of_its_partitions(tmp_path: Pa
 def test_one_partition_loses_its_own_only(tmp_path: Path) -> None:
     path = make_file(tmp_path / "vda")
     disk = make_disk(path)
-    erase_system(disk, disk.contents[2:3])
+    erase([Erasure(disk=disk, parts=disk.contents[2:3])], DROP)
     assert is_zero(path, 24 * MIB)
     assert is_zero(path, 27 * MIB)
     assert not is_zero(path, 0, 1)
@@ -257,13 +285,11 @@ def test_a_kernel_argument_that_is_not_known(value: str) -> None:
     ("labels", "is_removed"), [((), True), (("EFI",), True), (("STATE", "EPHEMERAL"), False)]
 )
 def test_the_entry_of_a_boot_loader_on_trial_goes_with_its_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, labels: tuple[str, ...], is_removed: bool
+    tmp_path: Path, removed: list[object], labels: tuple[str, ...], is_removed: bool
 ) -> None:
-    removed: list[object] = []
-    monkeypatch.setattr("talos.upgrade.slots.loader_trial.remove_entries", removed.append)
-    disk = make_disk(tmp_path / "disk")
+    disk = make_disk(make_file(tmp_path / "disk"))
     parts = tuple(part for part in disk.contents if part.label in labels)
-    remove_boot_entries(disk, parts, pytest.fail)
+    erase([Erasure(disk=disk, parts=parts)], DROP)
     assert bool(removed) == is_removed
 
 
@@ -274,9 +300,20 @@ def test_firmware_that_keeps_the_entry_does_not_end_a_reset(
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr("talos.upgrade.slots.loader_trial.remove_entries", refuse)
+    path, lines = make_file(tmp_path / "disk"), list[str]()
+    erase([Erasure(disk=make_disk(path))], Log(write=lines.append))
+    assert "the firmware keeps a boot entry of an upgrade" in lines[-1]
+    assert "Read-only file system" in lines[-1]
+    assert is_zero(path, 0)
+
+
+def test_the_disk_of_the_system_is_erased_last(tmp_path: Path) -> None:
+    disks = [make_disk(make_file(tmp_path / name)) for name in ("vda", "vdb")]
     lines: list[str] = []
-    remove_boot_entries(make_disk(tmp_path / "disk"), (), lines.append)
-    assert lines == ["the firmware keeps a boot entry of an upgrade: Read-only file system"]
+    erase([Erasure(disk=disk) for disk in disks], Log(write=lines.append).bind(reason="a reset"))
+    assert ["vdb" in line for line in lines] == [True, False]
+    assert all("a reset" in line for line in lines)
+    assert all(is_zero(tmp_path / name, 0) for name in ("vda", "vdb"))
 
 
 async def test_half_of_the_system_disk_is_no_users_disk() -> None:
@@ -285,7 +322,7 @@ async def test_half_of_the_system_disk_is_no_users_disk() -> None:
         spec = block_pb2.DiskSpec(size=40 * MIB, dev_path=f"/dev/{name}", secondary_disks=members)
         await state.create(make_resource(DISK, name, spec))
     await state.create(make_resource(SYSTEM_DISK, "system-disk", block_pb2.SystemDiskSpec(disk_id="md0")))
-    assert (await plan_reset(state, ResetRequest())).describe() == ("the system disk /dev/md0: 40 MiB",)
+    assert describe(await plan_reset(state, ResetRequest())) == ("the system disk /dev/md0: 40 MiB",)
     with pytest.raises(UserError, match="/dev/vdb is a member of /dev/md0, the system disk"):
         await plan_reset(state, ResetRequest(mode="USER_DISKS", user_disks_to_wipe=["/dev/vdb"]))
 
@@ -303,4 +340,4 @@ async def test_a_disk_in_an_array_is_refused_with_the_way_to_erase_it(member: st
         with pytest.raises(UserError, match=text):
             await plan_reset(state, ResetRequest(mode=mode, user_disks_to_wipe=[device]))
     request = ResetRequest(mode="USER_DISKS", user_disks_to_wipe=["/dev/md0"])
-    assert (await plan_reset(state, request)).describe() == ("/dev/md0",)
+    assert describe(await plan_reset(state, request)) == ("/dev/md0",)

@@ -94,7 +94,7 @@ async def test_a_container_only_ends(caller: Any) -> None:
     [message] = (await caller.call("Reset", request)).messages
     assert message.actor_id
     assert caller.node.power.begun == ["reset"]
-    assert caller.node.power.plan.describe() == ()
+    assert not caller.node.power.plan.erasures
     assert not caller.node.power.plan.reboot
 
 
@@ -102,7 +102,8 @@ async def test_a_machine_is_reset(caller: Any, metal: Any) -> None:
     await make_state(caller.node.state)
     await metal.call("Reset", ResetRequest(graceful=True, reboot=True, user_disks_to_wipe=["/dev/vdb"]))
     plan = caller.node.power.plan
-    assert plan.describe() == ("the system disk /dev/vda: 0 B", "/dev/vdb")
+    assert [erasure.disk.path for erasure in plan.erasures] == ["/dev/vda"]
+    assert plan.user_disks == ("/dev/vdb",)
     assert (plan.graceful, plan.reboot) == (True, True)
     with pytest.raises(UserError, match="there is no disk"):
         await metal.call("Reset", ResetRequest(user_disks_to_wipe=["/dev/vdz"]))

@@ -6,13 +6,7 @@ import trio
 
 from talos.disks.disk import Disk, find_installed_disk, read_disks
 from talos.disks.refresh import refresh_discovery
-from talos.disks.reset import (
-    WIPE_ARGUMENT,
-    erase_system,
-    parse_wipe_argument,
-    plan_wipe,
-    remove_boot_entries,
-)
+from talos.disks.reset import WIPE_ARGUMENT, erase, parse_wipe_argument, plan_wipe
 from talos.machined.boot.machine import Machine
 from talos.machined.boot.phases.reset import unmount_disk
 from talos.machined.boot.sequence import Phase, Task
@@ -71,18 +65,15 @@ def make_pause_phases(machine: Machine) -> tuple[Phase, ...]:
 
 async def wipe_system(machine: Machine, labels: tuple[str, ...]) -> None:
     """Erase the system disk, or partitions of the system, before anything on them is used."""
+    log = machine.log.bind(reason=WIPE_ARGUMENT)
     await start_array(machine)
     await wait_for_devices(machine)
     erasures, problems = plan_wipe(await read_disks(machine.state), labels)
     for problem in problems:
-        machine.log.warning(problem, reason=WIPE_ARGUMENT)
-    for erasure in reversed(erasures):  # what marks an installation comes last
-        disk, parts = erasure.disk, erasure.parts
-        for line in [str(part) for part in parts] or [disk.describe()]:
-            machine.log.warning("erasing", what=line, reason=WIPE_ARGUMENT)
-        unmount_disk(disk.path, machine.ports.mounts, machine.log)
-        await trio.to_thread.run_sync(remove_boot_entries, disk, parts, machine.log.warning)
-        await trio.to_thread.run_sync(erase_system, disk, parts)
+        log.warning(problem)
+    for erasure in erasures:
+        unmount_disk(erasure.disk.path, machine.ports.mounts, log)
+    await trio.to_thread.run_sync(erase, erasures, log)
     if erasures:
         await refresh_discovery(machine.state)
 

@@ -5,7 +5,7 @@ from functools import partial
 
 import trio
 
-from talos.disks.reset import Erasure, ResetPlan, erase_system, erase_user_disks, remove_boot_entries
+from talos.disks.reset import ResetPlan, erase, erase_user_disks
 from talos.machined.boot.sequence import Phase, Task
 from talos.system.block.layout import STATE
 from talos.system.block.luks import find_lower_devices
@@ -24,11 +24,8 @@ def make_reset(
         for erasure in reversed(plan.erasures):
             unmount_disk(erasure.disk.path, mounts, log)
 
-    async def erase() -> None:
-        for line in plan.describe():
-            log.info("erasing", what=line)
-        for erasure in reversed(plan.erasures):  # what marks an installation comes last
-            await trio.to_thread.run_sync(_erase, erasure, log)
+    async def erase_system() -> None:
+        await trio.to_thread.run_sync(erase, plan.erasures, log)
 
     async def erase_users() -> None:
         await trio.to_thread.run_sync(partial(erase_user_disks, plan.user_disks, log.info))
@@ -37,19 +34,13 @@ def make_reset(
         parts = [part.label for erasure in plan.erasures for part in erasure.parts]
         phases.append(Phase("forceCleanup", (Task("forceCleanup", unmount),), may_fail=True))
         name, task = ("resetSpec", "resetSystemDiskSpec") if parts else ("reset", "resetSystemDisk")
-        phases.append(Phase(name, (Task(task, erase),)))
+        phases.append(Phase(name, (Task(task, erase_system),)))
         if STATE.label in parts:
             forget = Task("forgetStateKeys", forget_state_keys)
             phases.append(Phase("resetMeta", (forget,), may_fail=True))
     if plan.user_disks:
         phases.append(Phase("resetUserDisks", (Task("resetUserDisks", erase_users),)))
     return tuple(phases)
-
-
-def _erase(erasure: Erasure, log: Log) -> None:
-    if erasure.disk.is_system:
-        remove_boot_entries(erasure.disk, erasure.parts, log.warning)
-    erase_system(erasure.disk, erasure.parts)
 
 
 def unmount_disk(path: str, mounts: Mounts, log: Log) -> None:

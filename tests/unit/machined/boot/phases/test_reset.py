@@ -16,7 +16,7 @@ from talos.testing.mounts import MemoryMounts
 MIB = 1 << 20
 
 
-LABELS = ("EFI", "META", "STATE", "EPHEMERAL")
+LABELS = ("META", "STATE", "EPHEMERAL")
 
 
 def make_file(path: Path, size: int = 40 * MIB) -> Path:
