@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+import pytest
 import trio
 from tests.unit.machined.controllers.block.test_encryption import DATA, SMALL, boot, encrypt, restart
 from tests.unit.machined.controllers.block.world import CONFIG, World
@@ -10,12 +11,13 @@ from trio.testing import MockClock
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.internal import keys_pb2 as pb
-from talos.disks.volumes.requests import end_lifecycle
+from talos.disks.volumes.requests import end_lifecycle, request_mount
 from talos.machined.controllers.block.key_service import SLOT_TIMEOUT
 from talos.machined.node.config_store import publish_config
 from talos.machined.node.key_requests import TIMEOUT
 from talos.resource import ids, kinds
 from talos.resource.changes import wait_for
+from talos.system.block.layout import MIB
 
 URL = "https://kms.example.org"
 KMS = encrypt("EPHEMERAL", f"{{slot: 0, kms: {{endpoint: '{URL}'}}}}")
@@ -23,6 +25,7 @@ BOTH = encrypt(
     "EPHEMERAL", f"{{slot: 0, kms: {{endpoint: '{URL}'}}}}, {{slot: 1, static: {{passphrase: x}}}}"
 )
 SEALED_DATA = DATA.replace(b"nodeID: {}", f"kms: {{endpoint: '{URL}'}}".encode())
+IMAGE_CACHE = b"---\napiVersion: v1alpha1\nkind: ImageCacheConfig\nlocal: {enabled: true}\n"
 RAW = (
     b"---\napiVersion: v1alpha1\nkind: RawVolumeConfig\nname: zero\n"
     b"provisioning: {diskSelector: {match: system_disk}, minSize: 200MiB, maxSize: 200MiB}\n"
@@ -85,6 +88,30 @@ async def test_a_service_that_is_silent_holds_nothing_back(autojump_clock: MockC
         assert list(found.spec.details) == [text]
         async with serving(world):
             await world.wait("u-data", enums.VOLUME_PHASE_READY)
+
+
+@pytest.mark.parametrize(
+    ("volume", "others"),
+    [("IMAGECACHE", IMAGE_CACHE), ("ETCD", b"")],
+)
+async def test_a_volume_without_its_key_has_its_place(
+    volume: str, others: bytes, autojump_clock: MockClock
+) -> None:
+    """EPHEMERAL takes the rest of the disk meanwhile."""
+    config = CONFIG + others + encrypt(volume, f"{{slot: 0, kms: {{endpoint: '{URL}'}}}}")
+    config += b"provisioning: {minSize: 700MiB, maxSize: 700MiB}\n"
+    world = World()
+    async with world.run():
+        await boot(world, config)
+        await request_mount(world.state, volume)
+        began = autojump_clock.current_time()
+        rest = await world.wait("EPHEMERAL", enums.VOLUME_PHASE_READY)
+        assert autojump_clock.current_time() - began < 1
+        status = await world.wait(volume, enums.VOLUME_PHASE_PROVISIONED)
+        assert (status.location, rest.location) == ("/dev/vda6", "/dev/vda7")
+        assert world.blocks.partitions[6].size == 700 * MIB
+        async with serving(world):
+            await world.wait(volume, enums.VOLUME_PHASE_READY)
 
 
 async def test_the_next_slot_opens_a_volume_without_the_service(autojump_clock: MockClock) -> None:
