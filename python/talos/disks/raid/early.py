@@ -1,6 +1,8 @@
-"""The array with the system, started before the controllers run: for what a kernel argument has erased."""
+"""Arrays that are started before the controllers run: for what a kernel argument has erased."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import trio
 
@@ -13,30 +15,63 @@ from talos.resource.kinds import DISCOVERED_VOLUME, DISK
 from talos.resource.state import State
 
 TIMEOUT = 2 * MISSING_DISK_TIMEOUT
-"""Seconds until its partitions have to be discovered."""
+"""Seconds until the partitions of arrays have to be discovered."""
 _INTERVAL = 1.0
 """Seconds between two looks."""
 
 
-async def start_system_array(state: State, starter: ArrayStarter, read_head: ReadHead) -> None:
-    """Start it, if there is one and no disk looks installed; wait until its partitions are discovered."""
-    with trio.move_on_after(TIMEOUT):
-        while not starter.failures:
-            volumes = await state.list(DISCOVERED_VOLUME)
-            disks = {disk.id: disk.spec for disk in await state.list(DISK)}
-            is_installed = bool(find_installed(volume.spec for volume in volumes))
-            if is_installed or not await is_system_expected(volumes, disks, (), read_head):
-                return
-            await starter.start(await _find_system(find_members(volumes), read_head))
-            await refresh_discovery(state)
-            await trio.sleep(_INTERVAL)
+@dataclass(frozen=True, slots=True)
+class EarlyArrays:
+    """The arrays, started by the rules of the controllers."""
 
+    state: State
+    starter: ArrayStarter
+    read_head: ReadHead
 
-async def _find_system(members: Sequence[FoundMember], read_head: ReadHead) -> Sequence[FoundMember]:
-    """The members of arrays with a system."""
-    return [
-        member
-        for group in group_members(members).values()
-        if await holds_system([member.device for member in group], read_head)
-        for member in group
-    ]
+    async def start_system(self) -> None:
+        """Start the one with the system, if there is one and no disk looks installed.
+
+        Wait until its partitions are discovered.
+        """
+        with trio.move_on_after(TIMEOUT):
+            while not self.starter.failures and await self._is_expected():
+                await self.starter.start(await self._find(has_system=True))
+                await refresh_discovery(self.state)
+                await trio.sleep(_INTERVAL)
+
+    async def start_others(self) -> None:
+        """Start those without a system, where the system is installed: else they would be in its way.
+
+        Wait until what is on them is discovered.
+        """
+        if not await self._is_installed():
+            return
+        with trio.move_on_after(TIMEOUT):
+            while members := await self._find(has_system=False):
+                await self.starter.start(members)
+                await refresh_discovery(self.state)
+                if self.starter.time_left == math.inf:
+                    # The kernel has read the partitions of an array when the first discovery opened it.
+                    await refresh_discovery(self.state)
+                    return
+                await trio.sleep(_INTERVAL)
+
+    async def _is_expected(self) -> bool:
+        """Whether there is an array with the system that does not run."""
+        volumes = await self.state.list(DISCOVERED_VOLUME)
+        disks = {disk.id: disk.spec for disk in await self.state.list(DISK)}
+        is_expected = await is_system_expected(volumes, disks, (), self.read_head)
+        return is_expected and not await self._is_installed()
+
+    async def _is_installed(self) -> bool:
+        return bool(find_installed(volume.spec for volume in await self.state.list(DISCOVERED_VOLUME)))
+
+    async def _find(self, *, has_system: bool) -> Sequence[FoundMember]:
+        """The members of arrays with a system, or of all others."""
+        members = find_members(await self.state.list(DISCOVERED_VOLUME))
+        return [
+            member
+            for group in group_members(members).values()
+            if await holds_system([member.device for member in group], self.read_head) is has_system
+            for member in group
+        ]

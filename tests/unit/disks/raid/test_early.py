@@ -1,57 +1,24 @@
-"""The array with the system is started before the controllers run, for what a kernel argument erases."""
+"""Arrays are started before the controllers run, for what a kernel argument erases."""
 
 import math
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 
+import pytest
 import trio
 from trio.testing import MockClock
 
-from talos.api.definitions.block_pb2 import DiscoveredVolumeSpec, DiscoveryRefreshStatusSpec, DiskSpec
-from talos.disks.raid.early import start_system_array
+from talos.disks.disk import read_disks
 from talos.disks.raid.start import ArrayStarter
-from talos.resource import ids, kinds
-from talos.resource.changes import put
-from talos.resource.memory.state import MemoryState
 from talos.system.logging import Log
 
+from .discovery import Discovery
 from .heads import SYSTEM, make_head
 from .memory_mdadm import MemoryMdadm, find_member, make_members
 
 
-@asynccontextmanager
-async def discovering(memory: MemoryMdadm, *names: str) -> AsyncGenerator[MemoryState]:
-    """What udevd writes, again after each request: the array's partitions as soon as it runs."""
-    state = MemoryState()
-    for volume in memory.discover(*names):
-        await put(state, kinds.DISCOVERED_VOLUME, volume.id, volume.spec)
-        await put(state, kinds.DISK, volume.id, DiskSpec(dev_path=f"/dev/{volume.id}"))
-
-    async def discover() -> None:
-        async with state.watch(*ids.DISCOVERY_REFRESH_REQUEST) as events:
-            async for batch in events:
-                written = batch[-1].resource
-                if memory.arrays:
-                    array = DiskSpec(dev_path="/dev/md0", secondary_disks=names)
-                    await put(state, kinds.DISK, "md0", array)
-                    meta = DiscoveredVolumeSpec(
-                        partition_label="META", name="talosmeta", parent="md0", parent_dev_path="/dev/md0"
-                    )
-                    await put(state, kinds.DISCOVERED_VOLUME, "md0p4", meta)
-                request = written.spec.request if written else 0
-                status = DiscoveryRefreshStatusSpec(request=request)
-                await put(state, *ids.DISCOVERY_REFRESH_STATUS, status)
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(discover)
-        yield state
-        nursery.cancel_scope.cancel()
-
-
 async def start(memory: MemoryMdadm, *names: str) -> None:
-    async with discovering(memory, *names) as state:
-        starter = ArrayStarter(memory.mdadm, memory.read_arrays, Log(write=lambda _: None))
-        await start_system_array(state, starter, memory.read_head)
+    discovery = Discovery(memory, names, "META")
+    async with discovery.run():
+        await discovery.arrays.start_system()
 
 
 async def test_an_array_without_a_system_is_left_alone(autojump_clock: MockClock) -> None:
@@ -85,6 +52,45 @@ async def test_one_that_does_not_start_ends_the_wait(autojump_clock: MockClock) 
     memory.failing["--assemble"] = "no superblock"
     await start(memory, "vda")
     assert len(memory.calls) == 2
+
+
+async def start_others(memory: MemoryMdadm, *names: str) -> None:
+    discovery = Discovery(memory, names, "ETCD")
+    async with discovery.run():
+        await discovery.add_part("vdz", "META")
+        await discovery.arrays.start_others()
+        disks = await read_disks(discovery.state)
+    assert [part.label for disk in disks if disk.is_array for part in disk.contents] == ["ETCD"]
+
+
+async def test_others_are_started_where_the_system_is_installed(autojump_clock: MockClock) -> None:
+    memory = make_members("vda", "vdb")
+    began = autojump_clock.current_time()
+    await start_others(memory, "vda", "vdb")
+    assert memory.calls == ["--assemble /dev/md0 /dev/vda /dev/vdb"]
+    assert autojump_clock.current_time() - began < 5
+
+
+async def test_others_without_a_half_are_waited_for(autojump_clock: MockClock) -> None:
+    del autojump_clock
+    memory = make_members("vda")
+    await start_others(memory, "vda")
+    assert memory.calls == ["--assemble /dev/md0 /dev/vda", "--assemble /dev/md0 --run /dev/vda"]
+
+
+@pytest.mark.parametrize(("is_installed", "head"), [(False, bytes(4096)), (True, make_head(*SYSTEM))])
+async def test_no_other_is_started_for_another_system_or_in_its_way(
+    is_installed: bool, head: bytes, autojump_clock: MockClock
+) -> None:
+    del autojump_clock
+    memory = make_members("vda", "vdb")
+    memory.heads["/dev/vda"] = head
+    discovery = Discovery(memory, ("vda", "vdb"), "ETCD")
+    async with discovery.run():
+        if is_installed:
+            await discovery.add_part("vdz", "META")
+        await discovery.arrays.start_others()
+    assert not memory.calls
 
 
 async def test_a_member_that_comes_and_goes_is_waited_for_no_longer(autojump_clock: MockClock) -> None:

@@ -1,19 +1,24 @@
 """Phases requested by kernel arguments before the config is loaded: wiping, or pausing the boot."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import trio
 
 from talos.disks.disk import Disk, find_installed_disk, read_disks
 from talos.disks.refresh import refresh_discovery
-from talos.disks.reset import WIPE_ARGUMENT, erase, parse_wipe_argument, plan_wipe
+from talos.disks.reset import WIPE_ARGUMENT, Erasure, erase, parse_wipe_argument, plan_wipe
 from talos.machined.boot.machine import Machine
 from talos.machined.boot.phases.reset import unmount_disk
 from talos.machined.boot.sequence import Phase, Task
 from talos.resource import ids
 from talos.resource.changes import wait_for
+from talos.resource.state import State
 from talos.system.block.md import Array, Mdadm, read_arrays
 from talos.system.errors import UserError
+
+if TYPE_CHECKING:
+    from talos.disks.raid.early import EarlyArrays
 
 HALT_ARGUMENT = "talos.halt_if_installed"
 BOOTLOADER_TAG = 0x11
@@ -66,9 +71,8 @@ def make_pause_phases(machine: Machine) -> tuple[Phase, ...]:
 async def wipe_system(machine: Machine, labels: tuple[str, ...]) -> None:
     """Erase the system disk, or partitions of the system, before anything on them is used."""
     log = machine.log.bind(reason=WIPE_ARGUMENT)
-    await start_array(machine)
     await wait_for_devices(machine)
-    erasures, problems = plan_wipe(await read_disks(machine.state), labels)
+    erasures, problems = await find_erasures(machine.state, make_arrays(machine), labels)
     for problem in problems:
         log.warning(problem)
     for erasure in erasures:
@@ -78,10 +82,22 @@ async def wipe_system(machine: Machine, labels: tuple[str, ...]) -> None:
         await refresh_discovery(machine.state)
 
 
-async def start_array(machine: Machine) -> None:
-    """Start the array that the system may be on: no controller runs yet."""
+async def find_erasures(
+    state: State, arrays: "EarlyArrays", labels: Sequence[str]
+) -> tuple[Sequence[Erasure], Sequence[str]]:
+    """As :func:`plan_wipe`, with those arrays started that what is to be erased may be on."""
+    await arrays.start_system()
+    erasures, problems = plan_wipe(await read_disks(state), labels)
+    if not (labels and problems):
+        return erasures, problems
+    await arrays.start_others()
+    return plan_wipe(await read_disks(state), labels)
+
+
+def make_arrays(machine: Machine) -> "EarlyArrays":
+    """What starts arrays: no controller runs yet."""
     # Loaded by need: seldom.
-    from talos.disks.raid.early import start_system_array
+    from talos.disks.raid.early import EarlyArrays
     from talos.disks.raid.start import ArrayStarter
     from talos.disks.volumes.blocks import KernelBlocks
     from talos.system.block.sysfs import Sysfs
@@ -90,10 +106,9 @@ async def start_array(machine: Machine) -> None:
     async def read() -> Sequence[Array]:
         return await trio.to_thread.run_sync(read_arrays, Sysfs())
 
-    await wait_for_devices(machine)
     capture = machine.processes.capture
     starter = ArrayStarter(Mdadm(capture, make_blank), read, machine.log)
-    await start_system_array(machine.state, starter, KernelBlocks(capture).read_head)
+    return EarlyArrays(machine.state, starter, KernelBlocks(capture).read_head)
 
 
 async def pause_boot(machine: Machine) -> None:
