@@ -206,6 +206,20 @@ class Membership:
         async with self._access.any() as client:
             await self.check_removal(client, own)
 
+    async def check_no_member(self) -> None:
+        """Refuse when this node has a member, by those that others list: its own data is not needed.
+
+        FAILED_PRECONDITION; UNAVAILABLE when no other node answers.
+        """
+        spec = await self._access.spec()
+        async with self._access.other() as client:
+            members = await client.members()
+        urls = set(peer_urls(spec))
+        for member in members:
+            if member.name == spec.name or urls & set(member.peerURLs):
+                text = f"etcd has the member {member.ID:016x} of this node"
+                raise RpcError(Code.FAILED_PRECONDITION, text)
+
     async def check_upgrade(self, lease: int) -> None:
         """Refuse while etcd would not survive that this node is down, or another node upgrades.
 

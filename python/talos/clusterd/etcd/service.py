@@ -42,6 +42,7 @@ class EtcdService:
             "CheckNoCluster": self.check_no_cluster,
             "Check": self.check,
             "CheckLeave": self.check_leave,
+            "CheckNoMember": self.check_no_member,
             "CheckUpgrade": self.check_upgrade,
             "LockUpgrade": self.lock_upgrade,
             "EndUpgrade": self.end_upgrade,
@@ -101,6 +102,11 @@ class EtcdService:
     async def check_leave(self, request: Empty, _call: Call) -> Empty:
         """Refuse when the others need this node's member."""
         await self._membership.check_leave()
+        return request
+
+    async def check_no_member(self, request: Empty, _call: Call) -> Empty:
+        """Refuse when this node has a member, or may have one."""
+        await self._membership.check_no_member()
         return request
 
     async def check_upgrade(self, request: internal.UpgradeLock, _call: Call) -> Empty:

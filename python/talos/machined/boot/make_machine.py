@@ -19,7 +19,6 @@ from talos.machined.logs.kernel import DeviceKernelLog
 from talos.machined.logs.store import DIRECTORY, LogStore
 from talos.machined.node.etc_files import EtcFiles
 from talos.machined.node.etcd import EtcdControl
-from talos.machined.node.etcd_data import has_data
 from talos.machined.node.events import EventLog
 from talos.machined.node.identity import load_identity, make_identity
 from talos.machined.node.key_requests import KeyRequests
@@ -30,7 +29,7 @@ from talos.machined.node.stage import MachineStage
 from talos.machined.node.sysctls import KernelParams, default_params
 from talos.machined.node.workloads import Workloads
 from talos.machined.platform.platform import detect_platform
-from talos.machined.services.etcd import leave_etcd, resign
+from talos.machined.services.etcd import has_member, leave_etcd, resign
 from talos.machined.services.extensions import load_services
 from talos.machined.services.kubelet import KUBELET, drain
 from talos.machined.services.kubelet_shutdown import shut_kubelet_down
@@ -114,7 +113,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
     sequencer = Sequencer(events, daemon.log)
 
     async def leave() -> None:
-        if await trio.to_thread.run_sync(has_data):
+        if await has_member(runner_context.connect, state):
             await leave_etcd(runner_context.connect, supervisor)
 
     async def resume() -> None:

@@ -21,7 +21,7 @@ from talos.machined.containerd.spec import ContainerSpec, Mount
 from talos.machined.containerd.store import find_image
 from talos.machined.containerd.verify.search import Verifier
 from talos.machined.node import etcd_data
-from talos.machined.node.etcd import MEMBERSHIP, PlannedBootstrap, call_member
+from talos.machined.node.etcd import MEMBERSHIP, PlannedBootstrap
 from talos.machined.node.ports.services import Services
 from talos.machined.services.conditions import ResourceReady, is_volume_ready, make_volume_ready
 from talos.machined.services.cri import NETWORK_READY
@@ -32,6 +32,7 @@ from talos.process.machine_type import is_on_control_plane
 from talos.resource import ids, kinds
 from talos.resource.resource import Resource
 from talos.resource.state import State
+from talos.system.block.layout import EPHEMERAL
 from talos.system.cgroups import MIB, Limits
 from talos.system.errors import UserError
 
@@ -142,19 +143,33 @@ async def _restore(context: ServiceContext, plan: PlanResponse) -> None:
     await trio.to_thread.run_sync(etcd_data.adopt)
 
 
-async def check_leave(connect: Connect, state: State) -> None:
-    """RpcError when a cluster needs this node's member; a node without data has none.
+async def has_member(connect: Connect, state: State) -> bool:
+    """Whether this node has a member that can leave: a node without data has none.
 
-    So it does when the volume with the data can't be used: whether there is a member is not known then.
+    When a volume with the data can't be used, only other nodes have whether there is one: RpcError where
+    they list one, which would stay in the cluster, or none of them answers.
     """
-    volumes = await state.list(kinds.VOLUME_STATUS)
-    is_lost = any(volume.id == VOLUME and not is_volume_ready(volume) for volume in volumes)
-    if is_lost and await is_on_control_plane(state):
-        text = f"volume {VOLUME} with its data can't be used, so a member would stay in the cluster"
+    volumes = [one for one in await state.list(kinds.VOLUME_STATUS) if one.id in (VOLUME, EPHEMERAL.label)]
+    lost = [volume.id for volume in volumes if not is_volume_ready(volume)]
+    if not (lost and await is_on_control_plane(state)):
+        return await trio.to_thread.run_sync(etcd_data.has_data)
+    try:
+        async with connect(CLUSTERD.socket) as transport:
+            await transport.unary(MEMBERSHIP + "CheckNoMember", Empty(), Empty)
+    except (RpcError, OSError) as error:
+        reason = error.reason if isinstance(error, RpcError) else str(error)
+        text = f"volume {lost[0]} with its data can't be used, so a member may stay in the cluster ({reason})"
         raise RpcError(
             Code.FAILED_PRECONDITION, f"{text}: talosctl etcd remove-member on another node removes it"
-        )
-    await call_member(connect, "CheckLeave", Empty(), Empty)
+        ) from None
+    return False
+
+
+async def check_leave(connect: Connect, state: State) -> None:
+    """RpcError when a cluster needs this node's member, or has one that can't leave."""
+    if await has_member(connect, state):
+        async with connect(CLUSTERD.socket) as transport:
+            await transport.unary(MEMBERSHIP + "CheckLeave", Empty(), Empty)
 
 
 async def leave_etcd(connect: Connect, services: Services) -> None:

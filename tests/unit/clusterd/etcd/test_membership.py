@@ -59,10 +59,10 @@ class Etcd(Keys):
         self.done: list[str] = []
         self.endpoint = "10.0.0.2"
         self.address = "10.0.0.2"
-        self.name, self.leader = "cp-1", 1
+        self.own, self.leader = SpecSpec(name="cp-1"), 1
 
     async def spec(self) -> SpecSpec:
-        return SpecSpec(name=self.name)
+        return self.own
 
     async def peers(self) -> list[str]:
         return ["10.0.0.2", "10.0.0.3"]
@@ -360,6 +360,30 @@ async def test_a_node_does_not_leave_while_the_others_need_it(autojump_clock: tr
     assert autojump_clock.current_time() < LEAVE_TIMEOUT, "it is not tried again"
 
 
+@pytest.mark.parametrize(
+    ("listed", "reason"),
+    [
+        (member(7, "cp-3", 9), "etcd has the member 0000000000000007 of this node"),
+        (member(7, "", 4, is_learner=True), "etcd has the member 0000000000000007 of this node"),
+        (member(7, "cp-4", 9), ""),
+    ],
+)
+async def test_the_others_list_whether_a_node_has_a_member(listed: pb.Member, reason: str) -> None:
+    etcd = Etcd(FIRST, SECOND, listed)
+    etcd.own = SPEC
+    with pytest.raises(RpcError, match=reason) if reason else nullcontext() as caught:
+        await make(etcd).check_no_member()
+    assert (caught.value.code if caught else None) is (Code.FAILED_PRECONDITION if reason else None)
+
+
+async def test_without_an_answer_a_node_may_have_a_member() -> None:
+    etcd = Etcd(FIRST, SECOND)
+    etcd.refusals = ["no etcd member answers: none is known"]
+    with pytest.raises(RpcError, match="none is known") as caught:
+        await make(etcd).check_no_member()
+    assert caught.value.code is Code.UNAVAILABLE
+
+
 LATE = RpcError(Code.UNAVAILABLE, "x")
 
 
@@ -420,11 +444,11 @@ async def test_a_member_that_reaches_no_quorum_is_not_healthy() -> None:
 async def test_the_lock_of_upgrades_is_one_nodes_until_it_gives_it_back() -> None:
     etcd = Etcd(FIRST, SECOND)
     assert (await make(etcd).lock_upgrade(0xA1), await make(etcd).lock_upgrade(0xA2)) == ("", "")
-    etcd.name = "cp-2"
+    etcd.own.name = "cp-2"
     assert "cp-1 is being upgraded and holds the lock" in await make(etcd).lock_upgrade(0xB1)
     await make(etcd).end_earlier_upgrades(0xB1)
     assert etcd.leases == {0xA1, 0xA2}
-    etcd.name = "cp-1"
+    etcd.own.name = "cp-1"
     await make(etcd).end_earlier_upgrades(0xA2)
     assert etcd.leases == {0xA2}
     await make(etcd).end_upgrade(0xA2)
