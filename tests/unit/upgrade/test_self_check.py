@@ -3,6 +3,8 @@
 import errno
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from math import inf
+from typing import override
 
 import pytest
 import trio
@@ -13,6 +15,8 @@ from talos.machined.controllers.runtime.boot_confirmation import CONFIRM_DELAY a
 from talos.machined.controllers.runtime.boot_confirmation import BootConfirmationController
 from talos.machined.controllers.runtime.self_check import (
     CHECK_TIMEOUT,
+    FEED_INTERVAL,
+    LAST_PROBES_TIMEOUT,
     MAX_STABLE,
     UNREAD,
     SelfCheckController,
@@ -230,6 +234,40 @@ async def test_a_trial_without_meta_goes_back(
         await trio.sleep(CHECK_TIMEOUT)
         nursery.cancel_scope.cancel()
     assert (watchdog.armed, watchdog.fed) == (True, fed)
+
+
+@pytest.mark.parametrize("took", [LAST_PROBES_TIMEOUT - 1, inf])
+async def test_the_watchdog_is_fed_during_the_last_probes_unless_they_hang(
+    took: float, machine: Machine, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    await (await machine.boot()).roll_back()
+    upgrader = await machine.boot()
+    await _set_health(machine.state, apid=True, network=True)
+    fed: list[float] = []
+
+    class RecordedWatchdog(MemoryWatchdog):
+        @override
+        def feed(self) -> None:
+            if upgrader.current.phase is Phase.TRIAL:  # the mock clock jumps while META is written
+                fed.append(trio.current_time())
+
+    async def probe(services: Sequence[str]) -> dict[str, str]:
+        del services
+        await trio.sleep(took)
+        return {}
+
+    watchdog, log = RecordedWatchdog("/dev/watchdog0"), Log(write=machine.lines.append)
+    controller = SelfCheckController(upgrader, lambda: None, probe, log, lambda: watchdog)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_controllers, machine.state, [controller])
+        await trio.sleep(2 * MAX_STABLE + 4 * LAST_PROBES_TIMEOUT)
+        silent = trio.current_time() - fed[-1]
+        nursery.cancel_scope.cancel()
+    assert max(later - earlier for earlier, later in pairwise(fed)) <= FEED_INTERVAL
+    assert (upgrader.current.phase is Phase.TRIAL) is (took == inf)
+    if took == inf:
+        assert silent > 2 * LAST_PROBES_TIMEOUT, "the watchdog resets the machine"
 
 
 async def test_a_trial_is_kept_only_after_every_block_was_read(

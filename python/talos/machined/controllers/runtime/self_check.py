@@ -4,7 +4,8 @@ And every block of the system's images is read: a damaged one is a panic (dm-ver
 way back, and later would come whenever something reads that block.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from math import inf
 
 import trio
@@ -39,6 +40,8 @@ RETRY = 10.0
 """Seconds until the boot loader's config is written again, should that fail, or services probed."""
 FEED_INTERVAL = 20.0
 """Seconds between two feeds of the watchdog."""
+LAST_PROBES_TIMEOUT = 60.0
+"""Seconds for which the watchdog is fed while the last probes run: services' take 30, trial checks' 15."""
 UNREAD = "the system's images are not read whole"
 """What is amiss when the limit is over before they are."""
 REVERTED, TRIAL, FALLBACK = "upgrade-reverted", "upgrade-trial", "upgrade-fallback"
@@ -92,6 +95,7 @@ class SelfCheckController(Controller):
         self._probe = probe
         self._log = log
         self._open = open_watchdog
+        self._watchdog: Watchdog | None = None
         self._read_images = read_images
         self._is_reading = False
         self._is_read = False
@@ -113,19 +117,17 @@ class SelfCheckController(Controller):
 
     async def _follow(self, runtime: ControllerRuntime, nursery: trio.Nursery) -> None:
         self._upgrader.listen(runtime.queue_reconcile)
-        watchdog = None
         if self._upgrader.is_guarded:
-            watchdog, self._limit = self._open(), find_limit(self._upgrader.cmdline)
+            self._watchdog, self._limit = self._open(), find_limit(self._upgrader.cmdline)
         healthy = (
             f"everything is healthy, which has to last {self._stable:.0f} s; then services are checked again"
         )
         wait = self._limit if self._upgrader.is_guarded else inf
         began = trio.current_time()
         while not self._has_ended:
-            await runtime.wait_for_round(wait if watchdog is None else min(wait, FEED_INTERVAL))
+            await runtime.wait_for_round(wait if self._watchdog is None else min(wait, FEED_INTERVAL))
             state = self._upgrader.current
-            if watchdog is not None:
-                watchdog = self._tend(watchdog, state)
+            self._tend(state)
             unmet = await self._find_unmet(runtime, state.checks) if state.phase is Phase.TRIAL else []
             if state.phase is Phase.TRIAL and not unmet and not self._is_reading:
                 # Not earlier: what starts needs the processors.
@@ -156,14 +158,33 @@ class SelfCheckController(Controller):
         self._is_read = True
         runtime.queue_reconcile()
 
-    def _tend(self, watchdog: Watchdog, state: Upgrade) -> Watchdog | None:
+    def _tend(self, state: Upgrade) -> None:
         """Feed the watchdog while this start is guarded, then disarm it."""
-        watchdog.feed()
-        if not self._upgrader.has_begun or state.phase is Phase.TRIAL:
-            return watchdog
-        watchdog.disarm()
-        self._log.info("the watchdog is disarmed")
-        return None
+        self._feed()
+        if self._watchdog is not None and self._upgrader.has_begun and state.phase is not Phase.TRIAL:
+            self._watchdog.disarm()
+            self._watchdog = None
+            self._log.info("the watchdog is disarmed")
+
+    def _feed(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.feed()
+
+    @asynccontextmanager
+    async def _feeding(self) -> AsyncGenerator[None]:
+        """Feed the watchdog beside the last probes, unless they hang."""
+
+        async def feed() -> None:
+            with trio.move_on_after(LAST_PROBES_TIMEOUT):
+                while True:
+                    self._feed()
+                    await trio.sleep(FEED_INTERVAL)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(feed)
+            yield
+            nursery.cancel_scope.cancel()
+        self._feed()
 
     async def _find_unmet(self, runtime: ControllerRuntime, checks: Sequence[str]) -> list[str]:
         """What is unhealthy; once everything has stayed healthy, what does not answer now."""
@@ -171,9 +192,10 @@ class SelfCheckController(Controller):
         self._were_probed = not unmet and self._is_read and now - self._well_since >= self._stable
         if not self._were_probed:
             return unmet or ([UNREAD] if not self._is_read and now >= self._deadline else [])
-        failures = await self._probe([name for name in checks if _is_service(name)])
-        silent = [f"service {name} does not answer: {failure}" for name, failure in failures.items()]
-        failing = [] if silent else await self._probe_trial_checks(runtime, checks)
+        async with self._feeding():
+            failures = await self._probe([name for name in checks if _is_service(name)])
+            silent = [f"service {name} does not answer: {failure}" for name, failure in failures.items()]
+            failing = [] if silent else await self._probe_trial_checks(runtime, checks)
         # Whatever happened meanwhile counts as well.
         return await find_unmet(runtime, checks) or silent + failing
 
