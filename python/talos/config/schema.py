@@ -29,6 +29,7 @@ class Applies(enum.Enum):
     REBOOT = "after a reboot"
     INSTALL = "at the next install or upgrade"
     CREATION = "only when the volume is made"
+    GROWTH = "after a reboot if the volume grows, else only when it is made"
 
 
 class Merge(enum.Enum):

@@ -47,14 +47,12 @@ def effects(old: Config | None, new: Config) -> list[Effect]:
         is_whole = was is None or now is None
         later: list[Effect] = []
         _compare(type(document), was, now, document.kind, type(document).applies, later, is_whole=is_whole)
-        found += later if is_whole or may_grow(document) else map(_make_initial, later)
+        growth = Applies.REBOOT if may_grow(document) else Applies.CREATION
+        found += [
+            replace(effect, applies=growth) if effect.applies is Applies.GROWTH else effect
+            for effect in later
+        ]
     return found
-
-
-def _make_initial(effect: Effect) -> Effect:
-    """The effect of a setting of a volume that doesn't grow."""
-    is_size = effect.path.endswith("VolumeConfig.provisioning.maxSize")
-    return replace(effect, applies=Applies.CREATION) if is_size else effect
 
 
 def _compare(

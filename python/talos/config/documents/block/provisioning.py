@@ -21,5 +21,5 @@ class ProvisioningSpec(Section):
     grow: bool | None = setting("grow when the disk has free space", applies=Applies.REBOOT)
     min_size: ByteSize | None = setting("at least this large", applies=Applies.CREATION)
     max_size: Size | None = setting(
-        "at most this large; one that is there grows to it with grow", applies=Applies.REBOOT
+        "at most this large; one that is there grows to it with grow", applies=Applies.GROWTH
     )
