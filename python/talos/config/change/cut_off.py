@@ -1,25 +1,32 @@
 """Whether a config closes the way by which it came: to the node's address, or through its firewall."""
 
-from collections.abc import Collection, Iterable, Set
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 
 from talos.config.documents.network.network_default_action import NetworkDefaultActionConfig
 from talos.config.documents.network.network_rule import NetworkRuleConfig
 from talos.config.effective import cluster as effective
-from talos.config.effective.links import IPAddress, find_link_uses
+from talos.config.effective.links import IPAddress, LinkUse, find_link_uses
 from talos.config.model import Config
 
 API_PORT = 50000
 
 
 def find_cut_offs(
-    before: Config, after: Config, *, caller: str, reached: str, link: str, names: Collection[str] = ()
+    before: Config,
+    after: Config,
+    *,
+    caller: str,
+    reached: str,
+    link: str,
+    names: Collection[str] = (),
+    others: Sequence[LinkUse] = (),
 ) -> list[str]:
     """A line for each way in which ``after`` cuts the caller off who reached this node under ``before``.
 
-    ``link`` is the link that has the address ``reached``, ``names`` are its others. Texts that are no
-    addresses are passed over.
+    ``link`` is the link that has the address ``reached``, ``names`` are its others; ``others`` is what links
+    have from elsewhere than a config, whatever that has. Texts that are no addresses are passed over.
     """
     try:
         source, own = ip_address(caller), ip_address(reached)
@@ -33,7 +40,10 @@ def find_cut_offs(
             f"the firewall closes the API to {source}, from where this call comes; "
             f"a NetworkRuleConfig for TCP port {API_PORT} keeps it open"
         )
-    loss = _find_loss(before, after, own, {name for name in (link, *names) if name})
+    own_names = {name for name in (link, *names) if name}
+    was = _find_reach((*others, *find_link_uses(before)), own, own_names)
+    will = _find_reach((*others, *find_link_uses(after)), own, own_names)
+    loss = _find_loss(was, will)
     if loss:
         problems.append(f"{own}, which this call has reached, {loss.format(link=link)}")
     return problems
@@ -64,19 +74,18 @@ def _accepts(config: Config, source: IPAddress) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Reach:
-    """What a config does for an address and for the link that has it."""
+    """What a config and the other sources do for an address and for the link that has it."""
 
     is_set: bool
-    """Whether the config itself has the address, on a link that can receive."""
+    """Whether one of them has the address, on a link that can receive."""
     is_served: bool
     """Whether the link may have it from elsewhere: from a server, a router, or as no document is about it."""
     is_made: bool
     """Whether the config makes the link."""
 
 
-def _find_loss(before: Config, after: Config, own: IPAddress, link: Set[str]) -> str:
+def _find_loss(was: _Reach, will: _Reach) -> str:
     """How the link loses the address, empty when it doesn't."""
-    was, will = _find_reach(before, own, link), _find_reach(after, own, link)
     if will.is_set or not (was.is_set or was.is_served):
         return ""
     if not will.is_served or (was.is_made and not will.is_made):
@@ -84,8 +93,7 @@ def _find_loss(before: Config, after: Config, own: IPAddress, link: Set[str]) ->
     return "is not set on {link} any more; a DHCP server may give it another" if was.is_set else ""
 
 
-def _find_reach(config: Config, own: IPAddress, link: Set[str]) -> _Reach:
-    uses = tuple(find_link_uses(config))
+def _find_reach(uses: Sequence[LinkUse], own: IPAddress, link: Set[str]) -> _Reach:
     deaf = {port for use in uses for port in use.ports} | {use.name for use in uses if use.is_down}
     if not deaf.isdisjoint(link):
         deaf.update(link)

@@ -9,15 +9,14 @@ import trio
 
 from talos.api.durations import format_duration
 from talos.api.machine import machine_pb2 as pb
-from talos.api.metadata import CALLER, REACHED
 from talos.api.rpc import Call, Code, Handler, RpcError
-from talos.config.change.cut_off import find_cut_offs
 from talos.config.change.diff import diff, effects
 from talos.config.check.validate import Mode as Place
 from talos.config.check.validate import check
 from talos.config.model import Config, MachineType
 from talos.config.read.loader import load
 from talos.disks.volumes.backing import check_backing
+from talos.machined.api.cut_off import find_call_cut_offs
 from talos.machined.api.disk_plan import describe_disk_plan
 from talos.machined.api.power import begin_reboot
 from talos.machined.api.pump import in_thread
@@ -93,7 +92,7 @@ class Applier:
             if before is not None and self._node.platform.has_disks:
                 check_backing(config, await self._node.state.list(kinds.VOLUME_STATUS))
             warnings = [*map(str, problems), *make_warnings(before, config)]
-            warnings += await self._find_cut_offs(before, config, call)
+            warnings += await find_call_cut_offs(self._node.state, before, config, call)
             details = _describe(mode, timeout)
             # A config that can't be installed is refused before it is kept.
             plan = await describe_disk_plan(self._node, config) if before is None else ""
@@ -104,18 +103,6 @@ class Applier:
                 await self._put_in_force(mode, timeout, config)
         message = pb.ApplyConfiguration(mode=mode, mode_details=details, warnings=warnings)
         return pb.ApplyConfigurationResponse(messages=[message])
-
-    async def _find_cut_offs(self, before: Config | None, config: Config, call: Call) -> list[str]:
-        """What keeps the caller from calling again, by the addresses that apid has passed on."""
-        [caller], [reached] = call.metadata.get(CALLER, ("",)), call.metadata.get(REACHED, ("",))
-        if before is None or not config.is_complete or not (caller and reached):
-            return []
-        addresses = await self._node.state.list(kinds.ADDRESS_STATUS)
-        links = (item.spec.link_name for item in addresses if item.id.split("/")[1] == reached)
-        link = next(links, "")
-        statuses = await self._node.state.list(kinds.LINK_STATUS)
-        names = ((*item.spec.alt_names, item.spec.alias) for item in statuses if item.id == link)
-        return find_cut_offs(before, config, caller=caller, reached=reached, link=link, names=next(names, ()))
 
     async def _get_active(self) -> Config | None:
         """The config in force; None in maintenance."""

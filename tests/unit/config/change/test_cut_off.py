@@ -1,8 +1,14 @@
 """Configs that would cut off the one who applies them."""
 
+from collections.abc import Mapping
+from functools import partial
+from ipaddress import ip_address
+from typing import Any
+
 import pytest
 
 from talos.config.change.cut_off import find_cut_offs
+from talos.config.effective.links import LinkUse
 from talos.config.read.loader import load
 
 MAIN = "version: v1alpha1\nmachine: {type: worker}\n"
@@ -99,10 +105,37 @@ def test_an_interface_of_the_main_document_that_cuts_the_caller_off(interface: s
     assert [text.startswith(expected) for text in found] == [True] * bool(expected), found
 
 
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        ("", ""),
+        (document("LinkConfig", "mtu: 1400", name="eth0"), ""),
+        (document("LinkConfig", "mtu: 1400", name="net0"), ""),
+        (link("[{address: 10.0.0.6/24}]"), ""),
+        (document("LinkConfig", "up: false", name="eth0"), ADDRESS),
+        (document("BridgeConfig", "links: [net0]"), ADDRESS),
+    ],
+)
+@pytest.mark.parametrize("use", [{"addresses": (ip_address("10.0.0.5"),)}, {"dhcp": frozenset({4})}])
+def test_an_address_of_the_platform_stays_on_a_link_that_is_up(
+    use: Mapping[str, Any], after: str, expected: str
+) -> None:
+    found = find_cut_offs(
+        load(MAIN),
+        load(MAIN + after),
+        caller="192.0.2.7",
+        reached="10.0.0.5",
+        link="eth0",
+        names=["net0"],
+        others=[LinkUse(name="eth0", **use)],
+    )
+    assert [text.startswith(expected) for text in found] == [True] * bool(expected), found
+
+
 def test_addresses_that_routers_announce_stay_on_a_link_that_is_up() -> None:
-    calls = {"caller": "2001:db8::7", "reached": "2001:db8::5", "link": "eth0"}
-    assert not find_cut_offs(load(MAIN), load(MAIN + link(STATIC)), **calls)
-    assert find_cut_offs(load(MAIN), load(MAIN + document("BondConfig", "links: [eth0]")), **calls)
+    find = partial(find_cut_offs, load(MAIN), caller="2001:db8::7", reached="2001:db8::5", link="eth0")
+    assert not find(load(MAIN + link(STATIC)))
+    assert find(load(MAIN + document("BondConfig", "links: [eth0]")))
 
 
 def test_the_machine_itself_is_never_cut_off() -> None:

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from datetime import timedelta
+from ipaddress import ip_interface
 from itertools import pairwise
 from math import inf
 from pathlib import Path
@@ -15,7 +16,9 @@ import trio
 import trio.testing
 from google.protobuf.duration_pb2 import Duration
 
-from talos.api.definitions.network_pb2 import AddressStatusSpec
+from talos.api.addresses import make_prefix
+from talos.api.definitions import enums_pb2
+from talos.api.definitions.network_pb2 import AddressSpecSpec, AddressStatusSpec, OperatorSpecSpec
 from talos.api.durations import format_duration
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, RpcError
@@ -108,6 +111,36 @@ async def test_a_config_that_cuts_the_caller_off_says_so(caller: Any, apply: Any
     [warning] = [text for text in message.warnings if "closes the API to 10.5.0.1" in text]
     assert "50000" in warning
     assert not [text for text in (await apply(FIRST, metadata=metadata)).warnings if "API" in text]
+
+
+@pytest.mark.parametrize(
+    ("layer", "cuts_off"),
+    [
+        (enums_pb2.CONFIG_PLATFORM, False),
+        (enums_pb2.CONFIG_CMDLINE, False),
+        (enums_pb2.CONFIG_OPERATOR, True),
+        (enums_pb2.CONFIG_MACHINE_CONFIGURATION, True),
+    ],
+)
+@pytest.mark.parametrize("has_server", [False, True])
+async def test_an_address_from_elsewhere_than_the_config_stays(
+    caller: Any, apply: Any, layer: enums_pb2.NetworkConfigLayer, *, has_server: bool, cuts_off: bool
+) -> None:
+    await apply(FIRST)
+    state = caller.node.state
+    await put(state, kinds.ADDRESS_STATUS, "eth0/10.5.0.2/24", AddressStatusSpec(link_name="eth0"))
+    if has_server:
+        dhcp = OperatorSpecSpec(link_name="eth0", operator=enums_pb2.OPERATOR_DHCP4, config_layer=layer)
+        await put(state, kinds.OPERATOR_SPEC, "a", dhcp, namespace=ids.NETWORK_CONFIG)
+    else:
+        address = AddressSpecSpec(
+            link_name="eth0", address=make_prefix(ip_interface("10.5.0.2/24")), config_layer=layer
+        )
+        await put(state, kinds.ADDRESS_SPEC, "a", address, namespace=ids.NETWORK_CONFIG)
+    changed = FIRST + b"---\napiVersion: v1alpha1\nkind: LinkConfig\nname: eth0\nmtu: 1400\n"
+    metadata = {"talos-caller": ("10.5.0.1",), "talos-reached": ("10.5.0.2",)}
+    message = await apply(changed, dry_run=True, metadata=metadata)
+    assert any("is not an address of eth0" in text for text in message.warnings) is cuts_off
 
 
 async def test_auto_replaces_it(caller: Any, apply: Any) -> None:
