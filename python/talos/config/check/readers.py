@@ -11,6 +11,7 @@ from typing import Any
 from talos.config.check.legacy import find_replaced
 from talos.config.check.modules import find_modules
 from talos.config.check.note import Note
+from talos.config.documents.block.user_volume import UserVolumeConfig
 from talos.config.documents.block.volume import VolumeConfig
 from talos.config.effective.volumes import has_partition
 from talos.config.model import Config
@@ -55,7 +56,17 @@ REASONS: Mapping[str, tuple[str, str]] = {
     ),
 }
 """By the end of a path above: why it will have no effect, and the remedy. Each is a finding of its own."""
-UNREAD_IN_CONTAINERS = frozenset({"LVMLogicalVolumeConfig", "LVMVolumeGroupConfig", "RAIDArrayConfig"})
+UNREAD_IN_CONTAINERS = frozenset(
+    {
+        "ExistingVolumeConfig",
+        "LVMLogicalVolumeConfig",
+        "LVMVolumeGroupConfig",
+        "RAIDArrayConfig",
+        "RawVolumeConfig",
+        "SwapVolumeConfig",
+    }
+)
+_NO_DISKS = "no effect: a container has no disks"
 _MODULES = "KernelModuleConfig"  # each module has a finding of its own
 _UNREAD_OF_STATE = ("mount", "provisioning")
 _UNREAD_OF_FOLDERS = ("filesystem", "scrub", "trim")
@@ -82,10 +93,14 @@ def find_unread(config: Config) -> Iterator[Note]:
 
 
 def find_unread_in_containers(config: Config) -> Iterator[Note]:
-    """A finding for each document of what lies between disks and volumes."""
+    """A finding for each place of a config that is about disks."""
     for document in config.documents:
         if document.kind in UNREAD_IN_CONTAINERS:
-            yield Note.at(document).find("no effect: a container has no disks", hint="leave it out")
+            yield Note.at(document).find(_NO_DISKS, hint="leave it out")
+        elif isinstance(document, UserVolumeConfig) and document.volume_type != "directory":
+            yield Note.at(document).find(_NO_DISKS, hint="volumeType: directory")
+    if config.machine and config.machine.disks:
+        yield Note.at(config.main, "machine.disks").find(_NO_DISKS, hint="leave it out")
 
 
 def _find_kinds(config: Config) -> Iterator[Found]:

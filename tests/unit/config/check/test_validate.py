@@ -187,10 +187,31 @@ def test_check_raises_all_errors(worker: str) -> None:
 
 
 def test_what_needs_disks_is_named_for_a_container() -> None:
-    """They are all kinds of the folder: RAID arrays and volume groups."""
+    """They are all kinds of the folder of RAID arrays and volume groups, and volumes that are no folders."""
     kinds = [kind for kind, module in MODULES.items() if module.startswith("storage.")]
+    kinds += ["ExistingVolumeConfig", "RawVolumeConfig", "SwapVolumeConfig"]
     config = load("---\n".join(f"{{apiVersion: v1alpha1, kind: {kind}, name: a}}\n" for kind in kinds))
     text = "no effect: a container has no disks"
-    for mode, expected in ((Mode.CONTAINER, [text] * 3), (Mode.METAL, [])):
+    for mode, expected in ((Mode.CONTAINER, [text] * 6), (Mode.METAL, [])):
         notes = validate(config, mode, partial=True).notes
         assert [note.message for note in notes] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("version: v1alpha1\nmachine: {disks: [{device: /dev/sdb}]}\n", "leave it out"),
+        ("version: v1alpha1\nmachine: {disks: []}\n", ""),
+        ("{apiVersion: v1alpha1, kind: UserVolumeConfig, name: a}\n", "volumeType: directory"),
+        (
+            "{apiVersion: v1alpha1, kind: UserVolumeConfig, name: a, volumeType: disk}\n",
+            "volumeType: directory",
+        ),
+        ("{apiVersion: v1alpha1, kind: UserVolumeConfig, name: a, volumeType: directory}\n", ""),
+    ],
+)
+def test_a_volume_on_a_disk_is_named_for_a_container(text: str, hint: str) -> None:
+    for mode, expected in ((Mode.CONTAINER, [hint] * bool(hint)), (Mode.METAL, [])):
+        notes = validate(load(text), mode, partial=True).notes
+        found = [note.hint for note in notes if note.message == "no effect: a container has no disks"]
+        assert found == expected
