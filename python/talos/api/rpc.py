@@ -68,6 +68,11 @@ class RpcError(Exception):
         return f"{self.code.name}: {self.message}"
 
 
+def format_reason(error: Exception) -> str:
+    """Why something has failed, of a call without the code that the text of :class:`RpcError` begins with."""
+    return error.reason if isinstance(error, RpcError) else str(error)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """The context of a call: what a handler gets beside the request.

@@ -17,7 +17,8 @@ def describe(error: RpcError | UserError, target: Target) -> str:
         return str(error)
     if isinstance(error, UnreachableError):
         return error.message
-    text = f"{error.message or 'no reason given'} ({code_name(error.code)})"
+    code = code_name(error.code)
+    text = f"{error.message} ({code})" if error.message else code
     hint = _hint(error, target)
     return f"{text}: {hint}" if hint else text
 

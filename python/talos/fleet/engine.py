@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from talos.api.common.common_pb2 import ContainerdInstance, ContainerdNamespace, ContainerDriver
 from talos.api.machine import machine_pb2
-from talos.api.rpc import Code, RpcError
+from talos.api.rpc import Code, RpcError, format_reason
 from talos.fleet import calls as node_calls
 from talos.fleet.calls import DEPENDENCY, LOST, FleetCalls, InstallerError, NodeStatus, repeat_lost
 from talos.fleet.health import find_machine_problems, find_problems
@@ -144,7 +144,7 @@ class Fleet:
         except StoppedError:
             return
         except (FailedError, RpcError, UserError) as error:
-            reason = error.reason if isinstance(error, RpcError) else str(error)
+            reason = format_reason(error)
             row.is_untouched = isinstance(error, InstallerError) and error.exit_code == DEPENDENCY
         except TimeoutError:
             detail = f", {row.detail}" if row.detail else ""

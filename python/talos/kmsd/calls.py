@@ -7,7 +7,7 @@ import trio
 
 from talos.api.internal import keys_pb2 as pb
 from talos.api.kms import kms_pb2 as kms
-from talos.api.rpc import RpcError, Transport
+from talos.api.rpc import RpcError, Transport, format_reason
 from talos.api.service_endpoint import parse_endpoint
 from talos.rpc.port.remote import ClientTls, RemoteServer, make_client_context
 from talos.system.logging import Log
@@ -57,7 +57,7 @@ class KeyCaller:
             async with self._calls:
                 answer.data = await self._call(request)
         except (RpcError, ValueError, OSError) as error:  # ssl.SSLError is one of the last
-            answer.error = error.message if isinstance(error, RpcError) else str(error)
+            answer.error = format_reason(error)
             self._log.once(f"{request.endpoint} fails: {answer.error}", key=request.endpoint)
         try:
             await self._transport.unary(ANSWER, answer, pb.KeyAnswerReply)

@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from talos.api.common.common_pb2 import Code as CommonCode
 from talos.api.common.common_pb2 import Error as CommonError
 from talos.api.machine import machine_pb2 as pb
-from talos.api.rpc import Code, RpcError
+from talos.api.rpc import Code, RpcError, format_reason
 from talos.config.active import load_config
 from talos.config.effective.trial_checks import list_trial_checks
 from talos.resource import ids, kinds
@@ -61,8 +61,7 @@ class Steps:
         try:
             yield
         except Exception as error:
-            text = error.message if isinstance(error, RpcError) else str(error)
-            failed = CommonError(code=CommonCode.FATAL, message=text)
+            failed = CommonError(code=CommonCode.FATAL, message=format_reason(error))
             self.publish(pb.SequenceEvent(sequence=name, action=pb.SequenceEvent.NOOP, error=failed))
             raise
         self.publish(pb.SequenceEvent(sequence=name, action=pb.SequenceEvent.STOP))

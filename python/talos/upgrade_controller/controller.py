@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, override
 
-from talos.api.rpc import RpcError
+from talos.api.rpc import RpcError, format_reason
 from talos.fleet.calls import FleetCalls
 from talos.fleet.engine import Fleet, UpgradeOptions
 from talos.fleet.plan import FleetLimits, Plan, make_plan, parse_unavailable
@@ -203,8 +203,7 @@ class UpgradeController:
         except GoneError:
             return False
         except (UserError, RpcError, OSError) as error:
-            reason = error.message if isinstance(error, RpcError) else str(error)
-            self._show(state=states.FAILED, reason=reason)
+            self._show(state=states.FAILED, reason=format_reason(error))
             return False
 
     def _glance(self) -> object:

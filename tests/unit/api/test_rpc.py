@@ -1,8 +1,19 @@
 """Errors of calls."""
 
-from talos.api.rpc import Code, RpcError
+import pytest
+
+from talos.api.rpc import Code, RpcError, format_reason
+from talos.system.errors import UserError
 
 
-def test_an_error_without_a_message_has_its_code_as_the_reason() -> None:
-    assert RpcError(Code.UNAVAILABLE, "no route").reason == "no route"
-    assert RpcError(Code.UNAVAILABLE, "").reason == "UNAVAILABLE"
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (RpcError(Code.UNAVAILABLE, "no route"), "no route"),
+        (RpcError(Code.UNAVAILABLE, ""), "UNAVAILABLE"),
+        (UserError("is none", where="size", hint="give one"), "size: is none (give one)"),
+        (ValueError("no number"), "no number"),
+    ],
+)
+def test_the_reason_of_an_error_is_its_message_or_the_name_of_its_code(error: Exception, reason: str) -> None:
+    assert format_reason(error) == reason

@@ -12,7 +12,7 @@ from typing import override
 import trio
 
 from talos.api.definitions.siderolink_pb2 import ConfigSpec
-from talos.api.rpc import DuplexTransport, RpcError
+from talos.api.rpc import DuplexTransport, RpcError, format_reason
 from talos.api.service_endpoint import Endpoint, parse_endpoint
 from talos.clusterd.roots import TrustedRoots
 from talos.clusterd.siderolink.provision import (
@@ -200,8 +200,7 @@ class SiderolinkManagerController(Controller):
                     transport, enrollment, public_key=make_public_key(key), version=get_version().tag
                 )
         except (RpcError, ValueError) as error:
-            reason = error.message if isinstance(error, RpcError) else str(error)
-            self._log.once(f"SideroLink: {server}: {shorten(reason)}", key="provision")
+            self._log.once(f"SideroLink: {server}: {shorten(format_reason(error))}", key="provision")
             self._next = trio.current_time() + next(self._delays)
             return
         self._delays = iter(RETRY_BACKOFF)

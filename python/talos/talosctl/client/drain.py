@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from talos.api.rpc import Code, RpcError
+from talos.api.rpc import Code, RpcError, format_reason
 from talos.client.resources import get_resource
 from talos.client.session import Session, open_session
 from talos.client.target import Target
@@ -49,8 +49,8 @@ class Drainer:
         except (RpcError, UserError) as error:
             if self.is_strict:
                 raise
-            reason = error.message if isinstance(error, RpcError) else str(error)
-            console.note(f"{node}: WARNING: {reason}; it goes down all the same, and drains what is left")
+            text = f"{format_reason(error)}; it goes down all the same, and drains what is left"
+            console.note(f"{node}: WARNING: {text}")
 
     @asynccontextmanager
     async def around(self, session: Session, node: str, *, uncordons: bool) -> AsyncGenerator[None]:

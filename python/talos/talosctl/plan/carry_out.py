@@ -73,8 +73,7 @@ async def _apply_configs(flags: Flags, plan: ClusterPlan) -> int:
             except (RpcError, CommandError) as error:
                 left = len(plan.changed) - number - 1
                 rest = f"; unchanged nodes behind it: {left}" if left else ""
-                text = describe(error, target) if isinstance(error, RpcError) else str(error)
-                console.note(f"error: {node.name}: {text}{rest}")
+                console.note(f"error: {node.name}: {describe(error, target)}{rest}")
                 return find_exit(error)
     if waiting := [node.name for node in plan.changed if node.reboot is Reboot.NEEDED]:
         console.note(f"a part takes effect at the next reboot of {', '.join(waiting)}")

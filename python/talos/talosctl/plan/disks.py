@@ -2,7 +2,7 @@
 
 from google.protobuf.message import Message
 
-from talos.api.rpc import RpcError
+from talos.api.rpc import RpcError, format_reason
 from talos.client.session import Session
 from talos.config.documents.block.raw_volume import RawVolumeConfig
 from talos.config.documents.block.swap_volume import SwapVolumeConfig
@@ -44,8 +44,7 @@ async def plan_disks(session: Session, node: str, before: Config, after: Config)
     try:
         return await rehearse(await _read_devices(SessionCalls(session), node), before, after)
     except (RpcError, UserError) as error:
-        reason = error.reason if isinstance(error, RpcError) else str(error)
-        return Rehearsal(problems=[f"what becomes of the disks is not known: {reason}"])
+        return Rehearsal(problems=[f"what becomes of the disks is not known: {format_reason(error)}"])
 
 
 def _pick(config: Config) -> object:

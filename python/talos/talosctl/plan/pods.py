@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from talos.api.rpc import RpcError
+from talos.api.rpc import RpcError, format_reason
 from talos.client.session import Session
 from talos.kubernetes.client import KubernetesError
 from talos.kubernetes.drain import find_movable
@@ -26,6 +26,5 @@ async def find_pods(session: Session, nodes: Sequence[str]) -> Mapping[str, Mapp
             for name in await SessionCalls(session).specs(node, kinds.NODENAME):
                 found[node] = await find_movable(client, name.nodename)
     except (RpcError, KubernetesError) as error:
-        reason = error.message if isinstance(error, RpcError) else str(error)
-        console.note(f"WARNING: which pods move is not known: {reason}")
+        console.note(f"WARNING: which pods move is not known: {format_reason(error)}")
     return found

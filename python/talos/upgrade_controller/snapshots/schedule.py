@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from talos.api.rpc import RpcError
+from talos.api.rpc import RpcError, format_reason
 from talos.fleet.calls import FleetCalls
 from talos.system.errors import UserError
 from talos.system.logging import Log
@@ -113,10 +113,8 @@ class SnapshotSchedule:
 
 def _explain(error: Exception, wanted: Snapshots) -> str:
     match error:
-        case RpcError():
-            return error.reason
-        case UserError():
-            return str(error)
+        case RpcError() | UserError():
+            return format_reason(error)
         case _:
             return f"{wanted.where}: {error}"
 
