@@ -9,7 +9,7 @@ from talos.api.probe import probe_pb2 as pb
 from talos.api.rpc import Call, Send
 from talos.api.timestamps import make_duration
 from talos.dnsd.probes.bounds import Number, Span
-from talos.dnsd.probes.sockets import format_error, open_echo_socket
+from talos.dnsd.probes.sockets import format_error, measure_round_trip, open_echo_socket
 from talos.dnsd.probes.target import find_target
 from talos.system.net.echo import EchoError, EchoReply, EchoSocket
 
@@ -74,7 +74,8 @@ class _Packets:
         began = self._waiting.pop(answer.sequence, None)
         if began is None:
             return  # a second reply, or one that is too late
-        seconds = trio.current_time() - began
+        age = answer.age if isinstance(answer, EchoReply) else answer.error.age
+        seconds = measure_round_trip(began, age)
         packet = pb.PingPacket(sequence=answer.sequence, round_trip=make_duration(seconds))
         match answer:
             case EchoReply():

@@ -2,6 +2,8 @@
 
 import os
 
+import trio
+
 from talos.api.rpc import Code, RpcError
 from talos.dnsd.probes.target import Target
 from talos.system.errors import lower_first
@@ -28,6 +30,11 @@ def open_udp_socket(target: Target) -> UdpProbeSocket:
         return UdpProbeSocket(target.place)
     except OSError as error:
         raise _make_failure(target, error) from None
+
+
+def measure_round_trip(began: float, age: float) -> float:
+    """Seconds from a packet, on trio's clock, to what came back, and has then waited ``age`` seconds here."""
+    return max(0.0, trio.current_time() - began - age)
 
 
 def format_error(error: OSError) -> str:

@@ -11,7 +11,12 @@ from talos.api.probe import probe_pb2 as pb
 from talos.api.rpc import Call, Code, RpcError, Send
 from talos.api.timestamps import make_duration
 from talos.dnsd.probes.bounds import Number, Span
-from talos.dnsd.probes.sockets import format_error, open_echo_socket, open_udp_socket
+from talos.dnsd.probes.sockets import (
+    format_error,
+    measure_round_trip,
+    open_echo_socket,
+    open_udp_socket,
+)
 from talos.dnsd.probes.target import Target, find_target
 from talos.system.net.echo import EchoReply, EchoSocket
 from talos.system.net.icmp_errors import IcmpError
@@ -46,10 +51,14 @@ def is_refused(hop: pb.Hop) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back for a packet; ``error`` is empty when its life was over, or it has arrived."""
+    """What came back for a packet, ``age`` seconds ago.
+
+    ``error`` is empty when the packet's life was over, or it has arrived.
+    """
 
     packet: int
     sender: str
+    age: float
     error: str = ""
     is_destination: bool = False
 
@@ -88,7 +97,7 @@ class _Echoes(Prober):
     async def receive(self) -> Answer:
         found = await self.opened.receive()
         if isinstance(found, EchoReply):
-            return Answer(packet=found.sequence, sender=str(found.sender), is_destination=True)
+            return Answer(packet=found.sequence, sender=str(found.sender), age=found.age, is_destination=True)
         return _make_answer(found.sequence, found.error, is_destination=False)
 
 
@@ -111,7 +120,7 @@ class _Datagrams(Prober):
         found = await self.opened.receive()
         packet = found.port - FIRST_PORT
         if isinstance(found, PortReply):
-            return Answer(packet=packet, sender=str(found.sender), is_destination=True)
+            return Answer(packet=packet, sender=str(found.sender), age=found.age, is_destination=True)
         return _make_answer(packet, found, is_destination=found.is_no_port)
 
 
@@ -120,6 +129,7 @@ def _make_answer(packet: int, error: IcmpError, *, is_destination: bool) -> Answ
     return Answer(
         packet=packet,
         sender=str(error.sender),
+        age=error.age,
         error="" if is_expected else str(error),
         is_destination=is_destination,
     )
@@ -170,7 +180,7 @@ class _Hop:
         began = self._sent.get(answer.packet)
         if began is None or answer.packet in self._answers:
             return  # of an earlier hop, or a second one
-        round_trip = make_duration(trio.current_time() - began)
+        round_trip = make_duration(measure_round_trip(began, answer.age))
         self._answers[answer.packet] = pb.HopAnswer(
             sender=answer.sender, round_trip=round_trip, error=answer.error
         )

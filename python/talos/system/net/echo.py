@@ -5,14 +5,14 @@ A process may open one while its group is in the range ``net.ipv4.ping_group_ran
 
 import socket
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 import trio
 
 from talos.system.net.hop_limit import receive_hop_limits
-from talos.system.net.icmp_errors import ErrorSocket, IcmpError, SocketAddress
+from talos.system.net.icmp_errors import ErrorSocket, IcmpError, Receive, SocketAddress
+from talos.system.net.receive_time import find_age
 
 _HEADER = struct.Struct("!BBHHH")
 """Type, code, checksum, identifier, sequence. RFC 792, RFC 4443."""
@@ -27,12 +27,16 @@ MAX_SEQUENCE = 65535
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EchoReply:
-    """A reply; ``size`` is that of its payload in bytes, ``time_to_live`` 0 where the kernel reports none."""
+    """A reply; ``size`` is that of its payload in bytes, ``time_to_live`` 0 where the kernel reports none.
+
+    ``age`` is how many seconds ago it has arrived.
+    """
 
     sender: IPv4Address | IPv6Address
     sequence: int
     size: int
     time_to_live: int
+    age: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +73,7 @@ class EchoSocket(ErrorSocket):
                 return reply
 
     def _receive_reply(self) -> EchoReply | None:
-        receive: Callable[..., tuple[bytes, list[tuple[int, int, bytes]], int, tuple[str, int]]] = (
-            self.socket.recvmsg
-        )
+        receive: Receive = self.socket.recvmsg
         try:
             packet, control, _, sender = receive(_MAX_PACKET, _MAX_CONTROL)
         except OSError:
@@ -90,6 +92,7 @@ class EchoSocket(ErrorSocket):
             sequence=sequence,
             size=len(packet) - _HEADER.size,
             time_to_live=next(iter(lives), 0),
+            age=find_age(control),
         )
 
 

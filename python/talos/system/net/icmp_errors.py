@@ -9,6 +9,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Self
 
 from talos.system.net.hop_limit import set_hop_limit
+from talos.system.net.receive_time import find_age, keep_receive_times
 
 # <linux/in.h>, <linux/in6.h>
 _ENABLE = {socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}
@@ -22,6 +23,8 @@ _SEND_TRIES = 4
 
 type SocketAddress = tuple[str, int] | tuple[str, int, int, int]
 """As getaddrinfo returns it; the last number of the longer one is the link of a link-local address."""
+type Receive = Callable[..., tuple[bytes, list[tuple[int, int, bytes]], int, tuple[str, int]]]
+"""recvmsg of a socket of the internet: a packet, its ancillary data, flags and the sender."""
 
 TIME_EXCEEDED = {4: 11, 6: 3}
 """Types by the version of IP: a packet's time to live was over. RFC 792, RFC 4443."""
@@ -58,13 +61,17 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IcmpError:
-    """An error. ``packet`` is what it quotes behind the headers of IP and UDP, ``port`` where that went."""
+    """An error. ``packet`` is what it quotes behind the headers of IP and UDP, ``port`` where that went.
+
+    ``age`` is how many seconds ago it has arrived.
+    """
 
     sender: IPv4Address | IPv6Address
     type: int
     code: int
     packet: bytes
     port: int
+    age: float
 
     @property
     def is_time_exceeded(self) -> bool:
@@ -91,6 +98,7 @@ class ErrorSocket:
         kind = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
         self.socket = socket.socket(family, kind, protocols[family])
         self.socket.setsockopt(*_ENABLE[family], 1)
+        keep_receive_times(self.socket)
 
     def __enter__(self) -> Self:
         return self
@@ -115,9 +123,7 @@ class ErrorSocket:
 
     def receive_error(self) -> IcmpError | None:
         """The next error that a machine has sent; None when there is none. It never waits."""
-        receive: Callable[..., tuple[bytes, list[tuple[int, int, bytes]], int, tuple[str, int]]] = (
-            self.socket.recvmsg
-        )
+        receive: Receive = self.socket.recvmsg
         while True:
             try:
                 packet, control, _, target = receive(_MAX_PACKET, _MAX_CONTROL, socket.MSG_ERRQUEUE)
@@ -126,12 +132,12 @@ class ErrorSocket:
             for level, kind, data in control:
                 if (level, kind) not in _ENABLE.values():
                     continue
-                error = _parse_error(packet, data, target[1])
+                error = _parse_error(packet, data, target[1], find_age(control))
                 if error is not None:
                     return error
 
 
-def _parse_error(packet: bytes, data: bytes, port: int) -> IcmpError | None:
+def _parse_error(packet: bytes, data: bytes, port: int, age: float) -> IcmpError | None:
     """None for an error of the kernel's own, which the call that sends reports, too."""
     if len(data) < _ERROR.size:
         return None
@@ -143,4 +149,4 @@ def _parse_error(packet: bytes, data: bytes, port: int) -> IcmpError | None:
         sender = IPv6Address(address[8:24])
     else:
         return None
-    return IcmpError(sender=sender, type=kind, code=code, packet=packet, port=port)
+    return IcmpError(sender=sender, type=kind, code=code, packet=packet, port=port, age=age)

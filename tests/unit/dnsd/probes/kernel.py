@@ -1,5 +1,7 @@
 """The network of a test's namespace, and settings of its kernel."""
 
+import time
+from collections.abc import Callable
 from ipaddress import ip_interface
 from pathlib import Path
 
@@ -11,7 +13,18 @@ from talos.system.net.links import AddressState, Links
 GROUP = 57
 """dnsd's, which no other program has here."""
 CALL = Call(method="", metadata={}, deadline=float("inf"), peer="")
+BUSY = 0.1  # seconds
 _NODAD = 0x02
+
+
+def keep_busy[**P](send: Callable[P, None]) -> Callable[P, None]:
+    """A function that sends, behind which the process does other work for BUSY."""
+
+    def send_and_work(*arguments: P.args, **named: P.kwargs) -> None:
+        send(*arguments, **named)
+        time.sleep(BUSY)
+
+    return send_and_work
 
 
 def set_kernel(key: str, value: str) -> None:

@@ -9,7 +9,7 @@ import trio
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from tests.harness.namespace import run_in_namespace, start_loopback
-from tests.unit.dnsd.probes.kernel import CALL, GROUP, lay_cable, set_kernel
+from tests.unit.dnsd.probes.kernel import BUSY, CALL, GROUP, keep_busy, lay_cable, set_kernel
 
 from talos.api.probe import probe_pb2 as pb
 from talos.api.rpc import Code, RpcError
@@ -17,6 +17,7 @@ from talos.api.timestamps import make_duration
 from talos.dnsd.probes.ping import make_summary
 from talos.dnsd.probes.service import MAX_CALLS, ProbeService
 from talos.process.run import Daemon
+from talos.system.net.echo import EchoSocket
 from talos.system.net.kernel_links import open_links
 
 OWN, FAR, BEHIND = "10.78.0.1", "10.78.0.2", "10.79.0.9"
@@ -72,6 +73,21 @@ def test_both_families_without_privileges() -> None:
                 assert 0 < packet.round_trip.ToNanoseconds() < 10**9
             assert (summary.sent, summary.received) == (2, 2)
             assert summary.min.ToNanoseconds() <= summary.avg.ToNanoseconds() <= summary.max.ToNanoseconds()
+
+    run_in_namespace(check)
+
+
+@pytest.mark.root
+def test_a_busy_process_does_not_lengthen_round_trips(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EchoSocket, "send", keep_busy(EchoSocket.send))
+
+    async def check(_daemon: Daemon) -> None:
+        async with open_links() as links:
+            await start_loopback(links)
+        set_kernel("net.ipv4.ping_group_range", f"0 {GROUP}")
+        for host in ("127.0.0.1", "::1"):
+            replies = await ping(pb.PingRequest(host=host, count=3, interval=QUICK))
+            assert 0 < replies[-1].summary.min.ToNanoseconds() < BUSY * 10**9 / 2
 
     run_in_namespace(check)
 

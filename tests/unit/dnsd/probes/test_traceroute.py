@@ -9,7 +9,7 @@ import trio
 from google.protobuf.message import Message
 from pyroute2 import AsyncIPRoute
 from tests.harness.namespace import run_in_namespace, start_loopback
-from tests.unit.dnsd.probes.kernel import CALL, GROUP, lay_cable, set_kernel
+from tests.unit.dnsd.probes.kernel import BUSY, CALL, GROUP, keep_busy, lay_cable, set_kernel
 
 from talos.api.probe import probe_pb2 as pb
 from talos.api.rpc import Code, RpcError
@@ -17,7 +17,9 @@ from talos.api.timestamps import make_duration
 from talos.dnsd.probes.service import ProbeService
 from talos.dnsd.probes.traceroute import is_refused
 from talos.process.run import Daemon
+from talos.system.net.echo import EchoSocket
 from talos.system.net.kernel_links import open_links
+from talos.system.net.udp_probe import UdpProbeSocket
 
 UDP, ICMP = pb.TracerouteRequest.UDP, pb.TracerouteRequest.ICMP
 ROUTER, ROUTER6 = "10.78.0.1", "fd00:78::1"
@@ -107,6 +109,27 @@ def test_routers_and_the_destination_of_both_families() -> None:
         assert [senders(hop) for hop in silent] == [{ROUTER}, {""}, {""}]
         near.close()
         far.close()
+
+    run_in_namespace(check)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("protocol", [UDP, ICMP])
+def test_a_busy_process_does_not_lengthen_times(
+    monkeypatch: pytest.MonkeyPatch, protocol: pb.TracerouteRequest.Protocol
+) -> None:
+    monkeypatch.setattr(EchoSocket, "send", keep_busy(EchoSocket.send))
+    monkeypatch.setattr(UdpProbeSocket, "send", keep_busy(UdpProbeSocket.send))
+
+    async def check(_daemon: Daemon) -> None:
+        async with open_links() as links:
+            await start_loopback(links)
+        set_kernel("net.ipv4.ping_group_range", f"0 {GROUP}")
+        for host in ("127.0.0.1", "::1"):
+            [_, reply] = await trace(pb.TracerouteRequest(host=host, protocol=protocol))
+            assert senders(reply.hop) == {host}
+            times = [answer.round_trip.ToNanoseconds() for answer in reply.hop.answers]
+            assert min(times) < BUSY * 10**9 / 2
 
     run_in_namespace(check)
 
