@@ -5,7 +5,7 @@ linux/Documentation/accounting/psi.rst, linux/Documentation/admin-guide/cgroup-v
 
 import os
 import select
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from math import isfinite
 from pathlib import Path
@@ -15,6 +15,14 @@ import trio
 from talos.system import kernel
 
 NODE = Path("/proc/pressure/memory")
+MAX_COMMANDS = 100
+"""Command lines that are read of a group, which may have many thousand processes."""
+MAX_COMMAND = 256
+"""Characters of a command line, which may have megabytes."""
+READ_TIMEOUT = 0.2
+"""Seconds for reading command lines: the end of a group does not wait for them any longer."""
+RELEASE_TIMEOUT = 2.0
+"""Seconds for giving memory back; the kernel does so itself when a process ends."""
 _SYS_PROCESS_MRELEASE = 448  # asm/unistd_64.h
 
 
@@ -62,25 +70,63 @@ class PressureTrigger:
         os.close(self._fd)
 
 
-def kill_group(group: Path) -> list[str]:
-    """End all processes of a control group and below at once; the command lines of those that there were.
+async def kill_group(group: Path) -> Sequence[str]:
+    """End all processes of a control group and below, and give their memory back; their command lines.
 
-    Their memory is given back at once, also when a process is slow to end. OSError: the group is gone.
+    At most MAX_COMMANDS of them, of MAX_COMMAND characters; the name in brackets of a process whose own can't
+    be read in time. OSError: the group is gone.
     """
-    pids = [int(pid) for file in group.rglob("cgroup.procs") for pid in file.read_text().split()]
-    commands: list[str] = []
-    descriptors: list[int] = []
+    pids = find_processes(group)
+    found = _read_names(pids[:MAX_COMMANDS])
+    with trio.move_on_after(READ_TIMEOUT):
+        await trio.to_thread.run_sync(_read_commands, found, abandon_on_cancel=True)
+    (group / "cgroup.kill").write_text("1", encoding="ascii")
+    commands = tuple(found.values())
+    with trio.move_on_after(RELEASE_TIMEOUT):
+        await trio.to_thread.run_sync(_release_memory, pids, abandon_on_cancel=True)
+    rest = len(pids) - len(commands)
+    return (*commands, f"and {rest} more") if rest else commands
+
+
+def find_processes(group: Path) -> Sequence[int]:
+    """The processes of a control group and below; none of a group that is gone."""
+    found: list[int] = []
+    for file in group.rglob("cgroup.procs"):
+        with suppress(OSError):  # a container's group goes with its last process
+            found += map(int, file.read_text(encoding="ascii").split())
+    return found
+
+
+def _read_names(pids: Sequence[int]) -> dict[int, str]:
+    """The names of those processes that there still are, which the kernel has itself."""
+    found: dict[int, str] = {}
     for pid in pids:
-        with suppress(OSError):  # it has ended meanwhile
-            command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").strip()
-            commands.append(command.decode(errors="replace"))
-            descriptors.append(os.pidfd_open(pid))
-    try:
-        (group / "cgroup.kill").write_text("1", encoding="ascii")
-        for descriptor in descriptors:
-            with suppress(OSError):  # a process that has ended has given its memory back itself
+        with suppress(OSError):
+            name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace")
+            found[pid] = f"[{name.strip()}]"
+    return found
+
+
+def _read_commands(commands: dict[int, str]) -> None:
+    """Put the command lines of processes in the place of their names.
+
+    The kernel reads a process's own memory for it, and waits while that is changed: for seconds, where
+    memory has to be freed first.
+    """
+    for pid in tuple(commands):
+        with suppress(OSError):
+            with Path(f"/proc/{pid}/cmdline").open("rb") as file:
+                command = file.read(4 * MAX_COMMAND).replace(b"\0", b" ").strip()
+            if command:
+                commands[pid] = command.decode(errors="replace")[:MAX_COMMAND]
+
+
+def _release_memory(pids: Sequence[int]) -> None:
+    """Give back the memory of processes that were killed, also of one that is slow to end."""
+    for pid in pids:
+        with suppress(OSError):  # it has ended, or another process has its number, which the kernel refuses
+            descriptor = os.pidfd_open(pid)
+            try:
                 kernel.syscall(_SYS_PROCESS_MRELEASE, descriptor, 0)
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
-    return commands
+            finally:
+                os.close(descriptor)

@@ -6,7 +6,7 @@ measured while no process waits for memory: the kernel reports when that begins.
 
 import json
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -69,7 +69,7 @@ class OOMController(Controller):
         root: Path = oom.ROOT,
         pressure: Path = NODE,
         open_trigger: Callable[[], PressureTrigger] = lambda: PressureTrigger(STALL, WINDOW),
-        kill: Callable[[Path], list[str]] = kill_group,
+        kill: Callable[[Path], Awaitable[Sequence[str]]] = kill_group,
     ) -> None:
         self._log = log
         self._root, self._pressure = root, pressure
@@ -123,7 +123,6 @@ class OOMController(Controller):
         try:
             if not settings.judge(variables):
                 return
-            self._last_trigger = now
             chosen = oom.choose(oom.find_candidates(self._root), settings.score, strict=settings.is_strict)
         except UserError as error:
             self._log.once(f"an expression of OOMConfig has no value: {error}", key="expression")
@@ -133,15 +132,15 @@ class OOMController(Controller):
     async def _act(
         self, runtime: ControllerRuntime, variables: oom.Variables, chosen: tuple[oom.Candidate, float] | None
     ) -> None:
-        processes: list[str] = []
+        processes: Sequence[str] = ()
         score = 0.0
         if chosen is None:
             self._log.warning("no eligible cgroup to kill")
         else:
             candidate, score = chosen
             try:
-                processes = self._kill(candidate.path)
-            except OSError as error:
+                processes = await self._kill(candidate.path)
+            except OSError as error:  # another one is chosen at the next sample
                 self._log.error(
                     "a group could not be ended", group=str(candidate.path), reason=error.strerror
                 )
@@ -152,6 +151,7 @@ class OOMController(Controller):
                 processes=processes,
                 score=score,
             )
+        self._last_trigger = trio.current_time()
         spec = OOMActionSpec(
             trigger_context=json.dumps(oom.to_json(variables)), score=score, processes=processes
         )

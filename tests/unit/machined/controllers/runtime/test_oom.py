@@ -1,6 +1,7 @@
 """A node under memory pressure ends a group, records it, and rests when there is none."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ class Node:
         self.trigger, self.state, self.killed = Trigger(), MemoryState(), list[str]()
         self.log: list[str] = []
 
-    def kill(self, group: Path) -> list[str]:
+    async def kill(self, group: Path) -> Sequence[str]:
         self.killed.append(group.name)
         return ["/bin/hog --fast"]
 
@@ -103,7 +104,7 @@ async def test_a_group_that_is_gone_stops_nothing(
     del autojump_clock
     node = Node(tmp_path)
 
-    def fail(group: Path) -> list[str]:
+    async def fail(group: Path) -> Sequence[str]:
         raise FileNotFoundError(2, "No such file or directory", str(group))
 
     node.kill = fail
