@@ -27,6 +27,12 @@ DEFAULT_RANKING = (
 )
 """Upstream's defaults. They are computed without the reader of expressions, which most nodes never load."""
 MIN_TRIGGER_INTERVAL = timedelta(seconds=5)
+MIN_FREE = 1 / 16
+"""The share of the node's memory that is free only when it is not short of memory.
+
+While it is, the kernel keeps less than a fiftieth free. Pressure remains for half a minute after a group has
+ended, and is there in a daemon's own group when that has reached its maximum: the end of a pod helps neither.
+"""
 _WEIGHTS = (1.0, 0.5, 0.0, 0.0, 0.0)
 
 
@@ -126,17 +132,21 @@ def is_triggered(variables: Variables) -> bool:
     )
 
 
+def is_short(meminfo: Mapping[str, int]) -> bool:
+    """Whether the node itself is short of memory."""
+    return meminfo["MemFree"] < MIN_FREE * meminfo["MemTotal"]
+
+
 def find_candidates(root: Path = ROOT) -> Iterator[Candidate]:
-    """The groups of pods and of services."""
-    places = {
-        MemoryClass.BESTEFFORT: root / "kubepods/besteffort",
-        MemoryClass.BURSTABLE: root / "kubepods/burstable",
-        MemoryClass.GUARANTEED: root / "kubepods",
-        MemoryClass.PODRUNTIME: root / "podruntime",
-        MemoryClass.SYSTEM: root / "system",
-    }
-    for kind, place in places.items():
-        for path in find_groups(kind, root) if kind is MemoryClass.GUARANTEED else _children(place):
+    """The groups of pods and of services.
+
+    A group without processes is left out: it may count the files that its pod has read, and nothing ends.
+    """
+    for kind in MemoryClass:
+        groups = find_groups(kind, root)
+        is_pod = kind is MemoryClass.GUARANTEED  # these pods have no common group
+        members = groups if is_pod else [path for group in groups for path in _children(group)]
+        for path in filter(_has_processes, members):
             maximum, current, peak = (
                 _read_bytes(path / f"memory.{name}") for name in ("max", "current", "peak")
             )
@@ -197,6 +207,10 @@ def _children(folder: Path) -> list[Path]:
         return sorted(path for path in folder.iterdir() if path.is_dir())
     except OSError:
         return []
+
+
+def _has_processes(group: Path) -> bool:
+    return "populated 0" not in _read(group / "cgroup.events")
 
 
 def _read(path: Path) -> str:

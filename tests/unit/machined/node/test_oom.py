@@ -27,7 +27,7 @@ def pressure(full_avg10: float, full_total: int) -> str:
 def make_group(root: Path, path: str, **files: object) -> None:
     (root / path).mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
-        (root / path / name.replace("memory_", "memory.")).write_text(f"{content}\n")
+        (root / path / name.replace("_", ".", 1)).write_text(f"{content}\n")
 
 
 def make_tree(root: Path, *, avg10: float = 0.0, total: int = 0) -> None:
@@ -106,6 +106,20 @@ def test_the_least_important_class_goes_first(tmp_path: Path, *, strict: bool, v
     chosen = oom.choose(oom.find_candidates(tmp_path), oom.rank, strict=strict)
     assert chosen is not None
     assert chosen[0].path.name == victim
+
+
+def test_what_has_no_process_is_no_victim(tmp_path: Path) -> None:
+    make_tree(tmp_path)
+    make_group(tmp_path, "kubepods/besteffort/podb", cgroup_events="populated 0\nfrozen 0")
+    make_group(tmp_path, "kubepods/besteffort/poda", cgroup_events="populated 1\nfrozen 0")
+    chosen = oom.choose(oom.find_candidates(tmp_path), oom.rank, strict=True)
+    assert chosen is not None
+    assert chosen[0].path.name == "poda"
+
+
+@pytest.mark.parametrize(("free", "is_short"), [(10, True), (62, True), (63, False), (900, False)])
+def test_a_node_with_free_memory_is_not_short_of_it(*, free: int, is_short: bool) -> None:
+    assert oom.is_short({"MemTotal": 1000, "MemFree": free, "MemAvailable": 999}) is is_short
 
 
 def test_without_a_score_nothing_ends(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from talos.resource.controller.controller import Controller, ControllerRuntime, 
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.pressure import NODE, PressureTrigger, kill_group, parse_pressure
+from talos.system.proc.meminfo import parse_meminfo
 from talos.system.wakeup import Wakeup
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ A window of anything but multiples of two seconds takes more rights."""
 QUIET_PERIOD = 10.0
 """Seconds without pressure, after which nothing is measured any more."""
 KEPT_ACTIONS = 50
+MEMINFO = Path("/proc/meminfo")
 
 type Judge = Callable[[oom.Variables], bool]
 type Score = Callable[[oom.Candidate], float]
@@ -68,11 +70,12 @@ class OOMController(Controller):
         *,
         root: Path = oom.ROOT,
         pressure: Path = NODE,
+        meminfo: Path = MEMINFO,
         open_trigger: Callable[[], PressureTrigger] = lambda: PressureTrigger(STALL, WINDOW),
         kill: Callable[[Path], Awaitable[Sequence[str]]] = kill_group,
     ) -> None:
         self._log = log
-        self._root, self._pressure = root, pressure
+        self._root, self._pressure, self._meminfo = root, pressure, meminfo
         self._open_trigger, self._kill = open_trigger, kill
         self._settings = Settings()
         self._changed = Wakeup()
@@ -121,13 +124,16 @@ class OOMController(Controller):
         variables = oom.make_variables(sample, self._before, since)
         self._before = sample
         try:
-            if not settings.judge(variables):
+            if not settings.judge(variables) or not (settings.is_custom or self._is_short()):
                 return
             chosen = oom.choose(oom.find_candidates(self._root), settings.score, strict=settings.is_strict)
         except UserError as error:
             self._log.once(f"an expression of OOMConfig has no value: {error}", key="expression")
             return
         await self._act(runtime, variables, chosen)
+
+    def _is_short(self) -> bool:
+        return oom.is_short(parse_meminfo(self._meminfo.read_text(encoding="ascii")))
 
     async def _act(
         self, runtime: ControllerRuntime, variables: oom.Variables, chosen: tuple[oom.Candidate, float] | None

@@ -43,8 +43,13 @@ class Node:
         make_tree(self.root)
         self.pressure = folder / "memory"
         self.pressure.write_text("some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")
+        self.meminfo = folder / "meminfo"
+        self.set_free(10)
         self.trigger, self.state, self.killed = Trigger(), MemoryState(), list[str]()
         self.log: list[str] = []
+
+    def set_free(self, kilobytes: int) -> None:
+        self.meminfo.write_text(f"MemTotal: 1000 kB\nMemFree: {kilobytes} kB\n")
 
     async def kill(self, group: Path) -> Sequence[str]:
         self.killed.append(group.name)
@@ -55,6 +60,7 @@ class Node:
             Log(write=self.log.append),
             root=self.root,
             pressure=self.pressure,
+            meminfo=self.meminfo,
             open_trigger=lambda: self.trigger,
             kill=self.kill,
         )
@@ -78,6 +84,23 @@ async def test_a_group_ends_when_the_systems_own_processes_stand_still(
         assert json.loads(action.spec.trigger_context)["qos_memory_full_avg10"]["4"] == 20.0
         await trio.sleep(60)
         assert node.killed == ["podb"], "it rests when no more pressure is told"
+
+
+async def test_pressure_that_remains_while_memory_is_free_ends_nothing(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    node = Node(tmp_path)
+    node.set_free(500)
+    async with running(node.state, node.make_controller()):
+        for total in range(1000, 20_000, 1000):
+            make_tree(node.root, avg10=20.0, total=total)
+            await node.trigger.events.send(None)
+            await trio.sleep(0.5)
+        assert node.killed == []
+        node.set_free(10)
+        make_tree(node.root, avg10=20.0, total=20_000)
+        await wait_for(node.state, kinds.OOM_ACTION, "0", lambda _: True)
 
 
 async def test_a_trigger_of_the_user_is_looked_at_without_pressure(
