@@ -20,6 +20,7 @@ from talos.machined.containerd.attached import Attached, run_attached
 from talos.machined.containerd.spec import ContainerSpec, Mount
 from talos.machined.containerd.store import find_image
 from talos.machined.logs.store import AUDIT
+from talos.machined.node.oom import DEBUG
 from talos.machined.node.ports.node import Node
 from talos.machined.services.kubelet import find_capabilities
 from talos.system.logging import Log, make_printable
@@ -80,7 +81,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
                 spec,
                 image,
                 id=container_id,
-                group=f"system/{container_id}",
+                group=f"{DEBUG}/{container_id}",
                 oom_score_adj=OOM_SCORE,
             ) as container:
                 code = await _serve(container, requests, send)

@@ -11,6 +11,10 @@ from talos.config.cel.syntax import UInt
 from talos.system.pressure import parse_pressure
 
 ROOT = Path("/sys/fs/cgroup")
+DEBUG = "debug"
+"""The group of debug containers, which are worth as little as pods of the class Besteffort. It is not within
+``system``: what they wait for is no reason to end a pod, and nothing that the system is granted is theirs.
+"""
 SPANS = tuple(
     f"{share}_{span}" for share in ("some", "full") for span in ("avg10", "avg60", "avg300", "total")
 )
@@ -74,7 +78,7 @@ def find_groups(kind: MemoryClass, root: Path = ROOT) -> list[Path]:
     pods = root / "kubepods"
     match kind:
         case MemoryClass.BESTEFFORT:
-            return [pods / "besteffort"]
+            return [pods / "besteffort", root / DEBUG]
         case MemoryClass.BURSTABLE:
             return [pods / "burstable"]
         case MemoryClass.GUARANTEED:
@@ -138,7 +142,7 @@ def is_short(meminfo: Mapping[str, int]) -> bool:
 
 
 def find_candidates(root: Path = ROOT) -> Iterator[Candidate]:
-    """The groups of pods and of services.
+    """The groups of pods, of debug containers and of services.
 
     A group without processes is left out: it may count the files that its pod has read, and nothing ends.
     """

@@ -65,7 +65,7 @@ async def test_a_kernel_argument_refuses_all(caller: Any) -> None:
 def test_it_is_root_whatever_its_image_says() -> None:
     image = ImageConfig(diff_ids=(), user="app", entrypoint=("sh",), command=("-l",))
     request = begin(profile=PRIVILEGED, tty=True, env={"TERM": "xterm"}).spec
-    document = make_oci_spec(make_spec(request, "a", ("CAP_SYS_ADMIN",)), image, "system/debug-1")
+    document = make_oci_spec(make_spec(request, "a", ("CAP_SYS_ADMIN",)), image, "debug/debug-1")
     process, linux = document["process"], document["linux"]
     assert (process["user"]["uid"], process["args"], process["terminal"]) == (0, ["sh", "-l"], True)
     assert "TERM=xterm" in process["env"]

@@ -117,6 +117,14 @@ def test_what_has_no_process_is_no_victim(tmp_path: Path) -> None:
     assert chosen[0].path.name == "poda"
 
 
+def test_a_debug_container_is_worth_as_little_as_a_pod_of_besteffort(tmp_path: Path) -> None:
+    make_tree(tmp_path)
+    make_group(tmp_path, "debug/debug-1", memory_current=50 * MIB, memory_max="max")
+    chosen = oom.choose(oom.find_candidates(tmp_path), oom.rank, strict=True)
+    assert chosen is not None
+    assert chosen[0].path.name == "debug-1"
+
+
 @pytest.mark.parametrize(("free", "is_short"), [(10, True), (62, True), (63, False), (900, False)])
 def test_a_node_with_free_memory_is_not_short_of_it(*, free: int, is_short: bool) -> None:
     assert oom.is_short({"MemTotal": 1000, "MemFree": free, "MemAvailable": 999}) is is_short
