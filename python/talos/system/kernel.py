@@ -56,6 +56,9 @@ CLONE_NEWPID = 0x20000000
 CLONE_NEWUTS = 0x04000000
 # malloc.h
 _M_ARENA_MAX = -8
+# linux/mman.h
+_MCL_CURRENT = 1
+_MCL_ONFAULT = 4
 # sys/mount.h
 MNT_DETACH = 2
 MS_BIND = 4096
@@ -210,6 +213,14 @@ def close_inherited(keep: Iterable[int]) -> None:
 def limit_arenas(count: int) -> None:
     """Have the C library keep at most so many heaps: threads that come and go leave memory behind in each."""
     _libc.mallopt(_M_ARENA_MAX, count)
+
+
+def keep_in_memory() -> None:
+    """Never take a page from memory that this process has mapped by now; OSError without CAP_IPC_LOCK.
+
+    Pages that it has not used yet come when it uses them. A child after a fork has none of this.
+    """
+    _check(_libc.mlockall(_MCL_CURRENT | _MCL_ONFAULT), "mlockall")
 
 
 def prctl(option: int, *arguments: int) -> int:

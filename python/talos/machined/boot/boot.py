@@ -32,6 +32,7 @@ from talos.resource.builtin import register_builtin
 from talos.resource.controller.runtime import LOGGER as CONTROLLER_LOGGER
 from talos.resource.remote.service import make_state_service
 from talos.rpc.server import serve
+from talos.system import kernel
 from talos.system.acpi import POWER_BUTTON, watch_acpi
 from talos.system.cgroups import Limits
 from talos.system.errors import UserError
@@ -54,6 +55,7 @@ async def boot(context: BootContext, daemon: Daemon) -> None:
         watch_children(machine)
         collect_controllers_log(machine)
         make_groups(machine)
+        keep_in_memory(machine)
         await register_builtin(machine.state)
         await describe_machine(machine)
         await start_supervision(machine)
@@ -96,6 +98,19 @@ def make_groups(machine: Machine) -> None:
                 groups.create(spec.group, spec.limits)
     except OSError as error:
         machine.log.warning("control groups could not be set up", reason=str(error))
+
+
+def keep_in_memory(machine: Machine) -> None:
+    """Keep what PID 1 and its daemons run in memory, also when others take all of it.
+
+    The control groups' minimum does not: files that were read before PID 1 had a group are the root's.
+    """
+    if not machine.platform.has_kernel:
+        return
+    try:
+        kernel.keep_in_memory()
+    except OSError as error:
+        machine.log.warning("PID 1 is not kept in memory", reason=str(error))
 
 
 async def describe_machine(machine: Machine) -> None:
