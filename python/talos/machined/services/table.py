@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from talos.machined.node.oom import DEBUG
 from talos.machined.services.containerd import CONTAINERD
 from talos.machined.services.cri import CRI
 from talos.machined.services.daemons import make_daemon_service
@@ -20,6 +21,7 @@ MACHINE_DIRECTORY = Directory(path=str(Path(MACHINE_SOCKET).parent), gid=ROUTERD
 GROUPS: Mapping[str, Limits] = {
     "system": Limits(minimum=128 * MIB, low=256 * MIB, millicores=1500, swap=True),
     "podruntime": Limits(minimum=340 * MIB, low=936 * MIB, millicores=4000),
+    DEBUG: Limits(millicores=250, swap=True),
     "podruntime/shim": Limits(minimum=48 * MIB, low=96 * MIB, millicores=500),
 }
 """Groups that only hold other groups: the limits of children are capped by these."""
