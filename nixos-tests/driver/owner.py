@@ -1,5 +1,6 @@
 """The owner of machines with Secure Boot: keys, what they sign, and UKIs of a test's own."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +39,16 @@ class Owner:
         argv = ["gen", "secureboot", "pcr", "--output", str(self.keys)]
         run([str(self.world.talosctl), *argv], seconds=120)
 
+    def make_update(self, name: str, *, add: Path | None = None, revoke: Path | None = None) -> Path:
+        """A signed update of ``db`` or ``dbx``, which the firmware takes as it has this owner's KEK."""
+        out, pem = self.keys / name, self.keys / "uki-signing"
+        argv = ["gen", "secureboot", "update", "--output", str(out)]
+        argv += ["--signing-certificate", f"{pem}-cert.pem", "--signing-key", f"{pem}-key.pem"]
+        argv += ["--add", str(add)] if add else ["--revoke", str(revoke)]
+        run([str(self.world.talosctl), *argv], seconds=120)
+        (update,) = out.iterdir()
+        return update
+
     def sign(self, image: Path) -> tuple[bytes, str]:
         """A signed copy, and the key as the program shows it."""
         out = self.world.folder / f"{self.name}-{image.name}"
@@ -72,10 +83,11 @@ class Owner:
         done = run([str(assets.path("sign-iso") / "bin/sign-iso"), *argv], seconds=120)
         return out, done.stdout.split()[-1]
 
-    def sign_release(self, release: Path, uki: Path) -> Path:
-        """A release of this UKI, signed, of one with kernel and initramfs."""
+    def sign_release(self, release: Path, uki: Path, updates: Mapping[str, Path] | None = None) -> Path:
+        """A release of this UKI, signed, of one with kernel and initramfs; ``updates`` by their databases."""
         out = release.with_name(f"{self.name}-{release.name}")
         argv = ["--keys", str(self.keys), "--uki", str(uki), "--out", str(out), str(release)]
+        argv += [word for name, path in (updates or {}).items() for word in (f"--{name}", str(path))]
         run([str(self.world.assets.path("sign-release") / "bin/sign-release"), *argv], seconds=120)
         return out
 

@@ -5,7 +5,7 @@ structures. Only what ``sbsign`` writes is read: one signer, RSA, SHA-256.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from cryptography import x509
@@ -33,21 +33,53 @@ class _Element:
     content: bytes
 
 
-def check_signature(program: Program, trusted: Sequence[x509.Certificate]) -> None:
-    """ValueError, with the reason, unless one of these certificates, or one that it issued, has signed it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """Whose programs firmware starts. ``revoked`` precedes ``trusted``.
+
+    ``digests`` are SHA-256 of programs that are revoked, and of the signed parts of certificates that are.
+    """
+
+    trusted: Sequence[x509.Certificate]
+    revoked: Sequence[x509.Certificate] = ()
+    digests: Set[bytes] = frozenset()
+
+
+def check_signature(program: Program, trust: Trust) -> x509.Certificate:
+    """The trusted certificate that has signed a program, or issued the one which has.
+
+    ValueError, with the reason, where there is none, and where what has signed it, or itself, is revoked.
+    """
     signatures = program.read_signatures(MAX_SIGNATURES)
     if not signatures:
         raise ValueError("it is not signed")
-    digest, names = program.hash(), list[str]()
+    digest, signers = program.hash(), list[x509.Certificate]()
+    if digest in trust.digests:
+        raise ValueError("it is revoked by its digest")
     for signature in signatures:
         signer, name = _verify(signature, digest)
-        if any(_is_trusted(signer, other) for other in trusted):
-            return
-        names.append(name)
-    raise ValueError(f"it is signed by {' and '.join(names)}, whose certificate the firmware does not have")
+        if _hash_signed_part(signer) in trust.digests or _find_issuer(signer, trust.revoked):
+            raise ValueError(f"it is signed by {name}, whose certificate is revoked")
+        signers.append(signer)
+    for signer in signers:
+        if found := _find_issuer(signer, trust.trusted):
+            return found
+    names = " and ".join(signer.subject.rfc4514_string() for signer in signers)
+    raise ValueError(f"it is signed by {names}, whose certificate the firmware does not have")
 
 
-def _is_trusted(signer: x509.Certificate, other: x509.Certificate) -> bool:
+def _hash_signed_part(certificate: x509.Certificate) -> bytes:
+    return hashlib.sha256(certificate.tbs_certificate_bytes).digest()
+
+
+def _find_issuer(
+    signer: x509.Certificate, certificates: Sequence[x509.Certificate]
+) -> x509.Certificate | None:
+    """The first of these certificates that is the signer's, or has issued it."""
+    return next((each for each in certificates if _is_issued(signer, each)), None)
+
+
+def _is_issued(signer: x509.Certificate, other: x509.Certificate) -> bool:
     if signer == other:
         return True
     try:

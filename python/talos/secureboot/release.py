@@ -10,7 +10,9 @@ from cryptography import x509
 
 from talos.secureboot.programs import find_programs
 from talos.secureboot.signing import open_copy, sign_programs
+from talos.system.efi_signatures import parse_update
 from talos.system.errors import UserError
+from talos.system.files import read_file
 from talos.upgrade.release.archive import (
     read_annotations,
     read_archive,
@@ -19,18 +21,35 @@ from talos.upgrade.release.archive import (
     write_archive,
 )
 from talos.upgrade.release.main import describe_file
-from talos.upgrade.release.manifest import COMMIT_TIME, UKI, UKI_LOADER, parse_release
+from talos.upgrade.release.manifest import (
+    COMMIT_TIME,
+    MAX_UPDATE,
+    UKI,
+    UKI_LOADER,
+    UPDATES,
+    parse_release,
+)
 from talos.upgrade.slots.systemd_boot.entry import read_version
+
+NO_UPDATES: Mapping[str, Path] = {}
 
 
 def sign_release(
-    release: Path, uki: Path, keys: Path, out: Path, environment: Mapping[str, str] = os.environ
+    release: Path,
+    uki: Path,
+    keys: Path,
+    out: Path,
+    updates: Mapping[str, Path] = NO_UPDATES,
+    environment: Mapping[str, str] = os.environ,
 ) -> x509.Certificate:
     """Write a release whose system is a signed UKI; the certificate.
 
     ``release`` is the one with kernel and initramfs: version, commit and features are taken from it. The copy
-    has no signature as a release yet. UserError, OSError; then there is no copy.
+    has no signature as a release yet. ``updates`` are files that add to the firmware's databases, by the
+    databases' names. UserError, OSError; then there is no copy.
     """
+    for name, path in updates.items():
+        _check_update(name, path)
     programs = find_programs(uki)
     index, image = read_archive(release)
     manifest = parse_release(read_annotations(image.get("annotations") or {}, str(release))[0])
@@ -47,6 +66,22 @@ def sign_release(
         if COMMIT_TIME in manifest.files:
             files[COMMIT_TIME] = Path(folder, COMMIT_TIME)
             files[COMMIT_TIME].write_bytes(read_small_file(release, image, COMMIT_TIME))
+        files |= {UPDATES[name]: path for name, path in updates.items()}
         described = {name: describe_file(name, path) for name, path in files.items()}
         write_archive(replace(manifest, files=described), files, read_name(index), new)
     return signer
+
+
+def _check_update(name: str, path: Path) -> None:
+    """UserError for a file that firmware would not take."""
+    update = read_file(path, MAX_UPDATE + 1)
+    try:
+        parse_update(update)
+    except ValueError as error:
+        raise UserError(
+            f"is no signed update of {name}: {error}",
+            where=str(path),
+            hint="talosctl gen secureboot update writes one",
+        ) from None
+    if len(update) > MAX_UPDATE:
+        raise UserError(f"has more than {MAX_UPDATE} bytes", where=str(path))

@@ -6,14 +6,16 @@ from pathlib import Path
 
 from talos.secureboot.release import sign_release
 from talos.secureboot.signing import run_signing
+from talos.upgrade.release.manifest import UPDATES
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Make a release with signed programs; show which key has signed them."""
     options = _parse(argv)
     out: Path = options.out
+    updates = {name: path for name in UPDATES if (path := getattr(options, name))}
     return run_signing(
-        "sign-release", out, lambda: sign_release(options.release, options.uki, options.keys, out)
+        "sign-release", out, lambda: sign_release(options.release, options.uki, options.keys, out, updates)
     )
 
 
@@ -25,5 +27,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--keys", type=Path, required=True, help="folder of `talosctl gen secureboot`")
     parser.add_argument("--uki", type=Path, required=True, help="what `nix build .#uki` has made")
     parser.add_argument("--out", type=Path, required=True, help="the copy, which `nix run .#sign` signs")
+    for name in UPDATES:
+        parser.add_argument(
+            f"--{name}", type=Path, help=f"{name}-update.auth of `talosctl gen secureboot update`"
+        )
     parser.add_argument("release", type=Path, help="what `nix build .#release` has made")
     return parser.parse_args(argv)

@@ -16,12 +16,12 @@ from talos.secureboot.programs import Programs
 from talos.secureboot.sections import add_signed_policy, read_policy_key
 from talos.system.errors import UserError
 from talos.system.files import read_file
+from talos.system.pe import MAGIC
 from talos.system.process import make_pinned_argv, run_command
 
 ROOT_VARIABLE = "TALOS_UKI_ROOT"
 KEY, CERTIFICATE, POLICY_KEY = "uki-signing-key.pem", "uki-signing-cert.pem", "pcr-signing-key.pem"
 """What `talosctl gen secureboot` writes."""
-_MAGIC = b"MZ"
 
 
 def sign_image(
@@ -35,7 +35,7 @@ def sign_image(
     if not root:
         raise UserError("is not set", where=ROOT_VARIABLE, hint="start it as `nix run .#sign-efi`")
     signer, _ = read_pair(certificate, key)
-    if read_file(image, len(_MAGIC)) != _MAGIC:
+    if read_file(image, len(MAGIC)) != MAGIC:
         raise UserError("is no EFI program", where=str(image), hint="sign the .efi files of .#uki")
     argv = make_pinned_argv(root, "usr/bin/sbsign")
     with open_copy(out) as new:

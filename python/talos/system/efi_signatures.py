@@ -7,10 +7,18 @@ from uuid import UUID
 
 X509 = UUID("a5c059a1-94e4-4aa7-87b5-ab155c2bf072")
 """The kind of an entry that is a certificate (DER)."""
+SHA256 = UUID("c1c41626-504c-4092-aca9-41f936934328")
+"""The kind of an entry that is the digest of a program, as its signature is of."""
+X509_SHA256 = UUID("3bd2a492-96c0-4079-b420-fcf98ef103ed")
+"""The kind of an entry that is the digest of a certificate's signed part, with a time behind it."""
 OWNER = 16
 """Bytes before each entry: the GUID of the one who added it."""
 LIST = struct.Struct("<16sIII")
 """A list's kind, its whole size, the size of a further header, and that of each entry with its owner."""
+_MOMENT = 16
+"""Bytes of the EFI_MOMENT that a signed update begins with."""
+_CERTIFICATE = struct.Struct("<I")
+"""Behind it: the size of its signature, this field included (section 8.2.2)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,3 +45,19 @@ def parse_signatures(value: bytes) -> Sequence[Signature]:
         ]
         value = value[size:]
     return found
+
+
+def parse_update(update: bytes) -> Sequence[Signature]:
+    """The entries of a signed update of a database, a file ``.auth``; its signature is left to the firmware.
+
+    ValueError for what is no such file.
+    """
+    if len(update) < _MOMENT + _CERTIFICATE.size:
+        raise ValueError(f"{len(update)} bytes are no signed update")
+    (size,) = _CERTIFICATE.unpack_from(update, _MOMENT)
+    if not _CERTIFICATE.size < size <= len(update) - _MOMENT:
+        raise ValueError(f"its signature has {size} bytes, the file {len(update)}")
+    entries = parse_signatures(update[_MOMENT + size :])
+    if not entries:
+        raise ValueError("it has no entries")
+    return entries

@@ -1,7 +1,7 @@
 """The firmware's own variables, which the kernel shows as files (Documentation/filesystems/efivarfs.rst).
 
 What they are kept in is small, wears out, and is the board's own: variables are made and deleted, never
-changed, and a new one is read back.
+changed, and a new one is read back. Those that the owner of the machine signs are added to.
 """
 
 import errno
@@ -22,8 +22,12 @@ LOADER = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
 """The vendor of the variables of boot loaders (systemd.io/BOOT_LOADER_INTERFACE)."""
 ATTRIBUTES = struct.Struct("<I")
 """Before a variable's value."""
-_KEPT = 0x7
+KEPT = 0x7
 """NON_VOLATILE, BOOTSERVICE_ACCESS, RUNTIME_ACCESS."""
+SIGNED = 0x20
+"""TIME_BASED_AUTHENTICATED_WRITE_ACCESS: the value begins with a time and a signature."""
+APPEND = 0x40
+"""APPEND_WRITE: what is written is added to what is there."""
 # linux/fs.h: FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_IMMUTABLE_FL. The kernel takes an int.
 _GET_FLAGS, _SET_FLAGS, _IMMUTABLE = 0x80086601, 0x40086602, 0x10
 _FLAGS = struct.Struct("<i")
@@ -60,7 +64,7 @@ class EfiVariables:
         path = self._path(name)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:
-            os.write(descriptor, ATTRIBUTES.pack(_KEPT) + value)  # whole, or it is refused
+            os.write(descriptor, ATTRIBUTES.pack(KEPT) + value)  # whole, or it is refused
         except OSError:
             self._drop(name)
             raise
@@ -69,6 +73,25 @@ class EfiVariables:
         if self.read(name) != value:
             self._drop(name)
             raise OSError(errno.EIO, "reads differently from what was written", str(path))
+
+    def append(self, name: str, update: bytes) -> None:
+        """Add to a variable, which need not be there, by an update that firmware finds signed.
+
+        PermissionError where it does not.
+        """
+        path = self._path(name)
+        is_new = not path.exists()
+        if not is_new:
+            _unlock(path)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.write(descriptor, ATTRIBUTES.pack(KEPT | SIGNED | APPEND) + update)
+        except OSError:
+            if is_new:
+                self._drop(name)
+            raise
+        finally:
+            os.close(descriptor)
 
     def _drop(self, name: str) -> None:
         """Delete one that was not made: the kernel shows its file all the same."""

@@ -12,7 +12,9 @@ from typing import BinaryIO
 
 MAX_SECTIONS = 96
 """As Microsoft's loader takes them; a UKI with two profiles has twelve."""
-_DOS, _PE, _PE32_PLUS = b"MZ", b"PE\0\0", 0x20B
+MAGIC = b"MZ"
+"""What a program begins with."""
+_PE, _PE32_PLUS = b"PE\0\0", 0x20B
 _PLACE_OF_PE = 0x3C
 HEADER = struct.Struct("<HHIIIHH")
 """Machine, number of sections, time, symbols, number of symbols, size of the optional header, flags."""
@@ -128,7 +130,7 @@ class Program:
 
     def find_header(self) -> int:
         """The place of the header behind the letters ``PE``."""
-        if self.read(0, 2) != _DOS:
+        if self.read(0, len(MAGIC)) != MAGIC:
             raise ValueError("it is no EFI program")
         (place,) = struct.unpack("<I", self.read(_PLACE_OF_PE, 4))
         if self.read(place, 4) != _PE:

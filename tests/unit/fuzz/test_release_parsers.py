@@ -2,6 +2,7 @@
 
 import io
 import json
+import struct
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,9 +14,11 @@ from cryptography.x509 import load_pem_x509_certificate
 from tests.unit.pki.programs import make_program
 from tests.unit.upgrade.release.releases import CONTENT, Tar, make_document
 
-from talos.pki.authenticode import check_signature
+from talos.pki.authenticode import Trust, check_signature
+from talos.secureboot.variables import make_signature_list
 from talos.system.block.meta import COPY, make_meta, parse_meta
 from talos.system.block.verity import HashTree
+from talos.system.efi_signatures import parse_update
 from talos.system.errors import UserError
 from talos.system.pe import Program
 from talos.system.tpm.signed_policy import parse_image_policy
@@ -51,6 +54,8 @@ MEASURED = Path("tests/data/measured-boot")
 POLICY_KEY, POLICY = (MEASURED / "pcr-public-key.pem").read_bytes(), (MEASURED / "main.json").read_bytes()
 PROFILES = [(".linux", b"kernel"), (".pcrpkey", POLICY_KEY), *[(".profile", b"ID"), (".pcrsig", POLICY)] * 2]
 OWNER = load_pem_x509_certificate(Path("tests/data/authenticode/certificate.pem").read_bytes())
+UPDATE = bytes(16) + struct.pack("<I", 24) + bytes(20) + make_signature_list([OWNER], UUID(int=1))
+"""Time, head and kind of a signature without one, and a list."""
 
 
 def _text(data: bytes) -> str:
@@ -74,7 +79,7 @@ def _parse_halves(data: bytes) -> None:
 def _check_program(data: bytes) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # cryptography's, of certificates that it will refuse one day
-        check_signature(Program(io.BytesIO(data), len(data)), [OWNER])
+        check_signature(Program(io.BytesIO(data), len(data)), Trust(trusted=[OWNER]))
 
 
 def _read_boots(data: bytes) -> None:
@@ -83,6 +88,7 @@ def _read_boots(data: bytes) -> None:
 
 PARSERS: Mapping[str, Parser] = {
     "release manifest": Parser(parse=parse_release, seeds=[SIGNED]),
+    "update of a database": Parser(parse=parse_update, seeds=[UPDATE], refusals=(ValueError,)),
     "signature": Parser(parse=_verify, seeds=[sign(SIGNED, KEY).encode()]),
     "annotations": Parser(
         parse=lambda data: read_annotations({MANIFEST: _text(data)}, "image"), seeds=[b"e30=", b"!"]

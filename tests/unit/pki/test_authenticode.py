@@ -1,5 +1,6 @@
 """Signatures of EFI programs, as ``sbsign`` makes them."""
 
+import hashlib
 import io
 from contextlib import suppress
 from datetime import timedelta
@@ -9,7 +10,7 @@ import pytest
 from cryptography import x509
 from tests.unit.pki.programs import make_uki
 
-from talos.pki.authenticode import check_signature
+from talos.pki.authenticode import Trust, check_signature
 from talos.pki.authority import CertificateAuthority
 from talos.pki.keys import KeyType
 from talos.system.pe import Program
@@ -25,7 +26,7 @@ LAST = max(
 
 
 def check(data: bytes, *trusted: x509.Certificate) -> None:
-    check_signature(Program(io.BytesIO(data), len(data)), trusted)
+    check_signature(Program(io.BytesIO(data), len(data)), Trust(trusted=trusted))
 
 
 def test_the_owner_s_certificate_is_one_of_several() -> None:
@@ -37,9 +38,22 @@ def test_the_owner_s_certificate_is_one_of_several() -> None:
         check(SIGNED)
 
 
+@pytest.mark.parametrize("kind", ["certificate", "signed part", "program"])
+def test_what_is_revoked(kind: str) -> None:
+    program, reason = Program(io.BytesIO(SIGNED), len(SIGNED)), "by CN=Ours, whose certificate is revoked"
+    trust = Trust(trusted=[OWNER], revoked=[OWNER])
+    if kind == "signed part":
+        digest = hashlib.sha256(OWNER.tbs_certificate_bytes).digest()
+        trust = Trust(trusted=[OWNER], digests={digest})
+    elif kind == "program":
+        trust, reason = Trust(trusted=[OWNER], digests={program.hash()}), "it is revoked by its digest"
+    with pytest.raises(ValueError, match=reason):
+        check_signature(program, trust)
+
+
 def test_a_part_of_a_file() -> None:
     data = b"before" + SIGNED + b"after"
-    check_signature(Program(io.BytesIO(data), len(SIGNED), len(b"before")), [OWNER])
+    check_signature(Program(io.BytesIO(data), len(SIGNED), len(b"before")), Trust(trusted=[OWNER]))
 
 
 def test_what_is_not_signed() -> None:

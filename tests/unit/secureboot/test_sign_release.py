@@ -4,7 +4,9 @@ import io
 import sys
 import tarfile
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -14,6 +16,14 @@ from talos.pki.authority import CertificateAuthority
 from talos.pki.keys import key_fingerprint, key_to_pem
 from talos.secureboot.sign_release import main
 from talos.secureboot.signing import ROOT_VARIABLE
+from talos.secureboot.variables import (
+    DATABASE,
+    REVOKED,
+    Signer,
+    make_authenticated,
+    make_signature_list,
+)
+from talos.system.efi_signatures import parse_signatures, parse_update
 from talos.system.pe import Program
 from talos.system.tpm.signed_policy import parse_image_policy
 from talos.system.tpm.uki import measure_profiles
@@ -53,9 +63,9 @@ def folder(made: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.Monke
     return tmp_path
 
 
-def sign(folder: Path) -> int:
+def sign(folder: Path, *more: str) -> int:
     argv = ["--keys", str(folder / "keys"), "--uki", str(folder / "uki"), "--out", str(folder / "out.tar")]
-    return main([*argv, str(folder / "release.tar")])
+    return main([*argv, *more, str(folder / "release.tar")])
 
 
 def read(path: Path) -> ReleaseManifest:
@@ -135,3 +145,36 @@ def test_what_is_not_signed(
     assert error in shown
     assert shown.count("\n") == 1
     assert not [path for path in folder.iterdir() if "out" in path.name]
+
+
+def test_updates_of_the_firmware_s_databases(folder: Path, made: CertificateAuthority) -> None:
+    assert isinstance(made.key, rsa.RSAPrivateKey)
+    signer, value = (
+        Signer(certificate=made.certificate, key=made.key),
+        make_signature_list([made.certificate], UUID(int=1)),
+    )
+    for variable in (DATABASE, REVOKED):
+        update = make_authenticated(variable, value, signer, datetime.now(UTC), append=True)
+        (folder / variable.name).write_bytes(update)
+    assert sign(folder, "--db", str(folder / "db"), "--dbx", str(folder / "dbx")) == 0
+    found = read_files(folder / "out.tar")
+    assert found["db.auth"] == (folder / "db").read_bytes() != found["dbx.auth"]
+    assert parse_update(found["dbx.auth"]) == parse_signatures(value)
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (b"", "update: is no signed update of dbx: 0 bytes are no signed update (talosctl gen"),
+        (bytes(16) + b"\5\0\0\0x", "update: is no signed update of dbx: it has no entries"),
+        (None, "update: can't be read: No such file"),
+    ],
+)
+def test_what_is_no_update(
+    folder: Path, capsys: pytest.CaptureFixture[str], data: bytes | None, error: str
+) -> None:
+    if data is not None:
+        (folder / "update").write_bytes(data)
+    assert sign(folder, "--dbx", str(folder / "update")) == 1
+    assert error in capsys.readouterr().err
+    assert not (folder / "out.tar").exists()

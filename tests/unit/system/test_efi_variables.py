@@ -50,3 +50,36 @@ def test_a_refused_one_leaves_no_file(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_without_uefi_there_are_none(tmp_path: Path) -> None:
     assert EfiVariables(tmp_path / "none").list() == ()
     assert EfiVariables(tmp_path / "none").read("BootNext") is None
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_what_is_signed_is_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_there: bool) -> None:
+    variables, written = EfiVariables(tmp_path), list[bytes]()
+    if is_there:
+        variables.make("db", b"before")
+    write = os.write
+
+    def record(descriptor: int, data: bytes) -> int:
+        written.append(data)
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", record)
+    variables.append("db", b"signed")
+    assert written == [b"\x67\0\0\0signed"], "the kernel takes attributes and value in one piece"
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_an_update_that_firmware_refuses_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_there: bool
+) -> None:
+    variables = EfiVariables(tmp_path)
+    if is_there:
+        variables.make("db", b"before")
+
+    def refuse(descriptor: int, data: bytes) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "write", refuse)
+    with pytest.raises(PermissionError):
+        variables.append("db", b"signed")
+    assert variables.read("db") == (b"before" if is_there else None)

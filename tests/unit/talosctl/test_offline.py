@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from talos.pki.keys import KeyType
+from talos.system.efi_signatures import SHA256, X509, parse_update
 from talos.talosctl.main import run
 
 MANIFESTS = """\
@@ -85,6 +86,7 @@ def test_inject_into_what_has_no_pods(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_keys_for_secure_boot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    repository = Path.cwd()
     monkeypatch.chdir(tmp_path)
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
@@ -119,9 +121,26 @@ def test_keys_for_secure_boot(
     assert run(["gen", "secureboot", "database", "--signing-key", "other/pcr-signing-key.pem", "-f"]) == 1
     assert "does not belong to _out/uki-signing-cert.pem" in capsys.readouterr().err
 
+    assert run(["gen", "secureboot", "update"]) == 1
+    assert "name --add CERTIFICATE or --revoke FILE" in capsys.readouterr().err
+    program = Path("tests/data/authenticode/signed.efi")
+    argv = ["--add", "_out/uki-signing-cert.pem", "--revoke", "_out/uki-signing-cert.pem"]
+    assert run(["gen", "secureboot", "update", *argv, "--revoke", str(repository / program)]) == 0
+    check_variable("db", Path("_out/db-update.auth").read_bytes(), certificate, 0x67)
+    revoked = parse_update(Path("_out/dbx-update.auth").read_bytes())
+    assert [(entry.kind, len(entry.data)) for entry in revoked] == [(X509, len(der)), (SHA256, 32)]
+    for argv, reason in (
+        (["--add", str(repository / program)], "signed.efi: no certificate"),
+        (["--revoke", "none.efi"], "none.efi: can't be read"),
+        (["--revoke", "broken.efi"], "broken.efi: it has 4 bytes"),
+    ):
+        Path("broken.efi").write_bytes(b"MZ\0\0")
+        assert run(["gen", "secureboot", "update", "-o", "failed", *argv]) == 1
+        assert reason in capsys.readouterr().err
 
-def check_variable(name: str, content: bytes, certificate: x509.Certificate) -> None:
-    """What firmware checks of a variable that replaces another (UEFI 2.10, 8.2.2)."""
+
+def check_variable(name: str, content: bytes, certificate: x509.Certificate, attributes: int = 0x27) -> None:
+    """What firmware checks of a variable that replaces another, or is added to it (UEFI 2.10, 8.2.2)."""
     time, size = content[:16], int.from_bytes(content[16:20], "little")
     assert time[7:] == bytes(9), "only date and time"
     assert content[20:24] == b"\x00\x02\xf1\x0e"
@@ -136,7 +155,9 @@ def check_variable(name: str, content: bytes, certificate: x509.Certificate) -> 
     vendor = (
         "d719b2cb-3d3a-4596-a3bc-dad00e67656f" if name == "db" else "8be4df61-93ca-11d2-aa0d-00e098032b8c"
     )
-    text = name.encode("utf-16-le") + uuid.UUID(vendor).bytes_le + b"\x27\0\0\0" + time + value
+    text = (
+        name.encode("utf-16-le") + uuid.UUID(vendor).bytes_le + struct.pack("<I", attributes) + time + value
+    )
     public = certificate.public_key()
     assert isinstance(public, rsa.RSAPublicKey)
     public.verify(signed[-public.key_size // 8 :], text, padding.PKCS1v15(), hashes.SHA256())

@@ -30,7 +30,9 @@ from talos.upgrade.slots.grub.disk import (
 )
 from talos.upgrade.slots.grub.loader import BootImages, make_images
 from talos.upgrade.slots.port import DiskSlots, Report, Slots, check_parts
-from talos.upgrade.slots.systemd_boot.slots import SystemdBootSlots, check_uki
+from talos.upgrade.slots.systemd_boot.databases import NO_UPDATES
+from talos.upgrade.slots.systemd_boot.release import check_programs
+from talos.upgrade.slots.systemd_boot.slots import SystemdBootSlots
 from talos.upgrade.slots.target import SECTOR
 
 BOOT_FILES = {"boot.img": 512, "core.img": 1 << 20, EFI_IMAGE: MAX_EFI_IMAGE, CMDLINE: MAX_CMDLINE}
@@ -110,7 +112,7 @@ def make_system(release: Release, slots: DiskSlots) -> System:
     if not isinstance(slots, SystemdBootSlots):
         check_parts(release)
         return GrubSystem(make_source(release))
-    check_uki(release, slots.firmware)
+    check_programs(release, slots.firmware, NO_UPDATES)
     image, loader = (_find_file(release, name) for name in (UKI, UKI_LOADER))
     return UkiSystem(image=image, loader=loader, firmware=slots.firmware)
 

@@ -28,6 +28,10 @@ REQUIRED = (KERNEL, INITRAMFS, CMDLINE)
 """Files without which nothing starts."""
 UKI, UKI_LOADER = "vmlinuz.efi", "systemd-boot.efi"
 """Instead of them, where firmware checks what it starts: one signed file with all three, and its loader."""
+UPDATES = {"db": "db.auth", "dbx": "dbx.auth"}
+"""Files that add to the firmware's databases of Secure Boot: what it trusts, what it starts no more."""
+MAX_UPDATE = 32 << 10
+"""Bytes of one; firmware takes no larger variable."""
 MAX_SECONDS_DIGITS = 11
 """Of a time that a year with four digits has."""
 _FIELDS = ("version", "commit", "architecture", "minimum_version", "features", "files")

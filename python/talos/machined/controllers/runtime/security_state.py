@@ -66,13 +66,16 @@ def _read_selinux(files: Files) -> enums.RuntimeSELinuxState:
 
 
 def _find_signing_key(files: Files) -> str:
-    """The fingerprint of the one key that the firmware accepts images of.
+    """The fingerprint of the one key that the firmware accepts images of, and has not revoked.
 
     Empty where it accepts others too, by further certificates or digests: which has signed the image that was
     started, is not known here.
     """
     try:
-        (entry,) = parse_signatures(bytes(read_variable(files, "db", IMAGE_SECURITY)))
+        trusted, revoked = (
+            parse_signatures(bytes(read_variable(files, name, IMAGE_SECURITY))) for name in ("db", "dbx")
+        )
+        (entry,) = (entry for entry in trusted if entry not in revoked)
         if entry.kind == X509:
             return key_fingerprint(load_der_x509_certificate(entry.data).public_key())
     except (ValueError, UnsupportedAlgorithm):

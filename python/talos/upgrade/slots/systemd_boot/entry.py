@@ -37,6 +37,14 @@ def name_slot(slot: str) -> str:
     return f"talos-{slot.lower()}.efi"
 
 
+def name_revocations(slot: str) -> str:
+    """Within EFI: what the firmware is to refuse once the slot has its good verdict, an update of dbx.
+
+    Not in the folder of a boot loader's trial, of which nothing stays with the verdict.
+    """
+    return f"EFI/DBX/SLOT-{slot}"
+
+
 def name_trial(slot: str) -> str:
     """The entry that starts a slot on trial."""
     return f"{name_slot(slot)}{PROFILE_MARK}{TRIAL_PROFILE}"

@@ -4,13 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 
 from talos.pki.authenticode import check_signature
-from talos.system.efi_signatures import X509, parse_signatures
 from talos.system.efi_variables import IMAGE_SECURITY, LOADER, EfiVariables
 from talos.system.errors import UserError
 from talos.system.pe import Program
+from talos.upgrade.slots.systemd_boot.databases import (
+    DB,
+    DBX,
+    NO_UPDATES,
+    Updates,
+    find_changed,
+    read_trust,
+)
 from talos.upgrade.slots.systemd_boot.entry import find_slot
 
 SIGN_HINT = "sign it by one that it has: nix run .#sign-release"
@@ -50,26 +56,49 @@ class Firmware:
         """The slot that was started; empty where none was."""
         return find_slot(self.entry)
 
-    def check(self, program: Program, where: str) -> None:
-        """UserError when Secure Boot is on and would not start this program."""
-        if self.settings.read("SecureBoot") != _ON:
-            return
+    @property
+    def is_secure(self) -> bool:
+        """Whether Secure Boot is on."""
+        return self.settings.read("SecureBoot") == _ON
+
+    def check(self, program: Program, where: str, updates: Updates = NO_UPDATES) -> x509.Certificate | None:
+        """The certificate of the firmware by which it starts a program; None without Secure Boot.
+
+        UserError where it would not start it once its databases have these updates.
+        """
+        if not self.is_secure:
+            return None
         try:
-            check_signature(program, self._read_certificates())
+            return check_signature(program, read_trust(self.databases, updates))
         except ValueError as error:
             raise UserError(f"Secure Boot is on: {error}", where=where, hint=SIGN_HINT) from None
+
+    def find_changed(self, updates: Updates) -> Sequence[str]:
+        """The databases that these updates would change; UserError for damaged ones."""
+        try:
+            return find_changed(self.databases, updates)
+        except ValueError as error:
+            raise UserError(
+                f"can't be read: {error}", where="databases of Secure Boot", hint="enroll the keys anew"
+            ) from None
+
+    def add(self, name: str, updates: Updates, where: str) -> None:
+        """Add to a database, unless that has it all. UserError: it is what it was."""
+        if name not in self.find_changed(updates):
+            return
+        try:
+            self.databases.append(name, {DB: updates.db, DBX: updates.dbx}[name])
+        except OSError as error:
+            raise UserError(
+                f"the firmware does not take the update of {name}: {error.strerror}",
+                where=where,
+                hint="sign it by a key of the firmware's KEK: talosctl gen secureboot update",
+            ) from None
+        if name in self.find_changed(updates):
+            raise UserError(
+                f"the firmware has not kept the update of {name}", where=where, hint="update the firmware"
+            )
 
     def _read_text(self, name: str) -> str:
         """A boot loader's variable that is a text, empty where it has left none."""
         return (self.loader.read(name) or b"").decode("utf-16-le", "replace").partition("\0")[0]
-
-    def _read_certificates(self) -> Sequence[x509.Certificate]:
-        """Those that the firmware starts programs of; others, by their digests, are none of ours."""
-        found: list[x509.Certificate] = []
-        for entry in parse_signatures(self.databases.read("db") or b""):
-            if entry.kind == X509:
-                try:
-                    found.append(x509.load_der_x509_certificate(entry.data))
-                except (ValueError, UnsupportedAlgorithm):
-                    continue
-        return found

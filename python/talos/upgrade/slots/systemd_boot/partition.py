@@ -17,9 +17,17 @@ from talos.system.block.layout import UKI_INSTALLED, place_areas
 from talos.system.block.target import Target
 from talos.system.efi_variables import EfiVariables
 from talos.system.errors import UserError
-from talos.system.files import hash_file, replace_durably
+from talos.system.files import flush_folder, hash_file, read_file, replace_durably
 from talos.system.pe import Program
-from talos.upgrade.slots.systemd_boot.entry import FOLDER, name_slot, name_trial, read_version
+from talos.upgrade.release.manifest import MAX_UPDATE
+from talos.upgrade.slots.systemd_boot.entry import (
+    FOLDER,
+    LOADER_PATH,
+    name_revocations,
+    name_slot,
+    name_trial,
+    read_version,
+)
 from talos.upgrade.slots.systemd_boot.settings import (
     INITIAL,
     MAX_SETTINGS,
@@ -41,11 +49,15 @@ NEW = "talos.new"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotContent:
-    """A UKI for a slot. ``digest`` is its SHA-256."""
+    """A UKI for a slot. ``digest`` is its SHA-256.
+
+    ``revocations`` is the update of ``dbx`` for the time after its good verdict; empty without one.
+    """
 
     slot: str
     read: Callable[[], Iterator[bytes]]
     digest: str
+    revocations: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +80,26 @@ class EfiPartition:
         with self.target.mount(_PLACE, read_only=True) as root:
             return BootState(versions=_list_versions(root), default=_read_default(root))
 
-    def check(self, slot: str, check: Callable[[Program], None]) -> None:
+    def check(self, slot: str, check: Callable[[Program], object]) -> None:
         """Have a slot's UKI checked; what the check raises."""
         with self.target.mount(_PLACE, read_only=True) as root:
-            path = root / FOLDER / name_slot(slot)
-            with path.open("rb") as file:
-                check(Program(file, path.stat().st_size))
+            _check(root / FOLDER / name_slot(slot), check)
+
+    def check_loader(self, check: Callable[[Program], object]) -> None:
+        """Have the present systemd-boot checked; what the check raises."""
+        with self.target.mount(_PLACE, read_only=True) as root:
+            _check(root / LOADER_PATH, check)
+
+    def read_revocations(self, slot: str) -> bytes:
+        """The update of ``dbx`` beside a slot; empty without one."""
+        with self.target.mount(_PLACE, read_only=True) as root:
+            path = root / name_revocations(slot)
+            return read_file(path, MAX_UPDATE) if path.exists() else b""
+
+    def drop_revocations(self, slot: str) -> None:
+        """Remove it."""
+        with self.target.mount(_PLACE) as root:
+            _keep_revocations(root, slot, b"")
 
     def write(self, content: SlotContent, report: Callable[[str], None]) -> None:
         """Put a system into its slot. When this raises, the slot has what it had before."""
@@ -94,6 +120,7 @@ class EfiPartition:
                     where=self.target.path,
                     hint="the disk is broken",
                 )
+            _keep_revocations(root, slot, content.revocations)
             take_name(root / FOLDER / NEW, root / FOLDER / name_slot(slot))
 
     def boot_once(self, slot: str) -> None:
@@ -130,6 +157,26 @@ class EfiPartition:
             if not there:
                 raise UserError("no slot holds a system", where="EFI", hint="install the system again")
             _write_settings(root, make_settings(INITIAL, default if default in there else there[0]))
+
+
+def _check(path: Path, check: Callable[[Program], object]) -> None:
+    with path.open("rb") as file:
+        check(Program(file, path.stat().st_size))
+
+
+def _keep_revocations(root: Path, slot: str, update: bytes) -> None:
+    """Have this update of ``dbx`` beside a slot, or none.
+
+    A power cut leaves it there with the slot's system of before, which is the owner's, too: it is not applied
+    where that would not be started any more.
+    """
+    path = root / name_revocations(slot)
+    if update:
+        path.parent.mkdir(exist_ok=True)
+        replace_durably(path, [update])
+    elif path.exists():
+        path.unlink()
+        flush_folder(path.parent)
 
 
 def _list_versions(root: Path) -> Mapping[str, str]:

@@ -3,8 +3,7 @@
 Early init counts starts for it; the count is set back within the verbs of the port.
 """
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, override
 
@@ -14,27 +13,21 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.resource import kinds
 from talos.resource.state import State
 from talos.system.block.layout import UKI_INSTALLED, Area
-from talos.system.block.luks_header import LuksHeader, read_header
 from talos.system.block.partitions import Run
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.mounts import Mounts
-from talos.system.pe import Program
 from talos.upgrade.release.layer import Release
-from talos.upgrade.release.manifest import UKI, UKI_LOADER
 from talos.upgrade.slots.port import Report, SlotChoice, Slots, SlotState, drop
 from talos.upgrade.slots.systemd_boot.firmware import Firmware
-from talos.upgrade.slots.systemd_boot.partition import EfiPartition, SlotContent
+from talos.upgrade.slots.systemd_boot.partition import EfiPartition
+from talos.upgrade.slots.systemd_boot.release import check_release, check_slot, write_release
 from talos.upgrade.slots.systemd_boot.starts import StartCount, Starts
-from talos.upgrade.slots.systemd_boot.unsealing import check_volumes
 from talos.upgrade.slots.target import SystemTarget
 from talos.upgrade.state import ATTEMPTS, MAX_COUNT
 
 if TYPE_CHECKING:
     from talos.upgrade.slots.loader_trial import BootLoaderTrial
-
-MAX_LOADER = 16 << 20
-"""Bytes of a release's systemd-boot; it has a quarter of a million."""
 
 
 class SystemdBootSlots(SystemTarget, Slots):
@@ -66,23 +59,18 @@ class SystemdBootSlots(SystemTarget, Slots):
 
     @override
     async def check(self, release: Release) -> None:
-        await trio.to_thread.run_sync(check_uki, release, self.firmware)
-        await trio.to_thread.run_sync(check_release, release, await self._list_encrypted())
+        partition, devices = await self._find(), await self._list_encrypted()
+        await trio.to_thread.run_sync(check_release, release, self.firmware, partition, devices)
 
     @override
     async def check_slot(self, slot: str) -> None:
         devices, partition = await self._list_encrypted(), await self._find()
-        check = partial(check_unsealing, devices=devices, where=f"slot {slot}")
-        await trio.to_thread.run_sync(partition.check, slot, check)
+        await trio.to_thread.run_sync(check_slot, slot, self.firmware, partition, devices)
 
     @override
     async def write(self, release: Release, slot: str, report: Report) -> bytes:
-        content = SlotContent(
-            slot=slot, read=partial(release.layer.read, UKI), digest=release.layer.files[UKI].sha256
-        )
-        write, show = (await self._find()).write, partial(trio.from_thread.run_sync, report)
-        await trio.to_thread.run_sync(write, content, show)
-        return await trio.to_thread.run_sync(read_loader, release)
+        partition, show = await self._find(), partial(trio.from_thread.run_sync, report)
+        return await trio.to_thread.run_sync(write_release, release, slot, self.firmware, partition, show)
 
     @override
     async def boot_once(self, slot: str, boot_loader: bytes = b"", report: Report = drop) -> None:
@@ -111,6 +99,19 @@ class SystemdBootSlots(SystemTarget, Slots):
         if await trio.to_thread.run_sync(self.starts.read) == Starts(slot, MAX_COUNT):
             self._log.warning(f"neither slot came up in {ATTEMPTS} starts before this one")
         await trio.to_thread.run_sync(self.starts.reset)
+        await self._revoke(partition, slot)
+
+    async def _revoke(self, partition: EfiPartition, slot: str) -> None:
+        """Have firmware refuse what the release revokes that is the default now."""
+        from talos.upgrade.slots.systemd_boot.revocation import revoke
+
+        devices, lines = await self._list_encrypted(), list[str]()
+        try:
+            await trio.to_thread.run_sync(revoke, partition, self.firmware, slot, devices, lines.append)
+        except (UserError, OSError) as error:
+            self._log.error("the firmware still starts what this release revokes", reason=str(error))
+        for line in lines:
+            self._log.info(line)
 
     async def _keep_loader(self) -> None:
         """Have the boot loader replaced. After a failure it is what it was."""
@@ -141,52 +142,3 @@ class SystemdBootSlots(SystemTarget, Slots):
         from talos.upgrade.slots.systemd_boot.loader_trial import PLACE
 
         return BootLoaderTrial(await self.find_target(), PLACE, self.firmware.settings)
-
-
-def read_loader(release: Release) -> bytes:
-    """The systemd-boot of a release; empty where it has none."""
-    layer = release.layer
-    return b"".join(layer.read(UKI_LOADER)) if UKI_LOADER in layer.files else b""
-
-
-def check_uki(release: Release, firmware: Firmware) -> None:
-    """UserError when this machine would not start the release's UKI, or its systemd-boot where it has one."""
-    where, files = f"image {release.name}", release.layer.files
-    if UKI not in files:
-        raise UserError(
-            f"it lacks {UKI}, the signed UKI, from which this machine is started",
-            where=where,
-            hint="make a release with one: nix run .#sign-release",
-        )
-    if UKI_LOADER in files and files[UKI_LOADER].size > MAX_LOADER:
-        raise UserError(f"its {UKI_LOADER} has more than {MAX_LOADER} bytes", where=where)
-    for name in (UKI, UKI_LOADER):
-        if name in files:
-            with _open_program(release, name) as (program, place):
-                firmware.check(program, place)
-
-
-def check_release(release: Release, devices: Mapping[str, str]) -> None:
-    """UserError when the release's UKI would not open one of these encrypted devices."""
-    with _open_program(release, UKI) as (program, where):
-        check_unsealing(program, devices, where)
-
-
-@contextmanager
-def _open_program(release: Release, name: str) -> Generator[tuple[Program, str]]:
-    """A program of the release, and its place for errors."""
-    layer = release.layer
-    with layer.path.open("rb") as file:
-        yield Program(file, layer.files[name].size, layer.offsets[name]), f"image {release.name}: {name}"
-
-
-def check_unsealing(program: Program, devices: Mapping[str, str], where: str) -> None:
-    """UserError when a UKI would not open one of these encrypted devices, by their volumes' names."""
-    headers: dict[str, LuksHeader] = {}
-    for volume, device in devices.items():
-        with suppress(UserError, OSError):  # what can't be read is no reason against it
-            headers[volume] = read_header(device)
-    try:
-        check_volumes(program, headers, where)
-    except ValueError as error:
-        raise UserError(str(error), where=where) from None

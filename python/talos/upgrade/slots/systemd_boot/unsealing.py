@@ -1,27 +1,36 @@
 """Whether a UKI would open the volumes whose keys the TPM has sealed, found out before it is written.
 
 Its PCR 11 is computed, and compared with what each key slot is bound to. Other PCRs are taken to stay as they
-are, but for those that firmware and kernel measure each image into.
+are, but for those that firmware and kernel measure each image into, and the one with the keys of Secure Boot
+where these change.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from talos.system.block.luks_header import LuksHeader
+from cryptography import x509
+
+from talos.system.block.luks_header import LuksHeader, read_header
 from talos.system.errors import UserError
 from talos.system.pe import Program
 from talos.system.tpm.sealing import SealedSecret, make_policy, parse_sealed
 from talos.system.tpm.signed_policy import MAX_KEY, MAX_SIGNATURES, ImagePolicy, parse_image_policy
 from talos.system.tpm.uki import KEY, PCR, SIGNATURES, list_profiles, measure_profiles
+from talos.upgrade.slots.systemd_boot.databases import Updates
+from talos.upgrade.slots.systemd_boot.firmware import Firmware
 
-OF_IMAGES = (4, 9)
-"""PCRs with the digest of the program that firmware starts, and of the initramfs."""
+OF_IMAGES = dict.fromkeys((4, 9), "another one with each image")
+"""PCRs with the digest of the program that firmware starts, and of the initramfs: why they change."""
+OF_KEYS = 7
+"""The PCR with the databases of Secure Boot, and with the certificates that programs were started by."""
 HINT = (
     "sign the release with the pcr-signing-key.pem that the slot is bound to, or give the volume a slot of "
     "another kind first"
 )
 
 UNREADABLE = "the sealed key in the header can't be read"
+NONE: Mapping[int, str] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,18 +41,55 @@ class NextBoot:
     policy: ImagePolicy | None
 
 
-def check_volumes(program: Program, headers: Mapping[str, LuksHeader], where: str) -> None:
+def find_changed_pcrs(
+    firmware: Firmware,
+    updates: Updates,
+    new: x509.Certificate | None = None,
+    running: x509.Certificate | None = None,
+) -> Mapping[int, str]:
+    """Why PCRs have other values at the next start, beside those of each image.
+
+    ``new`` and ``running`` are the certificates of the firmware by which it starts the two systems.
+    """
+    if changed := firmware.find_changed(updates) if firmware.is_secure else ():
+        return {OF_KEYS: f"another one, as the release adds to {' and '.join(changed)}"}
+    if new != running:
+        return {OF_KEYS: "another one, as another certificate has signed the system that runs"}
+    return {}
+
+
+def check_unsealing(
+    program: Program, devices: Mapping[str, str], where: str, changed: Mapping[int, str]
+) -> None:
+    """UserError when a UKI would not open one of these encrypted devices, by their volumes' names.
+
+    ``changed`` are the PCRs that have other values then, beside those of each image, and why.
+    """
+    headers: dict[str, LuksHeader] = {}
+    for volume, device in devices.items():
+        with suppress(UserError, OSError):  # what can't be read is no reason against it
+            headers[volume] = read_header(device)
+    try:
+        check_volumes(program, headers, where, changed)
+    except ValueError as error:
+        raise UserError(str(error), where=where) from None
+
+
+def check_volumes(
+    program: Program, headers: Mapping[str, LuksHeader], where: str, changed: Mapping[int, str] = NONE
+) -> None:
     """UserError for the first volume, by its name, that no slot of would open. ValueError, OSError."""
+    changed = {**OF_IMAGES, **changed}
     closed = {
         name: [_parse(header.sealed_by_tpm[slot]) for slot in header.slots]
         for name, header in headers.items()
         if set(header.slots) <= header.sealed_by_tpm.keys()
     }
-    if not any(sealed and _depends(sealed) for slots in closed.values() for sealed in slots):
+    if not any(sealed and _depends(sealed, changed) for slots in closed.values() for sealed in slots):
         return
     boots = read_boots(program, where)
     for name, slots in closed.items():
-        obstacles = [_find_obstacle(sealed, boots) if sealed else UNREADABLE for sealed in slots]
+        obstacles = [_find_obstacle(sealed, boots, changed) if sealed else UNREADABLE for sealed in slots]
         if all(obstacles):
             reasons = "; ".join(
                 f"slot {slot} (tpm): {reason}"
@@ -75,16 +121,16 @@ def _parse(data: bytes) -> SealedSecret | None:
         return None
 
 
-def _depends(sealed: SealedSecret) -> bool:
+def _depends(sealed: SealedSecret, changed: Mapping[int, str]) -> bool:
     """Whether another image may be an obstacle."""
-    return sealed.is_signed or not {PCR, *OF_IMAGES}.isdisjoint(sealed.pcrs)
+    return sealed.is_signed or not {PCR, *changed}.isdisjoint(sealed.pcrs)
 
 
-def _find_obstacle(sealed: SealedSecret, boots: Sequence[NextBoot]) -> str:
+def _find_obstacle(sealed: SealedSecret, boots: Sequence[NextBoot], changed: Mapping[int, str]) -> str:
     """Why a slot would not open; empty where it would, as far as that is known."""
-    for pcr in OF_IMAGES:
+    for pcr, reason in changed.items():
         if pcr in sealed.pcrs:
-            return f"PCR {pcr} is another one with each image"
+            return f"PCR {pcr} is {reason}"
     for boot in boots:
         if sealed.values.get(PCR, boot.value) != boot.value:
             return f"PCR {PCR} will not have the value that the slot is bound to"

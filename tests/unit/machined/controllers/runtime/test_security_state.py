@@ -72,6 +72,19 @@ def test_the_only_key_is_the_one_that_has_signed() -> None:
         assert not read_security_state(make_started(other)).uki_signing_key_fingerprint
 
 
+def test_a_key_that_is_revoked_does_not_count() -> None:
+    old, new = (
+        CertificateAuthority.generate(KeyType.P256, common_name=name, ttl=timedelta(days=1)).certificate
+        for name in ("Old", "New")
+    )
+    files = make_started(make_signature_list([old, new], UUID(int=7)))
+    assert not read_security_state(files).uki_signing_key_fingerprint
+    revoked = make_variable(make_signature_list([old], UUID(int=7)))
+    files = MemoryFiles({**files.contents, f"{VARIABLES}/dbx-{SECURITY}": revoked})
+    shown = read_security_state(files).uki_signing_key_fingerprint
+    assert shown == key_fingerprint(new.public_key())
+
+
 def test_the_key_that_signs_policies_is_shown() -> None:
     place = "/usr/install/.extra/tpm2-pcr-public-key.pem"
     pem = Path("tests/data/measured-boot/pcr-public-key.pem").read_text()

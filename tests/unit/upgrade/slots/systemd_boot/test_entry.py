@@ -2,7 +2,8 @@
 
 import pytest
 
-from talos.upgrade.slots.systemd_boot.entry import find_slot, name_slot, name_trial
+from talos.upgrade.slots.loader_trial import FOLDER
+from talos.upgrade.slots.systemd_boot.entry import find_slot, name_revocations, name_slot, name_trial
 from talos.upgrade.slots.systemd_boot.settings import find_default, make_settings
 
 
@@ -30,3 +31,8 @@ def test_settings_keep_their_other_lines() -> None:
     text = make_settings(before, "B")
     assert text == "timeout 3\n# default is ours\nsecure-boot-enroll if-safe\ndefault talos-b.efi\n"
     assert find_default(text) == "B"
+
+
+def test_revocations_outlast_the_trial_of_a_boot_loader() -> None:
+    """Its folder is cleared with the verdict, and vfat compares names without their case."""
+    assert not name_revocations("B").casefold().startswith(f"{FOLDER}/".casefold())

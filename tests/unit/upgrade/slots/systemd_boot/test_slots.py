@@ -12,8 +12,9 @@ from talos.secureboot.variables import make_signature_list
 from talos.system.efi_variables import EfiVariables
 from talos.system.errors import UserError
 from talos.upgrade.slots.port import check_parts
+from talos.upgrade.slots.systemd_boot.databases import NO_UPDATES
 from talos.upgrade.slots.systemd_boot.firmware import Firmware
-from talos.upgrade.slots.systemd_boot.slots import MAX_LOADER, check_uki
+from talos.upgrade.slots.systemd_boot.release import MAX_LOADER, check_programs
 
 DATA = Path("tests/data/authenticode")
 
@@ -32,15 +33,15 @@ def test_a_release_without_a_uki(tmp_path: Path) -> None:
         r"\(make a release with one: nix run .#sign-release\)"
     )
     with pytest.raises(UserError, match=reason):
-        check_uki(release, make_firmware(tmp_path / "firmware", secure_boot=False))
+        check_programs(release, make_firmware(tmp_path / "firmware", secure_boot=False), NO_UPDATES)
     check_parts(release)
 
 
 def test_a_release_with_a_uki_alone(tmp_path: Path) -> None:
     release = make_release(tmp_path, {"vmlinuz.efi": make_uki("v1.15.1")})
-    check_uki(release, make_firmware(tmp_path / "off", secure_boot=False))
+    check_programs(release, make_firmware(tmp_path / "off", secure_boot=False), NO_UPDATES)
     with pytest.raises(UserError, match=r"vmlinuz\.efi: Secure Boot is on: it is not signed"):
-        check_uki(release, make_firmware(tmp_path / "on", secure_boot=True))
+        check_programs(release, make_firmware(tmp_path / "on", secure_boot=True), NO_UPDATES)
     with pytest.raises(
         UserError, match="it lacks vmlinuz, initramfs, cmdline, which this machine is started"
     ):
@@ -63,4 +64,4 @@ def test_a_release_whose_boot_loader_would_not_be_started(tmp_path: Path) -> Non
         folder.mkdir()
         release = make_release(folder, {"vmlinuz.efi": signed, "systemd-boot.efi": loader})
         with pytest.raises(UserError, match=reason):
-            check_uki(release, firmware)
+            check_programs(release, firmware, NO_UPDATES)

@@ -107,3 +107,14 @@ def test_what_a_header_or_an_image_has_is_checked(tmp_path: Path) -> None:
         check(UKI, {"STATE": make_header({0: damaged, 1: seal_to(tmp_path)})})
     with pytest.raises(UserError, match=r"vmlinuz.efi: the signed policy of PCR 11 can't be read"):
         check(image.replace(b'"sha256"', b"'sha256'"), {"STATE": make_header({0: seal_to(tmp_path)})})
+
+
+def test_other_keys_of_secure_boot_change_pcr_7(tmp_path: Path) -> None:
+    image, changed = add_policy(tmp_path, OWNER), {7: "another one, as the release adds to db"}
+    program = Program(io.BytesIO(image), len(image))
+    bound = make_header({0: seal_to(tmp_path, 7)})
+    reason = r"volume STATE: slot 0 \(tpm\): PCR 7 is another one, as the release adds to db"
+    with pytest.raises(UserError, match=reason):
+        check_volumes(program, {"STATE": bound}, WHERE, changed)
+    for header in (make_header({0: seal_to(tmp_path)}), make_header({0: seal_to(tmp_path, 7)}, [1])):
+        check_volumes(program, {"STATE": header}, WHERE, changed)

@@ -1,0 +1,98 @@
+"""Under Secure Boot, from one key to another by an upgrade: firmware trusts the new one before the trial, and
+starts nothing of the old one's after the verdict.
+"""
+
+from functools import partial
+from pathlib import Path
+
+from driver.node import Disk, Node
+from driver.owner import Owner, make_uki
+from driver.releases import FIRST
+from driver.scenarios import (
+    UPGRADE_TIMEOUT,
+    install,
+    read_system,
+    set_mirrors,
+    wait_for_installed,
+)
+from driver.world import World
+
+ASSETS = (
+    "kernel",
+    "initramfs",
+    "cmdline",
+    "release-tool",
+    "uki-tools",
+    "sign-efi",
+    "sign-release",
+)
+DISKS = {"system": Disk(size="8G"), "stick": Disk(size="1M")}
+"""Firmware tries them in this order; what is on the stick is made below."""
+NODES = {"node": Node(boot="uefi", secure_boot=True, watchdog=True, memory=2048, disks=DISKS)}
+CERTIFICATE = "uki-signing-cert.pem"
+
+
+def test(world: World) -> None:
+    node, releases = world["node"], world.releases()
+    old, new = Owner(world, "old"), Owner(world, "new")
+    for each in (old, new):
+        each.make_keys()
+
+    def make(version: str, by: Owner, **updates: Path) -> str:
+        """Make a release whose UKI one of the two has signed."""
+
+        def change(archive: Path) -> Path:
+            uki = make_uki(world, version, releases.initramfs(version))
+            return by.sign_release(archive, uki, updates)
+
+        return releases.make(version, change=change)
+
+    world.section("a machine that has the old key")
+    uki = make_uki(world, FIRST, releases.initramfs(FIRST))
+    old.make_stick(uki, node.disk("stick"))
+    node.start()
+    node.wait_for_console_text("Enrolling secure boot keys", 240)
+    node.wait_for_reset()
+    install(node, world.cluster())
+    wait_for_installed(node)
+    set_mirrors(node, releases)
+    assert read_system(node) == f"{FIRST} by talos-a.efi"
+    upgrade = partial(node.client.run, "upgrade", seconds=UPGRADE_TIMEOUT)
+
+    world.section("firmware does not take an update that the new key has signed itself")
+    forged = new.make_update("forged", add=new.keys / CERTIFICATE)
+    result = upgrade("--image", make("v1.15.1", new, db=forged), check=False)
+    assert result.code, "an update was accepted that the firmware has no key for"
+    assert "the firmware does not take the update of db" in result.stderr, result.stderr
+
+    world.section("a release that revokes its own key is refused")
+    revoked = old.make_update("revoked", revoke=old.keys / CERTIFICATE)
+    result = upgrade("--image", make("v1.15.2", old, dbx=revoked), check=False)
+    assert result.code, "a release was accepted that would not start again"
+    assert "whose certificate is revoked" in result.stderr, result.stderr
+    assert "0x40" not in node.talosctl("get", "metakeys").stdout
+
+    world.section("the old key lets the new one in, and is revoked after the verdict")
+    added = old.make_update("added", add=new.keys / CERTIFICATE)
+    result = upgrade("--image", make("v1.15.3", new, db=added, dbx=revoked))
+    assert "adding to the firmware's database db" in result.stderr, result.stderr
+    assert "v1.15.3 is the default" in result.stderr, result.stderr
+    node.wait_for_reset()  # the upgrade's, which talosctl has seen through
+    assert read_system(node) == "v1.15.3 by talos-b.efi@trial"
+    node.wait_for_console_text("boot loader: EFI/EFI/BOOT/BOOTX64.EFI is replaced")
+    node.wait_for_console_text("the firmware starts no more what this release revokes: dbx is added to")
+
+    world.section("there is no way back to what the old key has signed")
+    result = node.client.run("rollback", check=False)
+    assert result.code, "a system was staged that the firmware does not start"
+    assert "slot A: Secure Boot is on: it is signed by" in result.stderr, result.stderr
+    assert "whose certificate is revoked" in result.stderr, result.stderr
+
+    world.section("the machine starts by the new key alone")
+    node.talosctl("reboot", "--wait=false")
+    node.wait_for_reset()
+    node.wait_for_api(seconds=420)
+    assert read_system(node) == "v1.15.3 by talos-b.efi"
+    key = node.talosctl("get", "securitystate", "-o", "jsonpath={.spec.ukiSigningKeyFingerprint}").stdout
+    _, expected = new.sign(uki / "EFI/BOOT/BOOTX64.EFI")
+    assert key.strip() == expected, f"SecurityState has {key!r}, not {expected!r}"

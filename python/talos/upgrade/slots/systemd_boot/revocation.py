@@ -1,0 +1,44 @@
+"""What a release revokes: firmware refuses it once the release has its good verdict, and no sooner.
+
+Until then the update of ``dbx`` is beside the slot. It is added by each confirmed start that finds it there,
+so a power cut or a full store of variables only puts it off.
+"""
+
+from collections.abc import Callable, Mapping
+
+from talos.system.pe import Program
+from talos.upgrade.slots.systemd_boot.databases import DBX, Updates
+from talos.upgrade.slots.systemd_boot.entry import LOADER_PATH
+from talos.upgrade.slots.systemd_boot.firmware import Firmware
+from talos.upgrade.slots.systemd_boot.partition import EfiPartition
+from talos.upgrade.slots.systemd_boot.unsealing import check_unsealing, find_changed_pcrs
+
+
+def revoke(
+    partition: EfiPartition,
+    firmware: Firmware,
+    slot: str,
+    devices: Mapping[str, str],
+    report: Callable[[str], None],
+) -> None:
+    """Have firmware refuse what the release in a slot revokes, the one that runs. Again, it does nothing.
+
+    ``devices`` are the encrypted ones by their volumes' names. UserError, OSError: nothing is revoked, as
+    where firmware would not start this system any more, or its volumes would not open.
+    """
+    update = partition.read_revocations(slot)
+    if not update or slot != firmware.running or not firmware.is_secure:
+        return
+    updates, where = Updates(dbx=update), f"slot {slot}"
+    if firmware.find_changed(updates):
+        changed = find_changed_pcrs(firmware, updates)
+
+        def check(program: Program) -> None:
+            firmware.check(program, where, updates)
+            check_unsealing(program, devices, where, changed)
+
+        partition.check(slot, check)
+        partition.check_loader(lambda program: firmware.check(program, LOADER_PATH, updates))
+        firmware.add(DBX, updates, where)
+        report("the firmware starts no more what this release revokes: dbx is added to")
+    partition.drop_revocations(slot)
