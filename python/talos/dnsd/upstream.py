@@ -42,7 +42,11 @@ class Transport(enum.Enum):
 
 
 class UpstreamError(Exception):
-    """A server gave no usable answer; the text is the reason."""
+    """A server gave no usable answer; the text is the reason. ``is_refusal``: nothing listens there."""
+
+    def __init__(self, reason: str, *, is_refusal: bool) -> None:
+        super().__init__(reason)
+        self.is_refusal = is_refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +95,8 @@ class Upstream:
             reply = await self._query_udp(query)
             return await self._query_tcp(query) if reply.is_truncated else reply
         except (OSError, trio.BrokenResourceError, trio.TooSlowError, ssl.SSLError, MalformedError) as error:
-            raise UpstreamError(f"{self.server}: {_describe(error)}") from None
+            is_refusal = isinstance(error, ConnectionRefusedError)
+            raise UpstreamError(f"{self.server}: {_describe(error)}", is_refusal=is_refusal) from None
 
     async def close(self) -> None:
         """Close the connections that are kept."""

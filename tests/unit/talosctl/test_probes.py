@@ -1,7 +1,9 @@
 """``ping``, ``traceroute`` and ``dns-query``: what people and programs read of a node's probes."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+import signal
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from tests.unit.talosctl.fake import Client, FakeNode
 from talos.api.probe import probe_pb2 as pb
 from talos.api.timestamps import make_duration
 from talos.talosctl.cli.exit import Exit
+from talos.talosctl.output.rows import RowStream
 
 PING = "/talos.probe.ProbeService/Ping"
 TRACE = "/talos.probe.ProbeService/Traceroute"
@@ -76,6 +79,54 @@ def test_ping_of_several_nodes_for_programs(talosctl: Client, node: FakeNode) ->
     assert [row["error"] for row in rows] == ["", "no answer within 2 s", "host unreachable"]
     assert rows[0]["time"] == "1.234ms"
     assert result.code == Exit.DONE
+
+
+@pytest.fixture
+def interruptible() -> Generator[None]:
+    """A shell has programs in the background ignore SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("output", ["table", "json", "yaml"])
+def test_an_interrupted_ping_has_the_summary_of_what_it_has_seen(
+    talosctl: Client, node: FakeNode, monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    seen: list[Sequence[str]] = []
+    show = RowStream.show
+
+    def show_and_interrupt(stream: RowStream, row: Sequence[str]) -> None:
+        show(stream, row)
+        seen.append(row)
+        if len(seen) == 2 * 3:
+            signal.raise_signal(signal.SIGINT)
+
+    async def answer(_request: Any, metadata: Mapping[str, str]) -> AsyncIterator[pb.PingReply]:
+        for part in PINGS[:4] if metadata["node"] != "10.0.0.4" else ():
+            yield part
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(RowStream, "show", show_and_interrupt)
+    node.on(PING, pb.PingRequest, answer, stream=True)
+    result = talosctl("ping", "gw.example", "-n", "10.0.0.2,10.0.0.3,10.0.0.4", "-o", output)
+    assert (result.code, result.err) == (Exit.INTERRUPTED, "")
+    if output == "table":
+        assert result.out.endswith(
+            "\n\n"
+            "NODE       ADDRESS    SENT   RECEIVED   LOST   MIN       AVG       MAX       DEVIATION\n"
+            "10.0.0.2   10.9.0.1   3      1          67%    1.234ms   1.234ms   1.234ms   0s\n"
+            "10.0.0.3   10.9.0.1   3      1          67%    1.234ms   1.234ms   1.234ms   0s\n"
+        )
+    elif output == "json":
+        found = [json.loads(line) for line in result.out.splitlines()]
+        assert [(entry["node"], entry["sent"]) for entry in found[-2:]] == [
+            ("10.0.0.2", "3"),
+            ("10.0.0.3", "3"),
+        ]
+    else:
+        assert result.out.count('sent: "3"\nreceived: "1"\n') == 2
 
 
 def test_ping_without_a_single_reply_has_another_exit_code(talosctl: Client, node: FakeNode) -> None:
@@ -180,6 +231,28 @@ def test_a_name_that_a_node_does_not_find_has_another_exit_code(talosctl: Client
         ("10.0.0.3", "NXDOMAIN"),
     ]
     assert talosctl("dns-query", "a.example", "-n", "10.0.0.4").code == Exit.TIMED_OUT
+
+
+@pytest.mark.parametrize(
+    ("codes", "expected"),
+    [
+        (["NOERROR"], Exit.DONE),
+        (["SERVFAIL"], Exit.FAILED),
+        (["REFUSED"], Exit.REFUSED),
+        (["REFUSED", "REFUSED"], Exit.REFUSED),
+        (["NOERROR", "REFUSED"], Exit.FAILED),
+    ],
+)
+def test_a_server_that_refuses_the_query_is_a_refusal(
+    talosctl: Client, node: FakeNode, codes: list[str], expected: Exit
+) -> None:
+    def answer(_request: Any, metadata: Mapping[str, str]) -> pb.DNSQueryReply:
+        code = codes[int(metadata["node"].removeprefix("10.0.0."))]
+        return pb.DNSQueryReply(server="10.0.0.53:53", code=code)
+
+    node.on(QUERY, pb.DNSQueryRequest, answer)
+    nodes = ",".join(f"10.0.0.{number}" for number in range(len(codes)))
+    assert talosctl("dns-query", "a.example", "-n", nodes).code == expected
 
 
 @pytest.mark.parametrize(

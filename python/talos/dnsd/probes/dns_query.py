@@ -35,20 +35,24 @@ class Querier:
     port: int = 0
 
     async def run(self, request: pb.DNSQueryRequest) -> pb.DNSQueryReply:
-        """The answer of the first server that has one; RpcError."""
+        """The answer of the first server that has one; RpcError.
+
+        FAILED_PRECONDITION: nothing listens at the last one's port. DEADLINE_EXCEEDED: there was no answer.
+        """
         seconds = TIMEOUT.read(request)
         query = make_query(request)
         servers = [parse_server(request.server)] if request.server else await self._read_servers()
-        reason = "no answer in time"
+        code, reason = Code.DEADLINE_EXCEEDED, "no answer in time"
         with trio.move_on_after(seconds):
             for address in chain.from_iterable(repeat(servers, TRIES)):
                 upstream = Upstream(Server(address=address), port=self.port, is_healthy=False)
-                reason = f"{upstream.server}: no answer in time"
+                code, reason = Code.DEADLINE_EXCEEDED, f"{upstream.server}: no answer in time"
                 began = trio.current_time()
                 try:
                     reply = await upstream.query(query)
                     records = read_records(reply.data)
                 except UpstreamError as error:
+                    code = Code.FAILED_PRECONDITION if error.is_refusal else code
                     reason = str(error)
                     continue
                 except MalformedError as error:
@@ -60,7 +64,7 @@ class Querier:
                     code=format_code(reply.code),
                     records=map(_make_record, records),
                 )
-        raise RpcError(Code.DEADLINE_EXCEEDED, f"{reason}; try another server with --server")
+        raise RpcError(code, f"{reason}; try another server with --server")
 
     async def _read_servers(self) -> list[IPv4Address | IPv6Address]:
         try:

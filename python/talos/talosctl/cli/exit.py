@@ -16,7 +16,10 @@ class Exit(enum.IntEnum):
     UNREACHABLE = 3
     """No connection, or it broke before the answer."""
     REFUSED = 4
-    """The node does not accept the certificate, its role, or the request, in its present state or at all."""
+    """The node does not accept the certificate, its role, or the request, in its present state or at all.
+
+    With ``dns-query``, the DNS server.
+    """
     TIMED_OUT = 5
     """What was waited for did not happen in time; it may happen yet."""
     CHANGES = 6

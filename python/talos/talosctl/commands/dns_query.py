@@ -15,7 +15,8 @@ from talos.talosctl.client.probes import SERVICE, format_time
 from talos.talosctl.client.select import find_target
 
 HEADER = ("NODE", "SERVER", "TIME", "CODE", "SECTION", "NAME", "TTL", "TYPE", "DATA")
-DONE = "NOERROR"
+_EXITS = {"NOERROR": Exit.DONE, "REFUSED": Exit.REFUSED}
+"""By the codes of answers."""
 TYPES = ("A", "AAAA", "CAA", "CNAME", "MX", "NS", "PTR", "SOA", "SRV", "TXT")
 
 
@@ -38,8 +39,8 @@ def run_query(invocation: Invocation) -> int:
             outcomes = await call_nodes(session, need_nodes(target), call)
             print_table(outcomes, HEADER, _rows, flags.text("output"))
             code = report_failures(session, outcomes)
-        codes = {outcome.value.code for outcome in outcomes if outcome.value is not None}
-        return code or (Exit.DONE if codes == {DONE} else Exit.FAILED)
+        codes = {_EXITS.get(outcome.value.code, Exit.FAILED) for outcome in outcomes if outcome.value}
+        return code or (codes.pop() if len(codes) == 1 else Exit.FAILED)
 
     return run_async(main())
 

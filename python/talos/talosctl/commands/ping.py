@@ -1,5 +1,9 @@
 """``talosctl ping``."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from talos.api.ping_summary import make_summary
 from talos.api.probe import probe_pb2 as pb
 from talos.api.timestamps import make_duration
 from talos.client.session import Session
@@ -22,39 +26,71 @@ from talos.talosctl.output.table import format_table
 HEADER = ("NODE", "ADDRESS", "SEQUENCE", "FROM", "BYTES", "TTL", "TIME", "ERROR")
 WIDTHS = (0, 0, 0, 15, 0, 0, 9)
 SUMMARY = ("NODE", "ADDRESS", "SENT", "RECEIVED", "LOST", "MIN", "AVG", "MAX", "DEVIATION")
+_NANOSECONDS = 10**9
 
 
 def run_ping(invocation: Invocation) -> int:
-    """A row for each packet as soon as its fate is decided, then one for each node."""
+    """A row for each packet as soon as its fate is decided, then one for each node, also after Ctrl-C."""
     flags = invocation.flags
     request, output = make_request(invocation.args[0], flags), flags.text("output")
-    packets, summaries = RowStream(output, HEADER, WIDTHS), list[Row]()
+    packets, pings = RowStream(output, HEADER, WIDTHS), dict[str, _Ping]()
 
     async def call(session: Session, node: str) -> bool:
-        address, received = "", 0
+        ping = pings[node] = _Ping()
         async with session.stream(node, f"{SERVICE}Ping", request, pb.PingReply) as replies:
             async for reply in replies:
-                match reply.WhichOneof("part"):
-                    case "address":
-                        address = reply.address
-                    case "packet":
-                        packets.show((node, address, *_packet_cells(reply.packet)))
-                    case "summary":
-                        received = reply.summary.received
-                        summaries.append((node, address, *_summary_cells(reply.summary)))
-                    case _:
-                        pass  # a part that a later version has
-        return received > 0
+                ping.take(reply)
+                if reply.HasField("packet"):
+                    packets.show((node, ping.address, *_packet_cells(reply.packet)))
+        return ping.make_summary().received > 0
 
     async def main() -> int:
-        code = await run_probe(flags, call)
-        if output != "table":
-            console.write("".join(format_line(output, SUMMARY, row) for row in summaries))
-        elif summaries:
-            console.write("\n" + format_table([SUMMARY, *summaries]))
-        return code
+        try:
+            return await run_probe(flags, call)
+        finally:
+            _show_summaries(output, pings)
 
     return run_async(main())
+
+
+@dataclass(slots=True)
+class _Ping:
+    """What a node has sent so far."""
+
+    address: str = ""
+    _packets: list[pb.PingPacket] = field(default_factory=list[pb.PingPacket])
+    _summary: pb.PingSummary | None = None
+
+    def take(self, reply: pb.PingReply) -> None:
+        """Keep a part; there may be some that only a later version has."""
+        match reply.WhichOneof("part"):
+            case "address":
+                self.address = reply.address
+            case "packet":
+                self._packets.append(reply.packet)
+            case "summary":
+                self._summary = reply.summary
+            case _:
+                pass
+
+    def make_summary(self) -> pb.PingSummary:
+        """The node's own, or of the packets whose fate is decided while there is none."""
+        replies = [packet for packet in self._packets if not packet.error]
+        times = [packet.round_trip.ToNanoseconds() / _NANOSECONDS for packet in replies]
+        return self._summary or make_summary(len(self._packets), times)
+
+
+def _show_summaries(output: str, pings: Mapping[str, _Ping]) -> None:
+    """A row for each node that has found the host."""
+    rows = [
+        (node, ping.address, *_summary_cells(ping.make_summary()))
+        for node, ping in pings.items()
+        if ping.address
+    ]
+    if output != "table":
+        console.write("".join(format_line(output, SUMMARY, row) for row in rows))
+    elif rows:
+        console.write("\n" + format_table([SUMMARY, *rows]))
 
 
 def make_request(host: str, flags: Flags) -> pb.PingRequest:

@@ -126,7 +126,8 @@ async def test_a_server_without_a_usable_answer_is_one_line(records: list[bytes]
     def answer(question: bytes) -> list[bytes]:
         return [make_reply(question, *records)] if records else []
 
-    request = pb.DNSQueryRequest(name="a.example", server=SERVER, timeout=SHORT)
+    timeout = make_duration(30) if records else SHORT
+    request = pb.DNSQueryRequest(name="a.example", server=SERVER, timeout=timeout)
     async with serving(answer) as upstream:
         with pytest.raises(RpcError, match=text) as caught:
             await Querier(port=upstream.port).run(request)
@@ -136,8 +137,23 @@ async def test_a_server_without_a_usable_answer_is_one_line(records: list[bytes]
 async def test_a_server_that_refuses_is_named_at_once() -> None:
     async with serving(lambda _: []) as upstream:
         port = upstream.port
-    with trio.fail_after(2), pytest.raises(RpcError, match=r"127\.0\.0\.1:53: Connection refused"):
+    with (
+        trio.fail_after(2),
+        pytest.raises(RpcError, match=r"127\.0\.0\.1:53: Connection refused; try another") as caught,
+    ):
         await Querier(port=port).run(pb.DNSQueryRequest(name="a.example", server=SERVER))
+    assert caught.value.code is Code.FAILED_PRECONDITION
+
+
+async def test_the_code_is_that_of_the_server_which_is_named(tmp_path: Path) -> None:
+    """The first one refuses; the time is over while the second one is waited for."""
+    resolv_conf = tmp_path / "resolv.conf"
+    resolv_conf.write_text("nameserver 127.0.0.9\nnameserver 127.0.0.1\n")
+    async with serving(lambda _: []) as upstream:
+        querier = Querier(resolv_conf=str(resolv_conf), port=upstream.port)
+        with pytest.raises(RpcError, match=r"127\.0\.0\.1:53: no answer in time") as caught:
+            await querier.run(pb.DNSQueryRequest(name="a.example", timeout=SHORT))
+    assert caught.value.code is Code.DEADLINE_EXCEEDED
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from tests.unit.dnsd.probes.kernel import BUSY, CALL, GROUP, keep_busy, lay_cabl
 from talos.api.probe import probe_pb2 as pb
 from talos.api.rpc import Code, RpcError
 from talos.api.timestamps import make_duration
-from talos.dnsd.probes.ping import make_summary
 from talos.dnsd.probes.service import MAX_CALLS, ProbeService
 from talos.process.run import Daemon
 from talos.system.net.echo import EchoSocket
@@ -178,10 +177,3 @@ async def test_a_name_that_is_none_is_one_line() -> None:
         with pytest.raises(RpcError, match="try `talosctl dns-query`, or give an address") as caught:
             await ping(pb.PingRequest(host=host))
         assert caught.value.code is Code.NOT_FOUND
-
-
-def test_the_summary_has_the_figures_of_the_replies() -> None:
-    summary = make_summary(4, [0.001, 0.002, 0.003])
-    assert (summary.sent, summary.received) == (4, 3)
-    found = [summary.min, summary.avg, summary.max, summary.deviation]
-    assert [duration.ToMicroseconds() for duration in found] == [1000, 2000, 3000, 816]
