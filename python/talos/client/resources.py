@@ -1,7 +1,7 @@
 """Resources of a node, over the public ``cosi.resource.State``."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
 from talos.api.cosi.meta_pb2 import ResourceDefinitionSpec
@@ -24,9 +24,7 @@ _STATE = "/cosi.resource.State/"
 
 async def list_resources(session: Session, node: str, namespace: str, type: str) -> list[Resource]:
     """All resources of a type."""
-    request = ListRequest(namespace=namespace, type=type)
-    async with session.stream(node, _STATE + "List", request, ListResponse) as replies:
-        return [reply.resource async for reply in replies]
+    return await convert_resources(session, node, namespace, type, (), lambda resource: resource)
 
 
 async def get_resource(session: Session, node: str, namespace: str, type: str, id: str) -> Resource:
@@ -35,13 +33,21 @@ async def get_resource(session: Session, node: str, namespace: str, type: str, i
     return (await session.unary(node, _STATE + "Get", request, GetResponse)).resource
 
 
-async def get_resources(
-    session: Session, node: str, namespace: str, type: str, ids: tuple[str, ...]
-) -> list[Resource]:
-    """The named ones, or all when none is named."""
-    if not ids:
-        return await list_resources(session, node, namespace, type)
-    return list(await asyncio.gather(*(get_resource(session, node, namespace, type, name) for name in ids)))
+async def convert_resources[T](
+    session: Session,
+    node: str,
+    namespace: str,
+    type: str,
+    ids: Sequence[str],
+    make: Callable[[Resource], T],
+) -> list[T]:
+    """What ``make`` returns for the named ones, or for each when none is named: a message is not kept."""
+    if ids:
+        calls = (get_resource(session, node, namespace, type, name) for name in ids)
+        return list(map(make, await asyncio.gather(*calls)))
+    request = ListRequest(namespace=namespace, type=type)
+    async with session.stream(node, _STATE + "List", request, ListResponse) as replies:
+        return [make(reply.resource) async for reply in replies]
 
 
 def watch(

@@ -1,15 +1,16 @@
 """``talosctl get``."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from talos.api.cosi.meta_pb2 import ResourceDefinitionSpec
 from talos.api.cosi.resource_pb2 import Resource
-from talos.client.resources import find_definition, get_resources
+from talos.client.resources import convert_resources, find_definition
 from talos.client.session import Session, open_session
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
-from talos.talosctl.client.command import need_nodes, run_async
+from talos.talosctl.client.command import Row, need_nodes, run_async
 from talos.talosctl.client.complete import complete_resources
 from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, INSECURE_FLAGS
@@ -18,37 +19,59 @@ from talos.talosctl.commands.get_watch import run_watch
 from talos.talosctl.output import console
 from talos.talosctl.output.jsonpath import Template
 from talos.talosctl.output.resource import format_json, format_jsonpath, format_yaml, table_header, table_row
-from talos.talosctl.output.table import format_table
+from talos.talosctl.output.table import format_lines
 
-type Found = tuple[ResourceDefinitionSpec, list[Resource]]
+type Make[T] = Callable[[str, Resource, ResourceDefinitionSpec], T]
 JSONPATH = "jsonpath="
 
 
 def run_get(invocation: Invocation) -> int:
     """Resources of a type, all or by id."""
-    flags = invocation.flags
-    show = _shower(flags.text("output"))
-    if flags.is_set("watch"):
+    output = invocation.flags.text("output")
+    show = _shower(output)
+    if invocation.flags.is_set("watch"):
         return run_watch(invocation, show)
-    kind, *ids = invocation.args
+    if show is None:
+        return run_async(_run(invocation, table_row, _print_table))
+    separator = "---\n" if output == "yaml" else ""
+    return run_async(
+        _run(
+            invocation,
+            lambda node, resource, _: show(node, resource),
+            lambda found: _print_documents(found, separator),
+        )
+    )
 
-    async def call(session: Session, node: str) -> Found:
+
+@dataclass(frozen=True, slots=True)
+class _Found[T]:
+    """What a node has of a type, in the form in which it is shown: of 500 nodes it is kept."""
+
+    definition: ResourceDefinitionSpec
+    shown: Sequence[T]
+
+
+async def _run[T](invocation: Invocation, make: Make[T], show: Callable[[Sequence[_Found[T]]], None]) -> int:
+    flags, [kind, *ids] = invocation.flags, invocation.args
+
+    async def call(session: Session, node: str) -> _Found[T]:
         definition = await find_definition(session, node, kind)
         namespace = flags.text("namespace") or definition.default_namespace
-        return definition, await get_resources(session, node, namespace, definition.resource_type, tuple(ids))
+        shown = await convert_resources(
+            session,
+            node,
+            namespace,
+            definition.resource_type,
+            ids,
+            lambda resource: make(node, resource, definition),
+        )
+        return _Found(definition, shown)
 
-    async def main() -> int:
-        target = await find_target(flags)
-        async with open_session(target) as session:
-            outcomes = await call_nodes(session, need_nodes(target), call)
-            found = [(outcome.node, outcome.value) for outcome in outcomes if outcome.value]
-            if show is None:
-                _print_table(found)
-            else:
-                _print_documents(found, show, is_yaml=flags.text("output") == "yaml")
-            return report_failures(session, outcomes)
-
-    return run_async(main())
+    target = await find_target(flags)
+    async with open_session(target) as session:
+        outcomes = await call_nodes(session, need_nodes(target), call)
+        show([outcome.value for outcome in outcomes if outcome.value])
+        return report_failures(session, outcomes)
 
 
 def _shower(output: str) -> Callable[[str, Resource], str] | None:
@@ -67,20 +90,15 @@ def _shower(output: str) -> Callable[[str, Resource], str] | None:
     )
 
 
-def _print_table(found: Sequence[tuple[str, Found]]) -> None:
+def _print_table(found: Sequence[_Found[Row]]) -> None:
     if found:
-        header = table_header(found[0][1][0], is_watch=False)
-        rows = [
-            table_row(node, resource, definition) for node, (definition, list_) in found for resource in list_
-        ]
-        console.write(format_table([header, *rows]))
+        header = table_header(found[0].definition, is_watch=False)
+        console.write_lines(format_lines([header, *(row for one in found for row in one.shown)]))
 
 
-def _print_documents(
-    found: Sequence[tuple[str, Found]], show: Callable[[str, Resource], str], *, is_yaml: bool
-) -> None:
-    texts = [show(node, resource) for node, (_, list_) in found for resource in list_]
-    console.write(("---\n" if is_yaml else "").join(texts))
+def _print_documents(found: Sequence[_Found[str]], separator: str) -> None:
+    for number, text in enumerate(text for one in found for text in one.shown):
+        console.write(separator + text if number else text)
 
 
 COMMAND = Command(

@@ -1,11 +1,17 @@
 """What goes to the screen, and nothing else does."""
 
 import sys
+from collections.abc import Iterable
 
 
 def write(text: str) -> None:
     """Text as it is."""
     sys.stdout.write(text)
+
+
+def write_lines(lines: Iterable[str]) -> None:
+    """Lines one after another, each with its end."""
+    sys.stdout.writelines(lines)
 
 
 def write_line(text: str = "") -> None:

@@ -3,6 +3,7 @@
 import json
 import textwrap
 from functools import lru_cache
+from sys import intern
 
 from talos.api.cosi.meta_pb2 import ResourceDefinitionSpec
 from talos.api.cosi.resource_pb2 import Metadata, Resource
@@ -26,10 +27,12 @@ def table_row(
 ) -> tuple[str, ...]:
     """A resource's cells; ``change`` is the sign of a watch."""
     metadata = resource.metadata
+    # All nodes show resources of the same names; those of 500 are kept until the last one has answered.
+    fixed = map(intern, (metadata.namespace, definition.display_type, metadata.id, metadata.version))
     columns = definition.print_columns
     own = tuple(_cell(column.json_path, resource) for column in columns)
     sign = () if change is None else (change,)
-    return (node, *sign, metadata.namespace, definition.display_type, metadata.id, metadata.version, *own)
+    return (node, *sign, *fixed, *own)
 
 
 def _cell(path: str, resource: Resource) -> str:

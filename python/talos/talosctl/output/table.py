@@ -3,20 +3,25 @@
 This is the layout of Go's tabwriter, which scripts parse; table libraries draw or wrap.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 PADDING = 3
 
 
 def format_table(rows: Iterable[Sequence[str]]) -> str:
     """The lines of a table; the first row is its header."""
-    table = [[_one_line(cell) for cell in row] for row in rows]
+    return "".join(format_lines(list(rows)))
+
+
+def format_lines(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The same line by line, for tables so large that one more copy counts."""
     widths: list[int] = []
-    for row in table:
+    for row in rows:
         widths.extend(0 for _ in range(len(row) - len(widths)))
         for column, cell in enumerate(row):
             widths[column] = max(widths[column], len(cell))
-    return "".join(_line(row, widths) for row in table)
+    for row in rows:
+        yield _line(row, widths)
 
 
 class GrowingTable:
@@ -33,7 +38,7 @@ class GrowingTable:
 
     def add(self, rows: Sequence[Sequence[str]]) -> str:
         """The lines to show for more rows."""
-        table = [[_one_line(cell) for cell in row] for row in rows]
+        table = list(rows)
         for row in table:
             self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, row, strict=True)]
         if not self._is_begun and table:
@@ -43,10 +48,10 @@ class GrowingTable:
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = (cell.ljust(width + PADDING) for cell, width in zip(row, widths, strict=False))
+    cells = (_one_line(cell).ljust(width + PADDING) for cell, width in zip(row, widths, strict=False))
     return "".join(cells).rstrip() + "\n"
 
 
 def _one_line(cell: str) -> str:
     # No text of a node may forge another row.
-    return " ".join(cell.split("\n")) if "\n" in cell else cell
+    return cell.replace("\n", " ")
