@@ -56,8 +56,8 @@ class Membership:
     def __init__(self, access: EtcdAccess, log: Log) -> None:
         self._access = access
         self._log = log
-        self._added = 0
-        """The learner that was added for this node last; 0 before."""
+        self._added: int | None = None
+        """The learner that was added for this node last."""
         self._waiting: dict[int, float] = {}
         """Since when a learner is in the way, by its id."""
 
