@@ -36,12 +36,13 @@ def clusters(clock: Clock) -> Clusters:
     return Clusters(clock, SMALL)
 
 
-def changes(subscription: Subscription) -> tuple[list[Affiliate], list[str]]:
-    async def wait() -> tuple[list[Affiliate], list[str]]:
-        async with asyncio.timeout(0):  # what is recorded is not waited for
-            return await subscription.wait()
+async def receive(subscription: Subscription) -> tuple[list[Affiliate], list[str]]:
+    async with asyncio.timeout(0):  # what is recorded is not waited for
+        return await subscription.wait()
 
-    return asyncio.run(wait())
+
+def changes(subscription: Subscription) -> tuple[list[Affiliate], list[str]]:
+    return asyncio.run(receive(subscription))
 
 
 def has_changes(subscription: Subscription) -> bool:
@@ -121,6 +122,86 @@ def test_everything_is_bounded(clusters: Clusters) -> None:
     _, subscription = clusters.subscribe("d")
     clusters.unsubscribe("d", subscription)
     assert clusters.counts.subscriptions == 2
+
+
+def test_an_update_with_a_shorter_time_takes_none_away(clusters: Clusters, clock: Clock) -> None:
+    clusters.update("c", "a", b"data", [b"1"], ttl=10)
+    clusters.update("c", "a", b"data", [b"1", b"2"], ttl=5)
+    clock.now += 5
+    clusters.collect()
+    assert clusters.find_affiliates("c") == [Affiliate(id="a", data=b"data", endpoints=[b"1"])]
+    clock.now += 5
+    clusters.collect()
+    assert clusters.find_affiliates("c") == []
+
+
+def test_what_has_expired_is_a_change_and_counted(clusters: Clusters, clock: Clock) -> None:
+    clusters.update("c", "a", b"data", [b"1"], ttl=5)
+    clusters.update("c", "a", b"data", [b"2"], ttl=10)
+    clusters.update("d", "a", b"data", [], ttl=5)
+    clusters.update("d", "b", b"data", [], ttl=5)
+    _, subscription = clusters.subscribe("c")
+    clusters.collect()
+    assert not has_changes(subscription)
+    clock.now += 5
+    clusters.collect()
+    assert changes(subscription) == ([Affiliate(id="a", data=b"data", endpoints=[b"2"])], [])
+    clock.now += 5
+    clusters.collect()
+    assert changes(subscription) == ([], ["a"])
+    counts = clusters.counts
+    assert (counts.gc_runs, counts.gc_affiliates, counts.gc_clusters) == (3, 3, 1)
+    assert (counts.clusters, counts.affiliates, counts.endpoints, counts.subscriptions) == (1, 0, 0, 1)
+
+
+def test_subscriptions_to_all_clusters_are_bounded(clusters: Clusters) -> None:
+    _, first = clusters.subscribe("c")
+    clusters.subscribe("c")
+    clusters.subscribe("d")
+    with pytest.raises(FullError, match=r"too many subscriptions$"):
+        clusters.subscribe("d")
+    clusters.unsubscribe("c", first)
+    clusters.subscribe("d")
+
+
+def test_a_reader_may_be_behind_by_twice_the_affiliates_of_a_cluster(clusters: Clusters) -> None:
+    _, subscription = clusters.subscribe("c")
+    allowed = [f"{number}" for number in range(2 * SMALL.cluster_affiliates)]
+    for one in allowed:
+        clusters.update("c", one, b"data", [], ttl=10)
+        clusters.delete("c", one)
+    assert changes(subscription) == ([], allowed)
+    for one in (*allowed, "more"):
+        clusters.update("c", one, b"data", [], ttl=10)
+        clusters.delete("c", one)
+    with pytest.raises(FullError, match="too many changes wait"):
+        changes(subscription)
+
+
+def test_what_is_not_there_is_deleted_without_a_trace(clusters: Clusters) -> None:
+    clusters.delete("c", "a")
+    clusters.update("c", "a", b"data", [], ttl=10)
+    _, subscription = clusters.subscribe("c")
+    clusters.delete("c", "b")
+    assert not has_changes(subscription)
+    assert (clusters.counts.clusters, clusters.counts.affiliates) == (1, 1)
+    clusters.unsubscribe("c", subscription)
+    clusters.delete("c", "b")
+    assert (clusters.counts.clusters, clusters.counts.affiliates) == (1, 1)
+    clusters.delete("c", "a")
+    assert (clusters.counts.clusters, clusters.counts.affiliates) == (0, 0)
+
+
+def test_a_change_is_sent_once(clusters: Clusters) -> None:
+    async def check() -> None:
+        _, subscription = clusters.subscribe("c")
+        for endpoints in ([], [b"1"]):
+            clusters.update("c", "a", b"", endpoints, ttl=10)
+            assert await receive(subscription) == ([Affiliate(id="a", endpoints=endpoints)], [])
+            with pytest.raises(TimeoutError):
+                await receive(subscription)
+
+    asyncio.run(check())
 
 
 def test_a_cluster_that_is_watched_stays(clusters: Clusters) -> None:

@@ -27,6 +27,7 @@ VALID: dict[str, Any] = {"cluster_id": "c", "affiliate_id": "a", "ttl": Duration
         ({"affiliate_endpoints": [b"", bytes(33)]}, "affiliate endpoint is too big"),
         ({"ttl": Duration(seconds=1800)}, ""),
         ({"ttl": Duration(seconds=1799, nanos=999_999_999)}, ""),
+        ({"ttl": Duration(seconds=1799, nanos=1_000_000_000)}, ""),
         ({"ttl": Duration(seconds=1800, nanos=1)}, "ttl is too large"),
         ({"ttl": Duration(nanos=1)}, ""),
         ({"ttl": Duration()}, "ttl is not positive"),
