@@ -150,7 +150,7 @@ def find_candidates(root: Path = ROOT) -> Iterator[Candidate]:
         groups = find_groups(kind, root)
         is_pod = kind is MemoryClass.GUARANTEED  # these pods have no common group
         members = groups if is_pod else [path for group in groups for path in _children(group)]
-        for path in filter(_has_processes, members):
+        for path in filter(has_processes, members):
             maximum, current, peak = (
                 _read_bytes(path / f"memory.{name}") for name in ("max", "current", "peak")
             )
@@ -213,7 +213,8 @@ def _children(folder: Path) -> list[Path]:
         return []
 
 
-def _has_processes(group: Path) -> bool:
+def has_processes(group: Path) -> bool:
+    """Whether a group may have processes, be it that they are just ending."""
     return "populated 0" not in _read(group / "cgroup.events")
 
 

@@ -40,6 +40,8 @@ A window of anything but multiples of two seconds takes more rights."""
 QUIET_PERIOD = 10.0
 """Seconds without pressure, after which nothing is measured any more."""
 KEPT_ACTIONS = 50
+END_TIMEOUT = 20.0
+"""Seconds in which nothing more ends while processes of the last group do: their memory is free soon."""
 MEMINFO = Path("/proc/meminfo")
 
 type Judge = Callable[[oom.Variables], bool]
@@ -82,6 +84,7 @@ class OOMController(Controller):
         self._pressed = -float("inf")
         self._before: oom.Sample | None = None
         self._last_trigger = -float("inf")
+        self._ended: Path | None = None
         self._count = 0
         self._kept: deque[str] = deque()
 
@@ -126,11 +129,17 @@ class OOMController(Controller):
         try:
             if not settings.judge(variables) or not (settings.is_custom or self._is_short()):
                 return
+            if self._is_ending(now):
+                return
             chosen = oom.choose(oom.find_candidates(self._root), settings.score, strict=settings.is_strict)
         except UserError as error:
             self._log.once(f"an expression of OOMConfig has no value: {error}", key="expression")
             return
         await self._act(runtime, variables, chosen)
+
+    def _is_ending(self, now: float) -> bool:
+        is_late = now > self._last_trigger + END_TIMEOUT
+        return self._ended is not None and not is_late and oom.has_processes(self._ended)
 
     def _is_short(self) -> bool:
         return oom.is_short(parse_meminfo(self._meminfo.read_text(encoding="ascii")))
@@ -151,6 +160,7 @@ class OOMController(Controller):
                     "a group could not be ended", group=str(candidate.path), reason=error.strerror
                 )
                 return
+            self._ended = candidate.path
             self._log.warning(
                 "memory runs out: a group was ended",
                 group=str(candidate.path),

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 from tests.unit.machined.controllers.running import running
-from tests.unit.machined.node.test_oom import make_tree
+from tests.unit.machined.node.test_oom import make_group, make_tree
 
 from talos.api.resource.config_pb2 import MachineConfigSpec
 from talos.config.read.loader import load
@@ -119,6 +119,24 @@ async def test_a_trigger_of_the_user_is_looked_at_without_pressure(
         await trio.sleep(0.05)
     assert set(node.killed) == {"podc"}
     assert len(await node.state.list(kinds.OOM_ACTION)) == module.KEPT_ACTIONS
+
+
+async def test_nothing_more_ends_while_a_group_is_ending(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    node = Node(tmp_path)
+    make_group(node.root, "kubepods/besteffort/podb", cgroup_events="populated 1")
+    text = HEAD + b'triggerExpression: "true"\n'
+    await put(node.state, *ids.MACHINE_CONFIG, MachineConfigSpec(yaml_marshalled=text))
+    async with running(node.state, node.make_controller()):
+        await trio.sleep(module.END_TIMEOUT / 2)
+        assert node.killed == ["podb"]
+        make_group(node.root, "kubepods/besteffort/podb", cgroup_events="populated 0")
+        await trio.sleep(2 * module.SAMPLE_INTERVAL)
+        assert node.killed == ["podb", "poda"]
+        await trio.sleep(2 * module.END_TIMEOUT)
+        assert len(node.killed) > 2, "a process that does not end is not waited for any longer"
 
 
 async def test_a_group_that_is_gone_stops_nothing(
