@@ -83,7 +83,10 @@ def test_an_ssh_key_is_a_key(talosctl: Client, tmp_path: Path) -> None:
 CHANGES: list[tuple[Callable[[bytes], bytes], str]] = [
     (lambda data: data[:-1], "is damaged, cut off, or no age file"),
     (lambda data: data[:70_000], "is damaged, cut off, or no age file"),
-    (lambda data: data[:70_000] + bytes([data[70_000] ^ 1]) + data[70_001:], "is damaged, cut off, or no age file"),
+    (
+        lambda data: data[:70_000] + bytes([data[70_000] ^ 1]) + data[70_001:],
+        "is damaged, cut off, or no age file",
+    ),
     (lambda _: SNAPSHOT, "is damaged, cut off, or no age file"),
     (lambda _: b"", "is damaged, cut off, or no age file"),
     (lambda _: encrypt_for(AGE.x25519.Identity.generate(), SNAPSHOT), "is not for the keys in"),

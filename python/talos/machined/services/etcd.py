@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from talos.api.definitions.time_pb2 import StatusSpec
 from talos.api.internal.membership_pb2 import PlanRequest, PlanResponse
-from talos.api.rpc import Code, RpcError
+from talos.api.rpc import Code, RpcError, format_reason
 from talos.disks.volumes.folders import ETCD_USER
 from talos.etcd.paths import SECRETS
 from talos.images.reference import parse_reference
@@ -157,7 +157,7 @@ async def has_member(connect: Connect, state: State) -> bool:
         async with connect(CLUSTERD.socket) as transport:
             await transport.unary(MEMBERSHIP + "CheckNoMember", Empty(), Empty)
     except (RpcError, OSError) as error:
-        reason = error.reason if isinstance(error, RpcError) else str(error)
+        reason = format_reason(error)
         text = f"volume {lost[0]} with its data can't be used, so a member may stay in the cluster ({reason})"
         raise RpcError(
             Code.FAILED_PRECONDITION, f"{text}: talosctl etcd remove-member on another node removes it"
