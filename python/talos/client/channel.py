@@ -13,12 +13,13 @@ from talos.client.http2 import Http2Connection
 from talos.client.refusal import ConnectError, explain
 from talos.client.target import Target
 from talos.client.tls import fingerprint
+from talos.system.net.tcp import TCP_KEEPIDLE
 
 CONNECT_TIMEOUT = 20.0
 """gRPC's minimum connect timeout."""
 FAILOVER_TIMEOUT = 5.0  # seconds
 """How long one of several endpoints may take before the next is tried."""
-KEEPALIVE = {socket.TCP_KEEPIDLE: 15, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}
+KEEPALIVE = {TCP_KEEPIDLE: 15, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}
 """A node whose power is cut sends nothing any more: half a minute of silence is the end of a call.
 
 Seconds, and how often. HTTP/2's pings are no way: a server may take those of a waiting client for abuse.

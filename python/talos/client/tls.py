@@ -1,12 +1,10 @@
 """TLS as the API requires it, by OpenSSL: Ed25519 client keys must work."""
 
-import os
 import ssl
-from collections.abc import Generator
-from contextlib import contextmanager
 
 from talos.client.target import Target
 from talos.system.errors import UserError
+from talos.system.secret_file import open_secret_file
 
 
 def make_context(target: Target) -> ssl.SSLContext:
@@ -35,7 +33,7 @@ def _load_client_certificate(context: ssl.SSLContext, target: Target, where: str
     # OpenSSL has no such block type as upstream's; the body is plain PKCS #8.
     key = target.key.replace(b"ED25519 PRIVATE KEY", b"PRIVATE KEY")
     try:
-        with _memory_file(target.crt) as crt_path, _memory_file(key) as key_path:
+        with open_secret_file(target.crt) as crt_path, open_secret_file(key) as key_path:
             context.load_cert_chain(crt_path, key_path, password="")
     except (ssl.SSLError, ValueError) as error:
         text = str(error)
@@ -47,17 +45,6 @@ def _load_client_certificate(context: ssl.SSLContext, target: Target, where: str
         raise UserError(
             reason, where=where, hint="make new credentials with `talosctl config new`"
         ) from error
-
-
-@contextmanager
-def _memory_file(content: bytes) -> Generator[str]:
-    # The ssl module reads keys from paths only; this way none is written to a disk.
-    handle = os.memfd_create("pem", os.MFD_CLOEXEC)
-    try:
-        os.write(handle, content)
-        yield f"/proc/self/fd/{handle}"
-    finally:
-        os.close(handle)
 
 
 def fingerprint(certificate: bytes) -> str:

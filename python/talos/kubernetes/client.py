@@ -24,6 +24,7 @@ from urllib.parse import quote, urlsplit
 import yaml
 
 from talos.system.errors import UserError
+from talos.system.secret_file import open_secret_file
 
 TIMEOUT = 15.0  # seconds
 MAX_REPEATS = 3
@@ -307,11 +308,6 @@ def make_context(access: ClusterAccess) -> ssl.SSLContext:
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if not access.certificate:
         return context
-    # OpenSSL's binding only reads files; this one never touches a disk.
-    descriptor = os.memfd_create("certificate")
-    try:
-        os.write(descriptor, access.certificate + b"\n" + access.key)
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
-    finally:
-        os.close(descriptor)
+    with open_secret_file(access.certificate + b"\n" + access.key) as path:
+        context.load_cert_chain(path)
     return context

@@ -11,12 +11,13 @@ from http.client import HTTPException
 from typing import Any, cast
 
 from talos.kubernetes.client import MAX_REPLY, KubernetesClient, KubernetesError
+from talos.system.net.tcp import TCP_KEEPIDLE
 
 WATCH_TIMEOUT = 300.0
 """Seconds after which the server ends a watch, which is then begun again where it was."""
 TIMEOUT_MARGIN = 15.0
 """Seconds beyond the period until a server counts as lost."""
-KEEPALIVE = {socket.TCP_KEEPIDLE: 20, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}
+KEEPALIVE = {TCP_KEEPIDLE: 20, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}
 """Seconds, seconds and number: how a connection whose other end is gone is noticed."""
 
 type Object = Mapping[str, Any]

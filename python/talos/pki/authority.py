@@ -10,6 +10,7 @@ ca.sign(csr, ttl=..., usages=...) -> bytes (PEM)
 
 import enum
 import secrets
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from talos.system.errors import UserError
 CA_LIFETIME = timedelta(hours=87600)  # every CA is valid for ten years, as upstream's
 NODE_LIFETIME = timedelta(hours=24)  # as upstream: certificates of the node's own services
 _SERIAL_BITS = 128  # as upstream
-CLOCK_REALTIME_COARSE = 5  # linux/time.h
+CLOCK_REALTIME_COARSE = 5 if sys.platform == "linux" else time.CLOCK_REALTIME  # linux/time.h
 
 
 class Usage(enum.Flag):

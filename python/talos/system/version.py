@@ -36,7 +36,7 @@ class Version:
     built: str = ""
     commit_time: int = 0
     language: str = f"CPython {sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}"
-    os: str = "linux"
+    os: str = sys.platform
     arch: str = _ARCHITECTURE
 
 

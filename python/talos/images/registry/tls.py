@@ -1,11 +1,11 @@
 """TLS towards registries, as the machine config has it for each host; and why a connection failed."""
 
-import os
 import ssl
 from http.client import HTTPException
 
 from talos.api.definitions.cri_pb2 import RegistryTLSConfig
 from talos.system.errors import UserError
+from talos.system.secret_file import open_secret_file
 
 _MAX_REASON = 200
 """Characters."""
@@ -32,11 +32,9 @@ def make_context(settings: RegistryTLSConfig | None, host: str) -> ssl.SSLContex
 
 
 def _load_identity(context: ssl.SSLContext, pem: bytes, where: str) -> None:
-    # OpenSSL reads a file: one in memory, so that the key is on no disk.
-    with os.fdopen(os.memfd_create("registry", os.MFD_CLOEXEC), "wb", buffering=0) as file:
-        file.write(pem)
+    with open_secret_file(pem) as path:
         try:
-            context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
+            context.load_cert_chain(path)
         except (ssl.SSLError, OSError, ValueError):
             raise UserError("clientIdentity is no certificate with its key in PEM", where=where) from None
 

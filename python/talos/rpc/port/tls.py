@@ -1,7 +1,6 @@
 """TLS of a port: its context, a client's identity by its certificate, why a handshake failed."""
 
 import hashlib
-import os
 import ssl
 from dataclasses import dataclass
 
@@ -9,6 +8,7 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from talos.rpc.protocol import Peer
+from talos.system.secret_file import open_secret_file
 
 
 class RefusedError(Exception):
@@ -65,13 +65,8 @@ def make_context(settings: TlsSettings) -> ssl.SSLContext:
 
 def load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
     """Make a PEM certificate with its key the one that a context shows."""
-    # OpenSSL's binding only reads files; this one never touches a disk.
-    fd = os.memfd_create("certificate")
-    try:
-        os.write(fd, certificate + b"\n" + key)
-        context.load_cert_chain(f"/proc/self/fd/{fd}")
-    finally:
-        os.close(fd)
+    with open_secret_file(certificate + b"\n" + key) as path:
+        context.load_cert_chain(path)
 
 
 def check_client(tls: ssl.SSLObject, address: str) -> Client:

@@ -5,6 +5,7 @@ import socket
 import struct
 from typing import Protocol
 
+TCP_KEEPIDLE: int = getattr(socket, "TCP_KEEPIDLE", 0x10)  # macOS: TCP_KEEPALIVE of netinet/tcp.h
 _SIOCOUTQ = 0x5411  # linux/sockios.h: bytes that the other side has not acknowledged, TCP's end included
 
 

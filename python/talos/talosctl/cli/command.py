@@ -10,10 +10,13 @@ it as a string. That keeps ``talosctl --help`` fast.
 
 import copy
 import importlib
+import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
+from talos.system.errors import UserError
 from talos.talosctl.cli.flag import Flag, Flags, Type
 
 HELP = Flag(name="help", short="h", type=Type.BOOL, help="show what the command does and takes")
@@ -68,7 +71,8 @@ class Command:
 class Lazy:
     """A command whose module is not imported yet.
 
-    The module calls it ``COMMAND``, or by the name after the colon in ``module``.
+    The module calls it ``COMMAND``, or by the name after the colon in ``module``. One that is ``for_linux``
+    has modules of it that can be imported there only.
     """
 
     name: str
@@ -76,13 +80,16 @@ class Lazy:
     summary: str
     module: str
     hidden: bool = False
+    for_linux: bool = False
 
     def names(self) -> tuple[str, ...]:
         """Everything it answers to."""
         return (self.name, *self.aliases)
 
     def load(self) -> Command:
-        """Import the module and take its command."""
+        """Import the module and take its command; UserError when it is for Linux and this is none."""
+        if self.for_linux and sys.platform != "linux":
+            raise UserError(f"works on Linux only, and this is {os.uname().sysname}", where=self.name)
         module, _, attribute = self.module.partition(":")
         command = cast("Command", getattr(importlib.import_module(module), attribute or "COMMAND"))
         # A few former names share one command.

@@ -20,22 +20,15 @@ COMMAND = Command(
         ),
         Flag(name="remote-endpoint", help="create the cluster on another machine"),
     ),
-    commands=(
-        Lazy("create", (), "Create a local cluster", _COMMANDS + "create"),
-        Lazy(
-            "destroy",
-            (),
-            "Destroy a cluster with all that belongs to it",
-            _STATE + "DESTROY",
-        ),
-        Lazy("logs", (), "Show what the nodes wrote to their consoles", _COMMANDS + "logs"),
-        Lazy(
-            "reboot",
-            (),
-            "Reboot nodes from the outside, as by a reset button",
-            _STATE + "REBOOT",
-        ),
-        Lazy("show", (), "Show a cluster and its nodes", _STATE + "SHOW"),
-        Lazy("sync", (), "Send a kernel and initramfs to a cluster on another machine", _STATE + "SYNC"),
+    commands=tuple(
+        Lazy(name, (), summary, module, for_linux=True)
+        for name, summary, module in (
+            ("create", "Create a local cluster", _COMMANDS + "create"),
+            ("destroy", "Destroy a cluster with all that belongs to it", _STATE + "DESTROY"),
+            ("logs", "Show what the nodes wrote to their consoles", _COMMANDS + "logs"),
+            ("reboot", "Reboot nodes from the outside, as by a reset button", _STATE + "REBOOT"),
+            ("show", "Show a cluster and its nodes", _STATE + "SHOW"),
+            ("sync", "Send a kernel and initramfs to a cluster on another machine", _STATE + "SYNC"),
+        )
     ),
 )

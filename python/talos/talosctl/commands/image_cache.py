@@ -1,6 +1,7 @@
 """A cache of images for nodes: ``talosctl image cache-serve``, and ``cache-cert-gen`` for its TLS."""
 
 import ssl
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from ipaddress import ip_address
@@ -119,6 +120,10 @@ def reachable(host: str) -> Sequence[str]:
     """The addresses by which nodes reach a server on ``host``."""
     if host not in {"0.0.0.0", "::"}:  # noqa: S104 - compared with
         return (host,)
+    if sys.platform != "linux":
+        raise UserError(
+            "is needed where this is no Linux", where="--address", hint="name one that nodes reach"
+        )
     from pyroute2 import IPRoute
 
     with IPRoute() as route:
