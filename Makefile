@@ -324,10 +324,11 @@ dist: fetch devenv ## Build a release for publication into build/dist: VERSION=,
 	nix build .#licenses --print-build-logs --out-link build/dist-licenses
 	nix build .#sbom-images --print-build-logs --out-link build/dist-images-licenses
 	nix build .#talosctl-portable --print-build-logs --out-link build/dist-talosctl
+	nix build .#talosctl-pyz --print-build-logs --out-link build/dist-talosctl.pyz
 	$(if $(RELEASE_KEY),nix run .\#sign -- --key $(RELEASE_KEY) --out build/dist-signed.tar build/dist-release.tar,@cp build/dist-release.tar build/dist-signed.tar)
 	@$(DIST) talos-@-amd64.release.tar=build/dist-signed.tar talos-@-amd64.iso=build/dist.iso \
 		talos-@-amd64.raw.gz=build/dist-disk/disk.raw talos-@-amd64.qcow2=build/dist-disk/disk.qcow2 \
-		talos-@-amd64.netboot.tar=build/dist-netboot talosctl-linux-amd64=build/dist-talosctl \
+		talos-@-amd64.netboot.tar=build/dist-netboot talosctl-linux-amd64=build/dist-talosctl talosctl.pyz=build/dist-talosctl.pyz \
 		talos.spdx.json=build/dist-licenses/talos.spdx.json talos-licenses.tar=build/dist-licenses \
 		talos-images.spdx.json=build/dist-images-licenses/talos-images.spdx.json talos-images-licenses.tar=build/dist-images-licenses
 

@@ -47,7 +47,7 @@ let
   };
   upgrade-controller = python.program "upgrade-controller" "talos.upgrade_controller.main" [ ] [ ];
   image = modules.image { };
-  built = import ./checks { inherit buildRoot roots python go site; } // { kernel-hardening = kernel.hardening; portable = portable.check; } // vms.checks;
+  built = import ./checks { inherit buildRoot roots python go site; pyz = portable.unstamped; } // { kernel-hardening = kernel.hardening; portable = portable.check; } // vms.checks;
   # What nodes serve to themselves from a disk, docs/image-cache.md: the flat layout, of archives.
   makeImageCache = archives: buildRoot.runIn roots.workstation {
     name = "image-cache";
@@ -95,6 +95,7 @@ rec {
     inherit (modules) rootfs squashfs stamp sbom licenses size;
     sbom-images = modules.sbomImages;
     talosctl-portable = portable.file;
+    talosctl-pyz = portable.pyz;
     inherit (modules.extensions) amd-ucode intel-ucode iscsi-tools qemu-guest-agent util-linux-tools;
     # For tests: a node with extensions, one of them without a condition that a container lacks.
     extended = (modules.image { extensions = with modules.extensions; [ qemu-guest-agent hello iscsi-tools util-linux-tools ]; }).squashfs;

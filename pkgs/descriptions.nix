@@ -71,6 +71,7 @@ let
     talosctl-image = "the container image of the client";
     talosctl-man-pages = "the client's manual pages, one a command";
     talosctl-portable = "the client as one file for any x86_64 Linux";
+    talosctl-pyz = "the client as one file for Python 3.13 on any system";
     uki = "a Unified Kernel Image for UEFI and systemd-boot, unsigned";
     upgrade-controller = "keeps a cluster's nodes at the release of a channel";
     upgrade-controller-image = "the container image of the upgrade controller";

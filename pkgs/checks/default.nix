@@ -1,5 +1,5 @@
 # What `nix flake check` runs, each check a derivation of its own that sees only what it needs.
-{ buildRoot, roots, python, go, site }:
+{ buildRoot, roots, python, go, site, pyz }:
 let
   # The parts of the repository named, and the folders above them.
   tree = parts: builtins.path {
@@ -59,6 +59,8 @@ in
       INTEROP_CLIENT = "${go.grpc-interop.client}/bin/client";
       INTEROP_SERVER = "${go.grpc-interop.server}/bin/server";
     } "protocols" [ "tests/protocols" "docs/conformance.md" ] (pytest ++ [ "tests/protocols" ]);
+  # The client for other systems, with an interpreter that lacks what macOS does.
+  pyz = checkWith { TALOSCTL_PYZ = pyz; } "pyz" [ "tests/portable" "tests/harness" ] (pytest ++ [ "tests/portable" ]);
   # The documentation's links and anchors.
   inherit site;
   # Pages, in a browser.

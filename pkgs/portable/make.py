@@ -4,16 +4,13 @@ The host's loader and libraries are not used: a script named `python` starts the
 What the program does not need stays out: what $leave_out names, and tools for clusters' disks.
 """
 
-import fnmatch
-import gzip
 import hashlib
-import io
 import os
-import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import elf
+from archive import find_files, pack
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 LOADER = "ld-linux-x86-64.so.2"
@@ -26,15 +23,6 @@ root=$(dirname "$0")
 exec "$root/lib/{LOADER}" --library-path "$root/lib" "$root/bin/python3.13" "$@"
 """
 MEGABYTE = 1_000_000
-
-
-def find_files(folder: Path, inside: str) -> Iterator[tuple[str, Path]]:
-    """The files of a folder that are wanted, by their paths in the archive."""
-    for path in sorted(folder.rglob("*")):
-        relative = path.relative_to(folder)
-        is_wanted = not any(fnmatch.fnmatch(part, pattern) for part in relative.parts for pattern in LEFT_OUT)
-        if is_wanted and not path.is_dir():
-            yield f"{inside}/{relative}", path
 
 
 def find_libraries(files: Iterable[Path], libraries: Path) -> dict[str, Path]:
@@ -54,31 +42,10 @@ def find_libraries(files: Iterable[Path], libraries: Path) -> dict[str, Path]:
 def find_members(client: Path, package: Path) -> dict[str, Path]:
     """What is unpacked, but for scripts: files by their paths in the archive."""
     members = {"bin/python3.13": client / "usr/bin/python3.13"}
-    members |= find_files(client / "usr/lib/python3.13", "lib/python3.13")
-    members |= find_files(client / "usr/lib/python3/dist-packages", "site")
-    members |= find_files(package / "lib", "program")
+    members |= find_files(client / "usr/lib/python3.13", "lib/python3.13", LEFT_OUT)
+    members |= find_files(client / "usr/lib/python3/dist-packages", "site", LEFT_OUT)
+    members |= find_files(package / "lib", "program", LEFT_OUT)
     return members | find_libraries(members.values(), client / LIBRARIES)
-
-
-def pack(members: dict[str, Path]) -> bytes:
-    """The archive, compressed by what every host can unpack: one order, one owner, one time."""
-    packed = io.BytesIO()
-    with (
-        gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as stream,
-        tarfile.open(fileobj=stream, mode="w", format=tarfile.GNU_FORMAT) as archive,
-    ):
-        add(archive, "python", PYTHON.encode(), 0o755)
-        add(archive, "launch.py", make_launcher(), 0o644)
-        for name, path in sorted(members.items()):
-            add(archive, name, path.read_bytes(), path.stat().st_mode & 0o111 | 0o644)
-    return packed.getvalue()
-
-
-def add(archive: tarfile.TarFile, name: str, content: bytes, mode: int) -> None:
-    """Append one file."""
-    info = tarfile.TarInfo(name)
-    info.size, info.mode = len(content), mode
-    archive.addfile(info, io.BytesIO(content))
 
 
 def make_launcher() -> bytes:
@@ -90,7 +57,7 @@ def main() -> None:
     """Write $out."""
     name = os.environ["program"]
     members = find_members(Path(os.environ["client"]), Path(os.environ["package"]))
-    archive = pack(members)
+    archive = pack({"python": (PYTHON.encode(), 0o755), "launch.py": (make_launcher(), 0o644)}, members)
     size = sum(path.stat().st_size for path in members.values())
     values = {
         "name": name,
