@@ -217,3 +217,15 @@ def test_a_full_output_is_one_line() -> None:
         error = file.read()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
     assert error == "error: the output can't be written: No space left on device\n"
+
+
+def test_commands_for_linux_end_with_a_line_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert run(["cluster", "create", "--workers", "1"]) == Exit.FAILED
+    assert capsys.readouterr().err.startswith("error: create: works on Linux only, and this is ")
+    assert run(["cluster", "--help"]) == 0
+    assert "Create a local cluster" in capsys.readouterr().out
+    assert run(["__complete", "cluster", "create", ""]) == 0
+    assert capsys.readouterr().out == ":4\n"

@@ -8,8 +8,9 @@ command was ``__completeNoDesc``; a last line of a colon and a number, the direc
 import sys
 from collections.abc import Sequence
 
+from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
-from talos.talosctl.cli.complete import complete
+from talos.talosctl.cli.complete import Completion, Directive, complete
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.output import console
 
@@ -119,7 +120,11 @@ def _run(invocation: Invocation) -> int:
 def print_completion(root: Command, command: str, words: Sequence[str]) -> None:
     """The hidden commands that the scripts call."""
     # PowerShell passes no empty argument: its scripts quote one.
-    found = complete(root, ["" if word == '""' else word for word in words or [""]])
+    try:
+        found = complete(root, ["" if word == '""' else word for word in words or [""]])
+    except UserError:
+        # A command that does not work here has nothing to offer.
+        found = Completion(offers=(), directive=Directive.NO_FILE_COMP)
     for offer, meaning in found.offers:
         console.write_line(f"{offer}\t{meaning}" if command == COMPLETE and meaning else offer)
     console.write_line(f":{int(found.directive)}")
