@@ -10,7 +10,6 @@ from cryptography import x509
 
 from talos.secureboot.programs import find_programs
 from talos.secureboot.signing import open_copy, sign_programs
-from talos.system.efi_signatures import parse_update
 from talos.system.errors import UserError
 from talos.system.files import read_file
 from talos.upgrade.release.archive import (
@@ -29,9 +28,10 @@ from talos.upgrade.release.manifest import (
     UPDATES,
     parse_release,
 )
+from talos.upgrade.slots.systemd_boot.databases import check_size, check_update
 from talos.upgrade.slots.systemd_boot.entry import read_version
 
-NO_UPDATES: Mapping[str, Path] = {}
+NO_FILES: Mapping[str, Path] = {}
 
 
 def sign_release(
@@ -39,7 +39,7 @@ def sign_release(
     uki: Path,
     keys: Path,
     out: Path,
-    updates: Mapping[str, Path] = NO_UPDATES,
+    updates: Mapping[str, Path] = NO_FILES,
     environment: Mapping[str, str] = os.environ,
 ) -> x509.Certificate:
     """Write a release whose system is a signed UKI; the certificate.
@@ -49,7 +49,9 @@ def sign_release(
     databases' names. UserError, OSError; then there is no copy.
     """
     for name, path in updates.items():
-        _check_update(name, path)
+        update = read_file(path, MAX_UPDATE + 1)
+        check_size(len(update), str(path))
+        check_update(name, update, str(path))
     programs = find_programs(uki)
     index, image = read_archive(release)
     manifest = parse_release(read_annotations(image.get("annotations") or {}, str(release))[0])
@@ -70,18 +72,3 @@ def sign_release(
         described = {name: describe_file(name, path) for name, path in files.items()}
         write_archive(replace(manifest, files=described), files, read_name(index), new)
     return signer
-
-
-def _check_update(name: str, path: Path) -> None:
-    """UserError for a file that firmware would not take."""
-    update = read_file(path, MAX_UPDATE + 1)
-    try:
-        parse_update(update)
-    except ValueError as error:
-        raise UserError(
-            f"is no signed update of {name}: {error}",
-            where=str(path),
-            hint="talosctl gen secureboot update writes one",
-        ) from None
-    if len(update) > MAX_UPDATE:
-        raise UserError(f"has more than {MAX_UPDATE} bytes", where=str(path))

@@ -16,7 +16,7 @@ OWNER = 16
 LIST = struct.Struct("<16sIII")
 """A list's kind, its whole size, the size of a further header, and that of each entry with its owner."""
 _MOMENT = 16
-"""Bytes of the EFI_MOMENT that a signed update begins with."""
+"""Bytes of the EFI_TIME that a signed update begins with."""
 _CERTIFICATE = struct.Struct("<I")
 """Behind it: the size of its signature, this field included (section 8.2.2)."""
 

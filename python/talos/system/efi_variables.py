@@ -61,18 +61,10 @@ class EfiVariables:
 
     def make(self, name: str, value: bytes) -> None:
         """Make a variable, which must not be there yet."""
-        path = self._path(name)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        try:
-            os.write(descriptor, ATTRIBUTES.pack(KEPT) + value)  # whole, or it is refused
-        except OSError:
-            self._drop(name)
-            raise
-        finally:
-            os.close(descriptor)
+        self._write(name, ATTRIBUTES.pack(KEPT) + value, os.O_EXCL)
         if self.read(name) != value:
             self._drop(name)
-            raise OSError(errno.EIO, "reads differently from what was written", str(path))
+            raise OSError(errno.EIO, "reads differently from what was written", str(self._path(name)))
 
     def append(self, name: str, update: bytes) -> None:
         """Add to a variable, which need not be there, by an update that firmware finds signed.
@@ -80,12 +72,17 @@ class EfiVariables:
         PermissionError where it does not.
         """
         path = self._path(name)
-        is_new = not path.exists()
-        if not is_new:
+        if path.exists():
             _unlock(path)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._write(name, ATTRIBUTES.pack(KEPT | SIGNED | APPEND) + update)
+
+    def _write(self, name: str, content: bytes, flags: int = 0) -> None:
+        """Hand attributes and value to the kernel; one that is refused leaves no new variable."""
+        path = self._path(name)
+        is_new = not path.exists()
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flags, 0o644)
         try:
-            os.write(descriptor, ATTRIBUTES.pack(KEPT | SIGNED | APPEND) + update)
+            os.write(descriptor, content)  # whole, or it is refused
         except OSError:
             if is_new:
                 self._drop(name)

@@ -58,10 +58,11 @@ class EarlyArrays:
 
     async def _is_expected(self) -> bool:
         """Whether there is an array with the system that does not run."""
+        if await self._is_installed():
+            return False
         volumes = await self.state.list(DISCOVERED_VOLUME)
         disks = {disk.id: disk.spec for disk in await self.state.list(DISK)}
-        is_expected = await is_system_expected(volumes, disks, (), self.read_head)
-        return is_expected and not await self._is_installed()
+        return await is_system_expected(volumes, disks, (), self.read_head)
 
     async def _is_installed(self) -> bool:
         return bool(find_installed(volume.spec for volume in await self.state.list(DISCOVERED_VOLUME)))

@@ -4,8 +4,7 @@
 firmware's KEK has signed; that signature is compared by the firmware itself.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -22,51 +21,53 @@ _DIGEST = 32
 """Bytes of a SHA-256, which a time follows where it is a certificate's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Updates:
-    """The signed updates of the two databases; empty where there is none. ValueError for damaged ones."""
-
-    db: bytes = b""
-    dbx: bytes = b""
-
-    def list(self, name: str) -> Sequence[Signature]:
-        """What is added to a database."""
-        update = {DB: self.db, DBX: self.dbx}[name]
-        return parse_update(update) if update else ()
-
-
-NO_UPDATES = Updates()
+type Updates = Mapping[str, bytes]
+"""Signed updates by the databases' names."""
+NO_UPDATES: Updates = {}
 
 
 def read_updates(release: Release) -> Updates:
     """Those of a release. UserError for what is none."""
     layer, found = release.layer, dict[str, bytes]()
     for name, file in UPDATES.items():
-        if file not in layer.files:
-            continue
-        where = f"image {release.name}: {file}"
-        if layer.files[file].size > MAX_UPDATE:
-            raise UserError(f"has more than {MAX_UPDATE} bytes", where=where)
-        found[name] = b"".join(layer.read(file))
-        try:
-            parse_update(found[name])
-        except ValueError as error:
-            raise UserError(
-                f"is no signed update of {name}: {error}",
-                where=where,
-                hint="talosctl gen secureboot update writes one",
-            ) from None
-    return Updates(db=found.get(DB, b""), dbx=found.get(DBX, b""))
+        if file in layer.files:
+            where = f"image {release.name}: {file}"
+            check_size(layer.files[file].size, where)
+            found[name] = b"".join(layer.read(file))
+            check_update(name, found[name], where)
+    return found
+
+
+def check_size(size: int, where: str) -> None:
+    """UserError for an update of more bytes than firmware takes."""
+    if size > MAX_UPDATE:
+        raise UserError(f"has more than {MAX_UPDATE} bytes", where=where)
+
+
+def check_update(name: str, update: bytes, where: str) -> None:
+    """UserError for what is no update of a database."""
+    try:
+        parse_update(update)
+    except ValueError as error:
+        raise UserError(
+            f"is no signed update of {name}: {error}",
+            where=where,
+            hint="talosctl gen secureboot update writes one",
+        ) from None
 
 
 def find_changed(variables: EfiVariables, updates: Updates) -> Sequence[str]:
     """The databases that do not have all of these updates. OSError, ValueError for damaged databases."""
-    return [name for name in (DB, DBX) if not set(updates.list(name)) <= set(_read(variables, name))]
+    return [
+        name
+        for name, update in updates.items()
+        if not set(parse_update(update)) <= set(_read(variables, name))
+    ]
 
 
 def read_trust(variables: EfiVariables, updates: Updates) -> Trust:
     """Whose programs firmware starts once it has these updates. OSError, ValueError for damaged databases."""
-    trusted, revoked = ((*_read(variables, name), *updates.list(name)) for name in (DB, DBX))
+    trusted, revoked = ([*_read(variables, name), *_list_added(updates, name)] for name in (DB, DBX))
     digests = {entry.data for entry in revoked if entry.kind == SHA256}
     digests |= {entry.data[:_DIGEST] for entry in revoked if entry.kind == X509_SHA256}
     return Trust(
@@ -76,6 +77,10 @@ def read_trust(variables: EfiVariables, updates: Updates) -> Trust:
 
 def _read(variables: EfiVariables, name: str) -> Sequence[Signature]:
     return parse_signatures(variables.read(name) or b"")
+
+
+def _list_added(updates: Updates, name: str) -> Sequence[Signature]:
+    return parse_update(updates[name]) if name in updates else ()
 
 
 def _list_certificates(entries: Sequence[Signature]) -> Sequence[x509.Certificate]:

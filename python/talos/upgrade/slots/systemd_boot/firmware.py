@@ -10,8 +10,6 @@ from talos.system.efi_variables import IMAGE_SECURITY, LOADER, EfiVariables
 from talos.system.errors import UserError
 from talos.system.pe import Program
 from talos.upgrade.slots.systemd_boot.databases import (
-    DB,
-    DBX,
     NO_UPDATES,
     Updates,
     find_changed,
@@ -87,7 +85,7 @@ class Firmware:
         if name not in self.find_changed(updates):
             return
         try:
-            self.databases.append(name, {DB: updates.db, DBX: updates.dbx}[name])
+            self.databases.append(name, updates[name])
         except OSError as error:
             raise UserError(
                 f"the firmware does not take the update of {name}: {error.strerror}",

@@ -10,7 +10,7 @@ from talos.system.errors import UserError
 from talos.system.pe import Program
 from talos.upgrade.release.layer import Release
 from talos.upgrade.release.manifest import UKI, UKI_LOADER
-from talos.upgrade.slots.systemd_boot.databases import DB, NO_UPDATES, Updates, read_updates
+from talos.upgrade.slots.systemd_boot.databases import DB, DBX, NO_UPDATES, Updates, read_updates
 from talos.upgrade.slots.systemd_boot.firmware import Firmware
 from talos.upgrade.slots.systemd_boot.partition import EfiPartition, SlotContent
 from talos.upgrade.slots.systemd_boot.unsealing import check_unsealing, find_changed_pcrs
@@ -28,6 +28,8 @@ def check_release(
     """
     updates = read_updates(release)
     certificate = check_programs(release, firmware, updates)
+    if not devices:
+        return
     changed = find_changed_pcrs(firmware, updates, certificate, find_certificate(partition, firmware))
     with _open_program(release, UKI) as (program, where):
         check_unsealing(program, devices, where, changed)
@@ -35,7 +37,7 @@ def check_release(
 
 def check_slot(slot: str, firmware: Firmware, partition: EfiPartition, devices: Mapping[str, str]) -> None:
     """UserError when this machine would not start what is in a slot, or that not open its volumes."""
-    running, where = find_certificate(partition, firmware), f"slot {slot}"
+    running, where = find_certificate(partition, firmware) if devices else None, f"slot {slot}"
 
     def check(program: Program) -> None:
         certificate = firmware.check(program, where)
@@ -84,14 +86,14 @@ def write_release(
     start no more is kept beside the slot. UserError, OSError.
     """
     updates, layer = read_updates(release), release.layer
-    if updates.db and firmware.is_secure:
+    if DB in updates and firmware.is_secure:
         report("adding to the firmware's database db")
         firmware.add(DB, updates, f"image {release.name}")
     content = SlotContent(
         slot=slot,
         read=partial(layer.read, UKI),
         digest=layer.files[UKI].sha256,
-        revocations=updates.dbx,
+        revocations=updates.get(DBX, b""),
     )
     partition.write(content, report)
     return b"".join(layer.read(UKI_LOADER)) if UKI_LOADER in layer.files else b""

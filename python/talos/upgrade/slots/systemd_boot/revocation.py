@@ -7,7 +7,7 @@ so a power cut or a full store of variables only puts it off.
 from collections.abc import Callable, Mapping
 
 from talos.system.pe import Program
-from talos.upgrade.slots.systemd_boot.databases import DBX, Updates
+from talos.upgrade.slots.systemd_boot.databases import DBX
 from talos.upgrade.slots.systemd_boot.entry import LOADER_PATH
 from talos.upgrade.slots.systemd_boot.firmware import Firmware
 from talos.upgrade.slots.systemd_boot.partition import EfiPartition
@@ -26,10 +26,12 @@ def revoke(
     ``devices`` are the encrypted ones by their volumes' names. UserError, OSError: nothing is revoked, as
     where firmware would not start this system any more, or its volumes would not open.
     """
-    update = partition.read_revocations(slot)
-    if not update or slot != firmware.running or not firmware.is_secure:
+    if slot != firmware.running or not firmware.is_secure:
         return
-    updates, where = Updates(dbx=update), f"slot {slot}"
+    update = partition.read_revocations(slot)
+    if not update:
+        return
+    updates, where = {DBX: update}, f"slot {slot}"
     if firmware.find_changed(updates):
         changed = find_changed_pcrs(firmware, updates)
 

@@ -28,7 +28,7 @@ from talos.system.efi_variables import EfiVariables
 from talos.system.errors import UserError
 from talos.system.pe import Program
 from talos.upgrade.session import Upgrades
-from talos.upgrade.slots.systemd_boot.databases import NO_UPDATES, Updates
+from talos.upgrade.slots.systemd_boot.databases import NO_UPDATES
 from talos.upgrade.slots.systemd_boot.entry import LOADER_PATH
 from talos.upgrade.slots.systemd_boot.unsealing import find_changed_pcrs
 
@@ -226,9 +226,9 @@ async def test_what_is_no_update(machine: Machine, update: bytes, reason: str) -
 
 def test_why_pcr_7_is_another_one(machine: Machine) -> None:
     firmware, other = machine.firmware, make_other().certificate
-    added = Updates(db=trust(other), dbx=refuse(other))
+    added = {"db": trust(other), "dbx": refuse(other)}
     assert find_changed_pcrs(firmware, added) == {7: "another one, as the release adds to db and dbx"}
-    assert find_changed_pcrs(firmware, Updates(db=trust(OWNER)), OWNER, OWNER) == {}
+    assert find_changed_pcrs(firmware, {"db": trust(OWNER)}, OWNER, OWNER) == {}
     reason = "another one, as another certificate has signed the system that runs"
     assert find_changed_pcrs(firmware, NO_UPDATES, other, OWNER) == {7: reason}
     firmware.settings.delete("SecureBoot")
