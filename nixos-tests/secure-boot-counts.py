@@ -6,24 +6,19 @@ requires ``pti=on``.
 
 from pathlib import Path
 
-from driver.node import Disk, Node
-from driver.owner import Owner, make_uki
+from driver.owner import SIGNED, Owner, install_signed, make_uki
 from driver.releases import FIRST
 from driver.scenarios import (
     UPGRADE_TIMEOUT,
     VARIABLES,
     check_diagnostic,
-    install,
     read_system,
-    set_mirrors,
     wait_for_installed,
 )
 from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "uki-tools", "sign-efi", "sign-release")
-DISKS = {"system": Disk(size="8G"), "stick": Disk(size="1M")}
-"""Firmware tries them in this order; what is on the stick is made below."""
-NODES = {"node": Node(boot="uefi", secure_boot=True, watchdog=True, memory=2048, disks=DISKS)}
+NODES = {"node": SIGNED}
 NEW = "v1.15.1"
 FAILURE = r"the boot failed, rebooting in .* does not run without pti=on"
 
@@ -41,13 +36,7 @@ def test(world: World) -> None:
         assert "LoaderEntryOneShot" not in names, names
 
     world.section("it installs itself from a stick, and is upgraded")
-    owner.make_stick(make_uki(world, FIRST, releases.initramfs(FIRST)), node.disk("stick"))
-    node.start()
-    node.wait_for_console_text("Enrolling secure boot keys", 240)
-    node.wait_for_reset()
-    install(node, world.cluster())
-    wait_for_installed(node)
-    set_mirrors(node, releases)
+    install_signed(node, owner, releases)
     node.client.run("upgrade", "--image", releases.make(NEW, change=sign), seconds=UPGRADE_TIMEOUT)
     assert read_system(node) == f"{NEW} by talos-b.efi@trial"
     node.wait_for_reset()  # the upgrade's, which talosctl has seen through

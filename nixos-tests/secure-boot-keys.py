@@ -5,16 +5,8 @@ starts nothing of the old one's after the verdict.
 from functools import partial
 from pathlib import Path
 
-from driver.node import Disk, Node
-from driver.owner import Owner, make_uki
-from driver.releases import FIRST
-from driver.scenarios import (
-    UPGRADE_TIMEOUT,
-    install,
-    read_system,
-    set_mirrors,
-    wait_for_installed,
-)
+from driver.owner import LOADER, SIGNED, Owner, install_signed, make_uki
+from driver.scenarios import UPGRADE_TIMEOUT, read_system
 from driver.world import World
 
 ASSETS = (
@@ -26,9 +18,7 @@ ASSETS = (
     "sign-efi",
     "sign-release",
 )
-DISKS = {"system": Disk(size="8G"), "stick": Disk(size="1M")}
-"""Firmware tries them in this order; what is on the stick is made below."""
-NODES = {"node": Node(boot="uefi", secure_boot=True, watchdog=True, memory=2048, disks=DISKS)}
+NODES = {"node": SIGNED}
 CERTIFICATE = "uki-signing-cert.pem"
 
 
@@ -48,15 +38,7 @@ def test(world: World) -> None:
         return releases.make(version, change=change)
 
     world.section("a machine that has the old key")
-    uki = make_uki(world, FIRST, releases.initramfs(FIRST))
-    old.make_stick(uki, node.disk("stick"))
-    node.start()
-    node.wait_for_console_text("Enrolling secure boot keys", 240)
-    node.wait_for_reset()
-    install(node, world.cluster())
-    wait_for_installed(node)
-    set_mirrors(node, releases)
-    assert read_system(node) == f"{FIRST} by talos-a.efi"
+    uki = install_signed(node, old, releases)
     upgrade = partial(node.client.run, "upgrade", seconds=UPGRADE_TIMEOUT)
 
     world.section("firmware does not take an update that the new key has signed itself")
@@ -94,5 +76,5 @@ def test(world: World) -> None:
     node.wait_for_api(seconds=420)
     assert read_system(node) == "v1.15.3 by talos-b.efi"
     key = node.talosctl("get", "securitystate", "-o", "jsonpath={.spec.ukiSigningKeyFingerprint}").stdout
-    _, expected = new.sign(uki / "EFI/BOOT/BOOTX64.EFI")
+    _, expected = new.sign(uki / LOADER)
     assert key.strip() == expected, f"SecurityState has {key!r}, not {expected!r}"

@@ -7,17 +7,12 @@ Each release has a systemd-boot of its own, as its signature has a time: it is t
 from functools import partial
 from pathlib import Path
 
-from driver.node import Disk, Node
-from driver.owner import LOADER, Owner, make_uki
-from driver.releases import FIRST
+from driver.owner import LOADER, SIGNED, Owner, install_signed, make_uki
 from driver.scenarios import (
     UPGRADE_TIMEOUT,
     check_diagnostic,
-    install,
     read_boot_entries,
     read_system,
-    set_mirrors,
-    wait_for_installed,
 )
 from driver.tiny_loader import make_loader
 from driver.world import World
@@ -31,9 +26,7 @@ ASSETS = (
     "sign-efi",
     "sign-release",
 )
-DISKS = {"system": Disk(size="8G"), "stick": Disk(size="1M")}
-"""Firmware tries them in this order; what is on the stick is made below."""
-NODES = {"node": Node(boot="uefi", secure_boot=True, watchdog=True, memory=2048, disks=DISKS)}
+NODES = {"node": SIGNED}
 TRIED = "the release's boot loader is tried once, by the firmware's entry Boot"
 BROKEN = "this boot loader returns an error"
 
@@ -55,19 +48,8 @@ def test(world: World) -> None:
 
         return releases.make(version, change=change)
 
-    world.section("a stick with signed programs, and the keys that are enrolled")
-    uki = make_uki(world, FIRST, releases.initramfs(FIRST))
-    owner.make_stick(uki, node.disk("stick"))
-    node.start()
-    node.wait_for_console_text("Enrolling secure boot keys", 240)
-    node.wait_for_reset()
-
-    world.section("it installs itself to the disk")
-    cluster = world.cluster()
-    install(node, cluster)
-    wait_for_installed(node)
-    set_mirrors(node, releases)
-    assert read_system(node) == f"{FIRST} by talos-a.efi"
+    world.section("a stick with signed programs: the keys are enrolled, and it installs itself to the disk")
+    install_signed(node, owner, releases)
     entries = read_boot_entries(node)
     assert entries, "the firmware has no boot entries"
 

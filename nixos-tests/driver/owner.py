@@ -5,13 +5,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from driver.disks import make_esp
+from driver.machine import Machine
+from driver.node import Disk, Node
 from driver.process import run
+from driver.releases import FIRST, Releases
+from driver.scenarios import install, read_system, set_mirrors, wait_for_installed
 from driver.world import World
 
 LOADER = "EFI/BOOT/BOOTX64.EFI"
 IMAGES = "EFI/Linux"
 ARGUMENTS = "talos.platform=metal console=ttyS0 console=tty0"
 DATABASES = ("PK.auth", "KEK.auth", "db.auth")
+DISKS = {"system": Disk(size="8G"), "stick": Disk(size="1M")}
+"""Firmware tries them in this order; an owner makes what is on the stick."""
+SIGNED = Node(boot="uefi", secure_boot=True, watchdog=True, memory=2048, disks=DISKS)
+"""A machine that is installed from an owner's stick."""
 _SYSTEMD = "usr/lib/systemd/boot/efi"
 
 
@@ -90,6 +98,21 @@ class Owner:
         argv += [word for name, path in (updates or {}).items() for word in (f"--{name}", str(path))]
         run([str(self.world.assets.path("sign-release") / "bin/sign-release"), *argv], seconds=120)
         return out
+
+
+def install_signed(node: Machine, owner: Owner, releases: Releases) -> Path:
+    """Have firmware take an owner's keys, and the machine install itself from a stick; the unsigned UKI."""
+    world = owner.world
+    uki = make_uki(world, FIRST, releases.initramfs(FIRST))
+    owner.make_stick(uki, node.disk("stick"))
+    node.start()
+    node.wait_for_console_text("Enrolling secure boot keys", 240)
+    node.wait_for_reset()
+    install(node, world.cluster())
+    wait_for_installed(node)
+    set_mirrors(node, releases)
+    assert read_system(node) == f"{FIRST} by talos-a.efi"
+    return uki
 
 
 def make_uki(world: World, version: str, initramfs: Path, arguments: str = "", confirmed: str = "") -> Path:
