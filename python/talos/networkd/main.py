@@ -16,6 +16,7 @@ from talos.networkd.controllers.ethernet_status import (
     EthernetStatusController,
     HardwareAddrController,
 )
+from talos.networkd.controllers.external_addresses import ExternalAddressController
 from talos.networkd.controllers.firewall import NfTablesChainConfigController, NfTablesChainController
 from talos.networkd.controllers.kernel_status import make_kernel_status_controllers
 from talos.networkd.controllers.kubespan import KubeSpanManagerController
@@ -64,6 +65,7 @@ def make_controllers(
         OperatorConfigController(),
         OperatorSpecController(open_wire, open_wire6, log),
         PlatformConfigApplyController(),
+        ExternalAddressController(),
         HostnameConfigController(),
         ServersConfigController(),
         StaticHostController(log),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -53,11 +53,19 @@ class FetchBounds:
     silence: float = SILENCE_TIMEOUT
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    method: str = "GET"
+
+
 def fetch(
     url: str,
     headers: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
     *,
+    method: str = "GET",
     bounds: FetchBounds = FetchBounds(),
     authorities: str = "",
 ) -> Fetched:
@@ -71,14 +79,15 @@ def fetch(
     NotThereError: when the server replies 404 or 410.
     """
     data = bytearray()
-    final = _get(url, headers or {}, environment or {}, bounds, authorities, data.extend)
+    request = _Request(url=url, headers=headers or {}, method=method)
+    final = _get(request, environment or {}, bounds, authorities, data.extend)
     return Fetched(data=bytes(data), url=final)
 
 
 def download(url: str, path: Path, *, bounds: FetchBounds) -> None:
     """Write a file of a server to a path, piece by piece; raises as :func:`fetch`, and OSError."""
     with path.open("wb") as file:
-        _get(url, {}, {}, bounds, "", file.write)
+        _get(_Request(url=url), {}, bounds, "", file.write)
 
 
 def post_form(
@@ -177,8 +186,7 @@ def make_proxies(environment: Mapping[str, str]) -> "BaseHandler":
 
 
 def _get(
-    url: str,
-    headers: Mapping[str, str],
+    wanted: _Request,
     environment: Mapping[str, str],
     bounds: FetchBounds,
     authorities: str,
@@ -188,7 +196,7 @@ def _get(
     import time
     import urllib.request
 
-    names = {name.lower() for name in headers}
+    names = {name.lower() for name in wanted.headers}
 
     class Redirects(urllib.request.HTTPRedirectHandler):
         def redirect_request(
@@ -196,7 +204,7 @@ def _get(
         ) -> urllib.request.Request | None:
             _check_redirect(req.full_url, newurl)
             request = super().redirect_request(req, fp, code, msg, headers, newurl)
-            if request is not None and urlsplit(newurl)[:2] != urlsplit(url)[:2]:
+            if request is not None and urlsplit(newurl)[:2] != urlsplit(wanted.url)[:2]:
                 for name in [name for name in request.headers if name.lower() in names]:
                     request.remove_header(name)
             return request
@@ -204,7 +212,9 @@ def _get(
     end, size = time.monotonic() + bounds.time_limit, 0
     with _failures():
         opener = make_opener(Redirects(), make_proxies(environment), authorities=authorities)
-        request = urllib.request.Request(url, headers={"User-Agent": AGENT, **headers})  # noqa: S310 - the opener has no others
+        request = urllib.request.Request(  # noqa: S310 - the opener has no others
+            wanted.url, headers={"User-Agent": AGENT, **wanted.headers}, method=wanted.method
+        )
         answer = opener.open(request, timeout=bounds.silence)
         if answer is None:
             raise FetchError("only http and https are supported")

@@ -30,8 +30,9 @@ from talos.config.change.patch import apply_patches, parse_patch
 from talos.config.read.loader import load
 from talos.config.talosconfig.yaml import parse_yaml
 from talos.config.udev_rules import parse_rules
-from talos.machined.platform.config_sources.network_config import parse_network_config
-from talos.machined.platform.config_sources.nocloud import parse_hostname
+from talos.machined.platform.builder import NetworkBuilder
+from talos.machined.platform.clouds.network_config import read_network_config
+from talos.machined.platform.clouds.nocloud import read_meta_data
 from talos.machined.platform.network import parse_network
 from talos.networkd.dhcp.message import parse_reply as parse_dhcp
 from talos.pki.authority import CertificateAuthority
@@ -163,11 +164,11 @@ PARSERS: Mapping[str, Parser] = {
         seeds=[b"hostname: a\nlinks:\n- name: eth0\n  addresses: [10.0.0.2/24]\n  gateway: 10.0.0.1\n"],
     ),
     "meta-data of nocloud": Parser(
-        parse=parse_hostname,
+        parse=read_meta_data,
         seeds=[b"local-hostname: a\ninstance-id: b\n", b"hostname: &a [x]\nx: [*a, *a]\n"],
     ),
     "network-config of nocloud": Parser(
-        parse=lambda data: parse_network_config(data, {}),
+        parse=lambda data: read_network_config(data, NetworkBuilder({})),
         seeds=[
             b"version: 1\nconfig: [{type: physical, name: a, subnets: [{type: static, address: 10.0.0.5}]}]",
             b"version: 2\nethernets: {a: {dhcp4: true, routes: [{to: 10.0.0.0/8, via: 10.0.0.1}]}}\n",

@@ -19,6 +19,7 @@ from talos.machined.controllers.runtime.own_memory import OWN_GROUP, OWN_MEMORY
 from talos.machined.logs.feed import make_feed_service
 from talos.machined.node import resources
 from talos.machined.node.key_requests import make_key_service
+from talos.machined.platform.platform import CLOUD
 from talos.machined.services.daemons import make_directories, make_state_directory
 from talos.machined.services.kubelet import IMAGES_DIRECTORY
 from talos.machined.services.runner import make_directory
@@ -126,6 +127,7 @@ async def describe_machine(machine: Machine) -> None:
         node_id=machine.identity.node_id,
         cmdline=machine.platform.cmdline,
         platform=machine.platform.load_network(),
+        is_cloud=machine.platform.mode == CLOUD,
     )
     if not machine.platform.has_kernel:
         await resources.describe_foreign_devices(machine.state)

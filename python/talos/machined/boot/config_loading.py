@@ -11,13 +11,13 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.api.machine import machine_pb2 as pb
 from talos.config.check.validate import Mode
 from talos.disks.volumes.requests import is_mounted, name_request
+from talos.machined.boot.cloud_network import make_source
 from talos.machined.controllers.config.acquire import Sources, acquire_config, acquire_kept
 from talos.machined.node.events import EventLog
 from talos.machined.node.stage import MachineStage
 from talos.machined.platform.arguments import find_environment
 from talos.machined.platform.config_sources.inline import EARLY, INLINE, decode_inline
 from talos.machined.platform.config_sources.platform import PlatformSource
-from talos.machined.platform.config_sources.volume import VolumeSource
 from talos.machined.platform.config_sources.web import WebSource
 from talos.machined.platform.platform import PlatformPort
 from talos.resource import ids, kinds
@@ -47,8 +47,6 @@ class ConfigLoader:
     stage: MachineStage
     events: EventLog
     log: Log
-    background: trio.Nursery
-    """For what goes on when the config is loaded."""
     unblocked: trio.Event = field(default_factory=trio.Event)
     """Set when a source failed for now, or all sources are exhausted."""
 
@@ -112,8 +110,6 @@ class ConfigLoader:
             load_early=load_early,
             load_platform=PlatformSource(
                 platform=self.platform,
-                state=self.state,
-                files=self.files,
                 web=WebSource(
                     state=self.state,
                     files=self.files,
@@ -121,9 +117,13 @@ class ConfigLoader:
                     inform=self.log.info,
                     environment=find_environment(arguments),
                 ),
-                volume=VolumeSource(state=self.state, mounts=self.mounts, report=self._report),
-                warn=self._warn,
-                background=self.background,
+                cloud=make_source(
+                    state=self.state,
+                    files=self.files,
+                    mounts=self.mounts,
+                    arguments=arguments,
+                    report=self._report,
+                ),
             ).load,
             load_inline=load_inline,
             remove_platform_config=self.platform.remove_config,
@@ -132,12 +132,8 @@ class ConfigLoader:
 
     def _report(self, error: str) -> None:
         """Publish a source's failure that is retried."""
-        self._warn(error)
-        self.unblocked.set()
-
-    def _warn(self, error: str) -> None:
-        """Publish a mistake that keeps no config from being used: it is no reason for maintenance mode."""
         self._publish(pb.ConfigLoadErrorEvent(error=error))
+        self.unblocked.set()
 
     def _publish(self, event: Message) -> None:
         """Publish an event and log its errors, which puts them on the console."""

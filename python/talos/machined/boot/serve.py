@@ -14,6 +14,7 @@ from talos.disks.volumes.requests import create_lifecycle
 from talos.disks.volumes.scrubber import Scrubber
 from talos.machined.api.metrics import Counts
 from talos.machined.api.server import serve_node
+from talos.machined.boot.cloud_network import CloudNetwork, make_source
 from talos.machined.boot.config_loading import ConfigLoader
 from talos.machined.boot.filesystems import VarFolders, make_missing_directory
 from talos.machined.boot.machine import STATE_DIR, Machine
@@ -24,6 +25,7 @@ from talos.machined.node.etc_files import write_pod_resolvers
 from talos.machined.node.etc_layer import ETC_LAYER
 from talos.machined.node.tpm_keys import KernelTpmKeys
 from talos.machined.platform.arguments import find_mistakes
+from talos.machined.platform.clouds.registry import find_cloud
 from talos.resource.controller.activity import Activities
 from talos.resource.controller.graph import dependencies
 from talos.resource.controller.runtime import run_controllers
@@ -81,6 +83,7 @@ async def load_config(machine: Machine) -> None:
     """The task ``loadConfig``; it also logs mistakes among the kernel's arguments."""
     for line in find_mistakes(machine.platform.arguments):
         machine.log.warning(f"kernel argument {line}")
+    start_cloud_network(machine)
     loader = ConfigLoader(
         state=machine.state,
         state_dir=STATE_DIR,
@@ -90,6 +93,28 @@ async def load_config(machine: Machine) -> None:
         stage=machine.stage,
         events=machine.events,
         log=machine.log,
-        background=machine.nursery,
     )
     await loader.load()
+
+
+def start_cloud_network(machine: Machine) -> None:
+    """On a cloud's machine, have its network and names published, and kept up to the end of the boot."""
+    cloud = find_cloud(machine.platform.name)
+    if cloud is None:
+        return
+    source = make_source(
+        state=machine.state,
+        files=machine.ports.files,
+        mounts=machine.ports.mounts,
+        arguments=machine.platform.arguments,
+        report=machine.log.info,
+    )
+    network = CloudNetwork(
+        state=machine.state,
+        state_dir=STATE_DIR,
+        cloud=cloud,
+        source=source,
+        base=machine.platform.load_network(),
+        log=machine.log,
+    )
+    machine.nursery.start_soon(network.run)

@@ -120,8 +120,7 @@ from talos.machined.node.ports.power import RebootMode
 from talos.machined.node.ports.services import ServiceState
 from talos.machined.node.stage import MachineStage
 from talos.machined.node.sysctls import KernelParams
-from talos.machined.platform.arguments import find_environment
-from talos.machined.platform.platform import METAL
+from talos.machined.platform.arguments import METAL, find_environment
 from talos.resource.controller.controller import Controller
 from talos.rpc.bridge import Bridge
 from talos.system.block.lvm import Lvm

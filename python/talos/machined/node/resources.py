@@ -27,9 +27,15 @@ BOOT_CONTROLLER = "runtime.BootController"
 
 
 async def describe_machine(
-    state: State, *, files: Files, node_id: str, cmdline: str, platform: PlatformConfigSpec
+    state: State,
+    *,
+    files: Files,
+    node_id: str,
+    cmdline: str,
+    platform: PlatformConfigSpec,
+    is_cloud: bool = False,
 ) -> None:
-    """Write the machine's identity, version and boot parameters."""
+    """Write the machine's identity, version and boot parameters; a cloud's network when that has answered."""
     boot_id = files.read(BOOT_ID_FILE).strip()
     await put(state, *ids.IDENTITY, IdentitySpec(node_id=node_id), owner=IDENTITY_OWNER)
     await put(state, *ids.BOOT_ID, BootIDSpec(boot_id=boot_id), owner=BOOT_CONTROLLER)
@@ -39,7 +45,8 @@ async def describe_machine(
         state, *ids.VERSION, VersionSpec(version=get_version().tag, name=PRODUCT), owner=BOOT_CONTROLLER
     )
     await put(state, *ids.PLATFORM_METADATA, platform.metadata, owner=BOOT_CONTROLLER)
-    await put(state, *ids.PLATFORM_CONFIG, platform, owner=BOOT_CONTROLLER)
+    if not is_cloud:
+        await put(state, *ids.PLATFORM_CONFIG, platform, owner=BOOT_CONTROLLER)
 
 
 async def describe_foreign_devices(state: State) -> None:

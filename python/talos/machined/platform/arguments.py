@@ -8,10 +8,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from talos.config.read.reader import did_you_mean
+from talos.machined.platform.clouds.registry import MODULES as CLOUDS
 from talos.system.proc.cmdline import Cmdline, hide_secrets
 from talos.upgrade.slots.systemd_boot.entry import NETWORK_URL
 
 PREFIX = "talos."
+PLATFORM = f"{PREFIX}platform"
+METAL = "metal"
+"""The platform of a machine that no cloud looks after."""
+PLATFORMS = (METAL, *CLOUDS)
 OAUTH = "talos.config.oauth."
 OAUTH_CLIENT = f"{OAUTH}client_id"
 ENVIRONMENT = "talos.environment"
@@ -36,7 +41,7 @@ _ON = r"|1|t|true|on|yes"
 _VARIABLE = _matches(r"[a-z_][a-z0-9_]*=.*", "NAME=VALUE")
 
 FORMS: Mapping[str, Form] = {
-    "talos.platform": _matches(r"metal|container|nocloud", "metal or nocloud"),
+    PLATFORM: _matches("|".join(("container", *PLATFORMS)), f"one of {', '.join(PLATFORMS)}"),
     "talos.config": _matches(r"|none|metal-iso|https?://.+", "a URL, metal-iso or none"),
     "talos.config.inline": _TEXT,
     "talos.config.early": _TEXT,

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from talos.api.definitions.network_pb2 import PlatformConfigSpec
 from talos.machined.node.ports.node import Platform
+from talos.machined.platform.arguments import METAL, PLATFORM, PLATFORMS
 from talos.machined.platform.handover import HANDOVER, SLOTS
 from talos.machined.platform.network import parse_network
 from talos.system.files import Files
@@ -13,8 +14,8 @@ from talos.system.proc.cmdline import Cmdline, parse_cmdline
 from talos.upgrade.slots.folder import SlotFolder
 
 CMDLINE = "/proc/cmdline"
-METAL = "metal"
-"""The platform of a machine that no cloud looks after."""
+CLOUD = "cloud"
+"""The mode of a machine of a cloud."""
 _NEED_DISKS = frozenset(
     {
         "machine.MachineService/MetaWrite",
@@ -112,7 +113,7 @@ class MetalPlatform:
     @property
     def mode(self) -> str:
         """``metal``, or ``cloud`` on any other platform than metal itself."""
-        return METAL if self.name == METAL else "cloud"
+        return METAL if self.name == METAL else CLOUD
 
     @property
     def cmdline(self) -> str:
@@ -142,4 +143,5 @@ def detect_platform(files: Files, handover: Path = HANDOVER) -> PlatformPort:
     if files.exists(replacement):
         return ContainerPlatform(arguments=parse_cmdline(files.read(replacement)), handover=handover)
     arguments = parse_cmdline(files.read(CMDLINE))
-    return MetalPlatform(arguments=arguments, name=arguments.first("talos.platform") or METAL)
+    name = arguments.first(PLATFORM)
+    return MetalPlatform(arguments=arguments, name=name if name in PLATFORMS else METAL)

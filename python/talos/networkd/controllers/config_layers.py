@@ -18,6 +18,7 @@ from talos.networkd.controllers.platform_config import make_specs
 from talos.networkd.device_config import DeviceConfig, find_link_facts, make_device_config
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
 from talos.networkd.operators import make_dhcp4
+from talos.networkd.platform import read_platform
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.resource.kind import Kind
@@ -170,8 +171,8 @@ class OperatorConfigController(Reconciler):
 async def read_sources(runtime: ControllerRuntime) -> Sources:
     """The links of all sources."""
     cmdline, devices = await read_cmdline(runtime), await read_devices(runtime)
-    configs = [cmdline.config, devices.specs]
-    configs += [resource.spec for resource in await runtime.list(kinds.PLATFORM_CONFIG)]
+    platform = await read_platform(runtime)
+    configs = [cmdline.config, devices.specs, *([platform] if platform else [])]
     links = {link.name for config in configs for link in config.links}
     return Sources(
         links=frozenset(links | cmdline.ignored | devices.ignored),

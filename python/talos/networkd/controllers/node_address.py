@@ -12,6 +12,7 @@ from talos.networkd.controllers.kernel_status import ADDRESS_STATUS
 from talos.networkd.controllers.link_alias import has_pending_aliases
 from talos.networkd.controllers.link_status import is_physical, is_usable
 from talos.networkd.ended_leases import INPUTS, EndedLeases, LinkAddress
+from talos.networkd.platform import EXTERNAL_LINK
 from talos.process.addresses import CONFIG_VERSION
 from talos.resource import ids, kinds
 from talos.resource.addresses import parse_interface, parse_network
@@ -20,8 +21,6 @@ from talos.resource.resource import EMPTY
 from talos.rpc.port.addresses import is_siderolink
 from talos.system.net.links import Interface
 
-# The virtual link of external addresses.
-EXTERNAL_LINK = "external"
 # Addresses of link scope or narrower (RT_SCOPE_LINK) are no addresses of the node.
 _LINK_SCOPE = 253
 # Every node has these for itself; compared as addresses, which have several texts.
@@ -32,7 +31,7 @@ class NodeAddressController(Reconciler):
     """Writes four lists, and two more for every NodeAddressFilter.
 
     ``default`` is the first address there was and never changes; ``current`` are those in
-    use, ``routed`` the ones of them that other nodes can reach, ``accumulative`` all there
+    use, ``routed`` the ones of its own that other nodes can reach, ``accumulative`` all there
     ever were since the boot. Once no lease is left that the machine config ends, and links have an
     address that it gives them, each list is annotated with the config's version.
     """
@@ -56,6 +55,7 @@ class NodeAddressController(Reconciler):
         own: list[tuple[str, Interface]] = []
         known: list[Interface] = []
         current: list[Interface] = []
+        external: set[Interface] = set()
         for resource in await runtime.list(kinds.ADDRESS_STATUS):
             spec, address = resource.spec, parse_interface(resource.spec.address)
             present.add((spec.link_name, address))
@@ -64,10 +64,12 @@ class NodeAddressController(Reconciler):
             known.append(address)
             if resource.metadata.owner == ADDRESS_STATUS:
                 own.append((spec.link_name, address))
-            if spec.link_index in usable or spec.link_name == EXTERNAL_LINK:
+            if spec.link_name == EXTERNAL_LINK:
+                external.add(address)
+            elif spec.link_index in usable:
                 current.append(address)
-        current = sort_addresses(current)
-        routed = [address for address in current if not is_siderolink(address.ip)]
+        routed = [one for one in sort_addresses(current) if not is_siderolink(one.ip)]
+        current = sort_addresses([*current, *external])
         is_settled = await self._is_settled(runtime, version, present)
         notes = {CONFIG_VERSION: version} if is_settled else EMPTY
         async with runtime.track_outputs():

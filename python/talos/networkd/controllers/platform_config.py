@@ -4,10 +4,8 @@ from google.protobuf.message import Message
 
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import PlatformConfigSpec
-from talos.networkd.layers import (
-    CONFIG_NAMESPACE,
-    layered_id,
-)
+from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
+from talos.networkd.platform import read_platform
 from talos.resource import ids, kinds
 from talos.resource.addresses import make_address_id, operator_id, parse_interface, route_spec_id
 from talos.resource.changes import copy_spec
@@ -34,9 +32,7 @@ class PlatformConfigApplyController(Reconciler):
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Write the specs of the config, if there is one."""
-        found = {resource.id: resource.spec for resource in await runtime.list(kinds.PLATFORM_CONFIG)}
-        # What the platform brings at this boot is preferred to what it brought at an earlier one.
-        config = found.get(ids.id_of(ids.PLATFORM_CONFIG)) or found.get(ids.id_of(ids.PLATFORM_CONFIG_CACHED))
+        config = await read_platform(runtime)
         if config is None:
             return
         async with runtime.track_outputs():

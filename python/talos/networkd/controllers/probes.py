@@ -20,6 +20,7 @@ from talos.config.documents.network.http_probe import HTTPProbeConfig
 from talos.config.documents.network.tcp_probe import TCPProbeConfig
 from talos.config.effective.trial_checks import is_trial_probe
 from talos.config.model import Config
+from talos.networkd.platform import read_platform
 from talos.networkd.probe import ProbeError, check_http, check_tcp
 from talos.resource import ids, kinds
 from talos.resource.changes import copy_spec
@@ -45,8 +46,9 @@ class ProbeConfigController(Reconciler):
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Follow the config, which overrides the platform's probes of the same target."""
         specs: dict[str, ProbeSpecSpec] = {}
-        for resource in await runtime.list(kinds.PLATFORM_CONFIG):
-            specs |= {probe_id(spec): spec for spec in make_platform_probes(resource.spec)}
+        platform = await read_platform(runtime)
+        if platform is not None:
+            specs |= {probe_id(spec): spec for spec in make_platform_probes(platform)}
         config = await read_partial_config(runtime)
         if config is not None:
             specs |= {probe_id(spec): spec for spec in make_probes(config)}

@@ -36,6 +36,9 @@ def _fill(message: Message, field: FieldDescriptor, value: object, where: str) -
     if not field.is_repeated:
         _fill_one(message, field, value, where)
         return
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        _fill_map(message, field, value, where)
+        return
     if not isinstance(value, list):
         raise UserError("is no list", where=where)
     items = getattr(message, field.name)
@@ -45,6 +48,15 @@ def _fill(message: Message, field: FieldDescriptor, value: object, where: str) -
             _fill_message(items.add(), item, place)
         else:
             _set(items.append, field, item, place)
+
+
+def _fill_map(message: Message, field: FieldDescriptor, value: object, where: str) -> None:
+    """A mapping from texts to texts, such as tags."""
+    if not isinstance(value, dict):
+        raise UserError("is no mapping", where=where)
+    items = getattr(message, field.name)
+    for key, item in cast("dict[object, object]", value).items():
+        items[_text(key, where)] = _text(item, f"{where}.{key}")
 
 
 def _fill_one(message: Message, field: FieldDescriptor, value: object, where: str) -> None:

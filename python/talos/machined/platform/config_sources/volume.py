@@ -18,7 +18,6 @@ from talos.system.mounts import MountPoint, Mounts
 FILESYSTEMS = ("iso9660", "vfat", "ext4")
 DEVICES_LIMIT = 60.0
 """Seconds to wait for the initial scan of all devices."""
-POLL_INTERVAL = 2.0  # seconds
 MAX_BYTES = 8 * 1024 * 1024
 OPTIONS = ("ro", "nosuid", "nodev", "noexec")
 
@@ -43,12 +42,19 @@ class VolumeSource:
         if volume is None:
             self.report(f"there is no volume with the label {label}: attach it, or apply a config")
             with trio.move_on_after(TOTAL_LIMIT):
-                while volume is None:
-                    await trio.sleep(POLL_INTERVAL)
-                    volume = await self._find(label)
+                volume = await self._wait(label)
         if volume is None:
             return {}
         return await trio.to_thread.run_sync(self._read, volume, tuple(names))
+
+    async def _wait(self, label: str) -> DiscoveredVolumeSpec:
+        while True:
+            async with self.state.watch(kinds.DISCOVERED_VOLUME) as changes:
+                if volume := await self._find(label):
+                    return volume
+                async for _ in changes:
+                    if volume := await self._find(label):
+                        return volume
 
     async def _find(self, label: str) -> DiscoveredVolumeSpec | None:
         for one in await self.state.list(kinds.DISCOVERED_VOLUME):

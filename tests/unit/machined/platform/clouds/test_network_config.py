@@ -6,7 +6,8 @@ import pytest
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.network_pb2 import PlatformConfigSpec
-from talos.machined.platform.config_sources.network_config import parse_network_config
+from talos.machined.platform.builder import Cards, NetworkBuilder
+from talos.machined.platform.clouds.network_config import read_network_config
 from talos.system.errors import UserError
 
 LINKS = {"02:00:00:00:00:01": "enp1s0", "02:00:00:00:00:02": "enp2s0"}
@@ -61,6 +62,12 @@ network:
 """
 
 
+def read(text: str, cards: Cards) -> NetworkBuilder:
+    builder = NetworkBuilder(cards)
+    read_network_config(text.encode(), builder)
+    return builder
+
+
 def addresses(spec: PlatformConfigSpec) -> list[str]:
     return [
         f"{item.link_name} {ip_interface((item.address.ip, item.address.prefix_length))}"
@@ -69,7 +76,7 @@ def addresses(spec: PlatformConfigSpec) -> list[str]:
 
 
 def test_version_1_names_links_by_their_hardware_address() -> None:
-    spec = parse_network_config(VERSION1.encode(), LINKS).spec
+    spec = read(VERSION1, LINKS).spec
     assert [(link.name, link.mtu, link.kind) for link in spec.links] == [
         ("enp1s0", 1400, ""),
         ("eth1", 0, ""),
@@ -91,7 +98,7 @@ def test_version_1_names_links_by_their_hardware_address() -> None:
 
 
 def test_version_2_knows_bonds_bridges_and_vlans() -> None:
-    spec = parse_network_config(VERSION2.encode(), LINKS).spec
+    spec = read(VERSION2, LINKS).spec
     links = {link.name: link for link in spec.links}
     assert list(links) == ["enp1s0", "enp2s0", "bond0", "br0", "v7"]
     bond = links["bond0"].bond_master
@@ -106,8 +113,8 @@ def test_version_2_knows_bonds_bridges_and_vlans() -> None:
 
 @pytest.mark.parametrize("text", [VERSION1, VERSION2])
 def test_hardware_addresses_that_no_link_has(text: str) -> None:
-    assert parse_network_config(text.encode(), LINKS).missing == ()
-    assert "02:00:00:00:00:01" in parse_network_config(text.encode(), {}).missing
+    assert read(text, LINKS).missing == []
+    assert "02:00:00:00:00:01" in read(text, {}).missing
 
 
 @pytest.mark.parametrize(
@@ -128,5 +135,5 @@ def test_hardware_addresses_that_no_link_has(text: str) -> None:
 )
 def test_a_mistake_is_named_on_one_line(text: str, where: str) -> None:
     with pytest.raises(UserError, match=where) as caught:
-        parse_network_config(text.encode(), LINKS)
+        read(text, LINKS)
     assert str(caught.value).isprintable()

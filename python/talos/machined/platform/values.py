@@ -1,0 +1,68 @@
+"""Checks of values in documents that come with a machine; UserError with the place of what is wrong."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from talos.system.errors import UserError
+
+MAX_ITEMS = 1024
+"""Of one list or mapping: a text of aliases can stand for more than there is memory."""
+_LINK_NAME = re.compile(r"(?!\.{1,2}$)[^\s/:%\x00-\x20]{1,15}")
+
+type Fields = Mapping[str, Any]
+
+
+def read_json(data: bytes, where: str) -> object:
+    """What a text in JSON stands for; None for an empty one."""
+    if not data.strip():
+        return None
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise UserError("this is no JSON", where=where) from None
+
+
+def as_fields(value: object, where: str) -> Fields:
+    """A mapping."""
+    if not isinstance(value, dict):
+        raise UserError("a mapping is expected here", where=where)
+    found = cast("dict[str, Any]", value)
+    if len(found) > MAX_ITEMS:
+        raise UserError(f"more than {MAX_ITEMS} entries", where=where)
+    return found
+
+
+def as_list(value: object, where: str) -> list[Any]:
+    """A list; one value alone is one of its own, nothing is an empty one."""
+    if value is None:
+        return []
+    found = cast("list[Any]", value) if isinstance(value, list) else [value]
+    if len(found) > MAX_ITEMS:
+        raise UserError(f"more than {MAX_ITEMS} entries", where=where)
+    return found
+
+
+def parse_value[T](parse: Callable[[], T], where: str) -> T:
+    """What ``parse`` makes of a value; its ValueError is a UserError."""
+    try:
+        return parse()
+    except ValueError as error:
+        raise UserError(str(error)[:200], where=where) from None
+
+
+def as_number(value: object, limits: tuple[int, int], where: str) -> int:
+    """A number, or its text, between two others."""
+    minimum, maximum = limits
+    text = str(value) if isinstance(value, int | str) else ""
+    if not (text.isascii() and text.isdigit()) or not minimum <= int(text[:12]) <= maximum:
+        raise UserError(f"{text[:20]!r} is not between {minimum} and {maximum}", where=where)
+    return int(text)
+
+
+def check_link_name(text: str, where: str) -> str:
+    """A name that a link can have."""
+    if not _LINK_NAME.fullmatch(text):
+        raise UserError(f"{text[:30]!r} is no link's name", where=where)
+    return text
