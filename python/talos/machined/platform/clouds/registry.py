@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from talos.machined.platform.clouds.cloud import Cloud
 
 MODULES: Mapping[str, str] = {
+    "aws": "aws",
+    "hcloud": "hcloud",
     "nocloud": "nocloud",
 }
 """A machine is of one cloud at most, so a module is imported when it is needed."""

@@ -1,0 +1,63 @@
+"""Amazon EC2. Its metadata server gives parts to those who have a token (version 2 of the service)."""
+
+from talos.machined.platform.builder import NetworkBuilder
+from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, check_user_data, text_of
+from talos.machined.platform.clouds.server import LINK_LOCAL
+
+BASE = f"{LINK_LOCAL}/latest"
+TOKEN_SECONDS = 21600
+TIME_SERVER = "169.254.169.123"
+TIME_SERVER6, RESOLVER6 = "fd00:ec2::123", "fd00:ec2::253"
+NAME, LOCAL_NAME, PUBLIC_NAME = "hostname", "local-hostname", "public-hostname"
+ID, TYPE, LIFE_CYCLE, ADDRESS = "instance-id", "instance-type", "instance-life-cycle", "public-ipv4"
+REGION, ZONE = "placement/region", "placement/availability-zone"
+TAGS, MAC = "tags/instance", "mac"
+PARTS = (NAME, LOCAL_NAME, PUBLIC_NAME, ID, TYPE, LIFE_CYCLE, ADDRESS, REGION, ZONE, MAC)
+
+
+async def load_user_data(source: Source) -> bytes:
+    """The machine config."""
+    data = await source.server.get(f"{BASE}/user-data", await _authorize(source))
+    return check_user_data(data, "user-data")
+
+
+async def load_documents(source: Source) -> Documents:
+    """The parts of the metadata, each tag by its path, and the first card's addresses of IPv6."""
+    headers, base = await _authorize(source), f"{BASE}/meta-data"
+    found = await source.server.get_all(base, PARTS, headers)
+    names = (await source.server.get(f"{base}/{TAGS}", headers)).decode("utf-8", "replace").split()
+    found |= await source.server.get_all(base, (f"{TAGS}/{name}" for name in names[:50]), headers)
+    addresses = f"network/interfaces/macs/{text_of(found, MAC)}/ipv6s"
+    return found | {"ipv6s": await source.server.get(f"{base}/{addresses}", headers)}
+
+
+async def _authorize(source: Source) -> dict[str, str]:
+    headers = {"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_SECONDS)}
+    return {"X-aws-ec2-metadata-token": await source.server.get_token(f"{BASE}/api/token", headers)}
+
+
+def describe(documents: Documents, builder: NetworkBuilder) -> None:
+    """Addresses come by DHCP on the first card."""
+    link = builder.name_card(0)
+    builder.add_link(link)
+    builder.add_dhcp4(link)
+    builder.add_time_servers(TIME_SERVER)
+    if text_of(documents, "ipv6s"):
+        builder.add_dhcp6(link)
+        builder.add_time_servers(TIME_SERVER6)
+        builder.add_resolvers(RESOLVER6, None, "ipv6s")
+    builder.set_hostname(text_of(documents, NAME), NAME)
+    builder.add_external_addresses((text_of(documents, ADDRESS),), ADDRESS)
+    metadata = builder.spec.metadata
+    metadata.region, metadata.zone = text_of(documents, REGION), text_of(documents, ZONE)
+    metadata.instance_type, metadata.instance_id = text_of(documents, TYPE), text_of(documents, ID)
+    metadata.provider_id = f"aws:///{metadata.zone}/{metadata.instance_id}"
+    metadata.spot = text_of(documents, LIFE_CYCLE) == "spot"
+    metadata.internal_dns = text_of(documents, LOCAL_NAME)
+    metadata.external_dns = text_of(documents, PUBLIC_NAME)
+    for name in documents:
+        if name.startswith(f"{TAGS}/"):
+            metadata.tags[name.removeprefix(f"{TAGS}/")] = text_of(documents, name)
+
+
+CLOUD = Cloud(load_user_data=load_user_data, load_documents=load_documents, describe=describe)
