@@ -23,7 +23,7 @@ from talos.machined.node import etcd_data
 from talos.machined.node.etcd import MEMBERSHIP, PlannedBootstrap
 from talos.machined.node.ports.node import Node
 from talos.machined.node.ports.services import ServiceState
-from talos.machined.services.etcd import ETCD, plan_etcd
+from talos.machined.services.etcd import ETCD, find_lost_volume, plan_etcd
 from talos.machined.services.runner import AGAIN, FINISHED
 from talos.process.daemons import CLUSTERD
 from talos.process.machine_type import require_control_plane
@@ -69,6 +69,9 @@ async def _check(node: Node) -> None:
         text = "the config has no certificate authority for etcd: set cluster.etcd.ca"
         raise RpcError(Code.INVALID_ARGUMENT, text) from None
     await _require_time(node)
+    if lost := await find_lost_volume(node.state):
+        text = f"bootstrap is not available yet: volume {lost}, which may have data of etcd, is not ready"
+        raise RpcError(Code.FAILED_PRECONDITION, text)
     if await in_thread(etcd_data.has_data):
         raise RpcError(Code.ALREADY_EXISTS, "etcd data directory is not empty")
     if node.services.get(ETCD).state in (ServiceState.INITIALIZED, ServiceState.STARTING):

@@ -231,7 +231,7 @@ def make_node(machine: Machine) -> Node:
         meta=machine.meta,
         etcd=machine.etcd,
         upgrades=machine.upgrades,
-        upgrade_lock=EtcdLock(connect),
+        upgrade_lock=EtcdLock(connect, machine.state),
         workloads=machine.workloads,
         connect=connect,
         connect_remote=partial(open_remote, machine.daemon.bridge),

@@ -1,36 +1,12 @@
-"""This node's member of etcd: what clusterd does with it, and a bootstrap that the API accepts."""
+"""A bootstrap of etcd that the API accepts, and where clusterd answers for this node's member."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-import trio
-from google.protobuf.message import Message
-
 from talos.api.internal.membership_pb2 import PlanResponse
-from talos.api.rpc import DuplexTransport
-from talos.machined.node import etcd_data
-from talos.process.daemons import CLUSTERD
 from talos.system.wakeup import Wakeup
 
 MEMBERSHIP = "/talos.internal.Membership/"
 """What clusterd serves to PID 1."""
-
-
-async def call_member[R: Message](
-    connect: Callable[[str], AbstractAsyncContextManager[DuplexTransport]],
-    method: str,
-    request: Message,
-    reply: type[R],
-) -> R | None:
-    """Have clusterd do something with the member; None of a node without data, which has none.
-
-    RpcError; OSError when clusterd does not answer.
-    """
-    if not await trio.to_thread.run_sync(etcd_data.has_data):
-        return None
-    async with connect(CLUSTERD.socket) as transport:
-        return await transport.unary(MEMBERSHIP + method, request, reply)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -143,22 +143,32 @@ async def _restore(context: ServiceContext, plan: PlanResponse) -> None:
     await trio.to_thread.run_sync(etcd_data.adopt)
 
 
+async def find_lost_volume(state: State) -> str:
+    """The volume without which a control plane node does not see whether it has data of etcd; empty for none.
+
+    It can't be used, or not yet. While EPHEMERAL can't, the folder ETCD in it counts as ready.
+    """
+    if not await is_on_control_plane(state):
+        return ""
+    ready = {one.id for one in await state.list(kinds.VOLUME_STATUS) if is_volume_ready(one)}
+    return next((one for one in (VOLUME, EPHEMERAL.label) if one not in ready), "")
+
+
 async def has_member(connect: Connect, state: State) -> bool:
     """Whether this node has a member that can leave: a node without data has none.
 
     When a volume with the data can't be used, only other nodes have whether there is one: RpcError where
     they list one, which would stay in the cluster, or none of them answers.
     """
-    volumes = [one for one in await state.list(kinds.VOLUME_STATUS) if one.id in (VOLUME, EPHEMERAL.label)]
-    lost = [volume.id for volume in volumes if not is_volume_ready(volume)]
-    if not (lost and await is_on_control_plane(state)):
+    lost = await find_lost_volume(state)
+    if not lost:
         return await trio.to_thread.run_sync(etcd_data.has_data)
     try:
         async with connect(CLUSTERD.socket) as transport:
             await transport.unary(MEMBERSHIP + "CheckNoMember", Empty(), Empty)
     except (RpcError, OSError) as error:
         reason = format_reason(error)
-        text = f"volume {lost[0]} with its data can't be used, so a member may stay in the cluster ({reason})"
+        text = f"volume {lost} with its data can't be used, so a member may stay in the cluster ({reason})"
         raise RpcError(
             Code.FAILED_PRECONDITION, f"{text}: talosctl etcd remove-member on another node removes it"
         ) from None

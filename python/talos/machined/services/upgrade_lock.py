@@ -5,12 +5,16 @@ from contextlib import suppress
 
 import trio
 from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import Message
 
 from talos.api.internal.membership_pb2 import LockUpgradeResponse, UpgradeLock
 from talos.api.rpc import Code, RpcError
 from talos.etcd.lock import make_lease
-from talos.machined.node.etcd import call_member
+from talos.machined.node.etcd import MEMBERSHIP
+from talos.machined.services.etcd import has_member
 from talos.machined.services.health import Connect
+from talos.process.daemons import CLUSTERD
+from talos.resource.state import State
 from talos.system.logging import Log
 
 ROLLBACK_TIMEOUT = 10.0
@@ -31,15 +35,19 @@ _PASSING = frozenset({Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.ABORTED})
 
 
 class EtcdLock:
-    """The lock. A node without etcd's data has no member, so that no other is called.
+    """The lock. A node that has no member calls no other: it has no data of etcd.
+
+    While a volume with them can't be used, that is what the other nodes list; where they list one, or none
+    answers, it counts as a node with a member.
 
     An upgrade takes it when the release is written, which may never be tried, and anew before this boot ends.
     It does so under a lease of this boot: what an earlier boot has taken is given back apart from that, and
     so is what this one takes for its own trial.
     """
 
-    def __init__(self, connect: Connect) -> None:
+    def __init__(self, connect: Connect, state: State) -> None:
         self._connect = connect
+        self._state = state
         self._request = UpgradeLock(lease=make_lease())
         self._trial = UpgradeLock(lease=make_lease())
 
@@ -123,9 +131,22 @@ class EtcdLock:
         await self._call("EndEarlierUpgrades")
 
     async def _call(self, method: str) -> None:
-        await call_member(self._connect, method, self._request, Empty)
+        await self._call_member(method, self._request, Empty)
 
     async def _lock(self, request: UpgradeLock) -> str:
         """Take it however the members are; the reason when another node has it."""
-        reply = await call_member(self._connect, "LockUpgrade", request, LockUpgradeResponse)
+        reply = await self._call_member("LockUpgrade", request, LockUpgradeResponse)
         return reply.refusal if reply else ""
+
+    async def _call_member[R: Message](self, method: str, request: UpgradeLock, reply: type[R]) -> R | None:
+        """None where there is no member. RpcError; OSError when clusterd does not answer."""
+        if not await self._may_have_member():
+            return None
+        async with self._connect(CLUSTERD.socket) as transport:
+            return await transport.unary(MEMBERSHIP + method, request, reply)
+
+    async def _may_have_member(self) -> bool:
+        try:
+            return await has_member(self._connect, self._state)
+        except RpcError:  # of a node whose member can't leave, or that may have one
+            return True

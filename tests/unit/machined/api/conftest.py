@@ -364,8 +364,9 @@ def make_upgrader(cmdline: str = "", keys: Path = Path("/nonexistent")) -> Upgra
 def node(tmp_path: Path) -> Node:
     state_dir = tmp_path / "state"
     state_dir.mkdir(mode=0o700)
+    state = MemoryState()
     return Node(
-        state=MemoryState(),
+        state=state,
         services=FakeServices(),
         events=FakeEvents(),
         logs=FakeLogs(),
@@ -377,7 +378,7 @@ def node(tmp_path: Path) -> Node:
         meta=MetaStore(),
         etcd=EtcdControl(),
         upgrades=make_upgrader(),
-        upgrade_lock=EtcdLock(_connect_to_nothing),
+        upgrade_lock=EtcdLock(_connect_to_nothing, state),
         workloads=Workloads(),
         connect=_connect_to_nothing,
         connect_remote=_connect_to_no_node,

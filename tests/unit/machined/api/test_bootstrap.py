@@ -8,12 +8,18 @@ from typing import Any, cast
 import pytest
 import trio
 
+from talos.api.definitions import secrets_pb2, time_pb2
 from talos.api.internal.membership_pb2 import PlanRequest, PlanResponse
 from talos.api.machine import machine_pb2 as pb
+from talos.api.resource import config_pb2
 from talos.api.rpc import Code, RpcError
 from talos.machined.api.bootstrap import INTENDED, check_peer
 from talos.machined.api.peers import PeerCalls
 from talos.machined.services.etcd import plan_etcd
+from talos.resource import ids
+from talos.resource.changes import put
+
+from .conftest import Caller
 
 
 class Peer:
@@ -103,4 +109,16 @@ async def test_an_early_bootstrap_can_be_tried_again() -> None:
 
     with pytest.raises(RpcError, match="no address") as caught:
         await plan_etcd(connect, PlanRequest(start=PlanRequest.NEW))
+    assert caught.value.code is Code.FAILED_PRECONDITION
+
+
+async def test_nothing_begins_where_the_data_may_be_on_a_volume_that_is_not_there(
+    caller: Caller,
+) -> None:
+    state = caller.node.state
+    await put(state, *ids.MACHINE_TYPE, config_pb2.MachineTypeSpec(machine_type=config_pb2.CONTROL_PLANE))
+    await put(state, *ids.ETCD_ROOT_SECRET, secrets_pb2.EtcdRootSpec())
+    await put(state, *ids.TIME_STATUS, time_pb2.StatusSpec(synced=True))
+    with pytest.raises(RpcError, match="not available yet: volume ETCD") as caught:
+        await caller.call("Bootstrap", pb.BootstrapRequest())
     assert caught.value.code is Code.FAILED_PRECONDITION

@@ -18,6 +18,7 @@ from talos.api.rpc import RpcError
 from talos.etcd.lock import LEASE_TTL, UPGRADE, LockedError, release_lease, take_lock
 from talos.machined.node import etcd_data
 from talos.machined.services.upgrade_lock import EtcdLock
+from talos.resource.memory.state import MemoryState
 from talos.system.power import PowerAction
 
 from .test_power import Machine, Services, run_inline, succeed
@@ -84,7 +85,7 @@ async def test_the_lock_lasts_while_a_pod_takes_fifteen_minutes_to_end(
 ) -> None:
     del autojump_clock
     etcd = Etcd()
-    lock = EtcdLock(Clusterd(etcd, "cp-1").connect)
+    lock = EtcdLock(Clusterd(etcd, "cp-1").connect, MemoryState())
     times: list[float] = []
 
     async def check(at: float) -> None:
@@ -121,7 +122,7 @@ async def test_a_node_stays_up_when_another_one_has_the_lock(autojump_clock: tri
     del autojump_clock
     etcd = Etcd()
     clusterd = Clusterd(etcd, "cp-1")
-    lock, resumed, stayed = EtcdLock(clusterd.connect), list[float](), list[float]()
+    lock, resumed, stayed = EtcdLock(clusterd.connect, MemoryState()), list[float](), list[float]()
 
     async def shut_kubelet_down() -> None:
         await trio.sleep(FIFTEEN_MINUTES)
@@ -176,6 +177,6 @@ async def test_a_lock_without_an_answer_keeps_the_node_up(
     clusterd.is_down = True
     async with trio.open_nursery() as nursery:
         machine = Machine(nursery, Services())
-        machine.power.reboot(is_upgrade=True, lock=EtcdLock(clusterd.connect))
+        machine.power.reboot(is_upgrade=True, lock=EtcdLock(clusterd.connect, MemoryState()))
     assert (machine.switch.pressed, machine.services.kept) == ([], [])
     assert any("clusterd does not answer" in line for line in machine.lines)

@@ -12,8 +12,9 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.api.resource import config_pb2
 from talos.api.rpc import Code, RpcError
 from talos.machined.node import etcd_data
-from talos.machined.services.etcd import check_leave, has_member
+from talos.machined.services.etcd import check_leave, find_lost_volume, has_member
 from talos.resource import ids, kinds
+from talos.resource.changes import destroy_if_present
 from talos.resource.memory.state import MemoryState
 from talos.resource.resource import make_resource
 
@@ -110,6 +111,13 @@ async def test_a_folder_is_lost_with_the_volume_that_it_is_in(
     with pytest.raises(RpcError, match=text) if is_refused else nullcontext():
         await check_leave(clusterd.connect, state)
     assert clusterd.calls == (["CheckNoMember"] if is_refused else [])
+
+
+async def test_a_volume_that_is_not_known_yet_is_not_there() -> None:
+    state = await make_state(enums.VOLUME_PHASE_READY)
+    assert await find_lost_volume(state) == ""
+    await destroy_if_present(state, kinds.VOLUME_STATUS, "EPHEMERAL")
+    assert await find_lost_volume(state) == "EPHEMERAL"
 
 
 async def test_a_member_leaves_if_the_cluster_lets_it(monkeypatch: pytest.MonkeyPatch) -> None:

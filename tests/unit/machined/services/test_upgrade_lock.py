@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 import trio
 
+from talos.api.definitions import enums_pb2 as enums
 from talos.api.internal.membership_pb2 import LockUpgradeResponse
 from talos.api.rpc import Code, RpcError
 from talos.machined.node import etcd_data
 from talos.machined.services.upgrade_lock import REFUSAL_TIMEOUT, ROLLBACK_TIMEOUT, EtcdLock
+from talos.resource.memory.state import MemoryState
 from talos.system.logging import Log
+
+from .test_etcd import make_state
 
 LOCKED = "cp-1 is being upgraded and holds the lock"
 
@@ -49,7 +53,7 @@ def member(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_another_nodes_upgrade_refuses_a_rollback() -> None:
     clusterd = Clusterd(LockUpgradeResponse(refusal=LOCKED))
     with pytest.raises(RpcError, match=LOCKED) as refused:
-        await EtcdLock(clusterd.connect).take_for_rollback(Log(write=lambda _: None))
+        await EtcdLock(clusterd.connect, MemoryState()).take_for_rollback(Log(write=lambda _: None))
     assert refused.value.code is Code.FAILED_PRECONDITION
 
 
@@ -69,7 +73,7 @@ async def test_a_rollback_needs_no_etcd(
     del autojump_clock
     lines: list[str] = []
     began = trio.current_time()
-    await EtcdLock(Clusterd(answer).connect).take_for_rollback(Log(write=lines.append))
+    await EtcdLock(Clusterd(answer).connect, MemoryState()).take_for_rollback(Log(write=lines.append))
     assert trio.current_time() - began <= 2 * ROLLBACK_TIMEOUT
     text = "".join(lines)
     assert ("without the lock" in text, reason in text) == (bool(reason), True), text
@@ -78,16 +82,48 @@ async def test_a_rollback_needs_no_etcd(
 async def test_a_node_without_a_member_calls_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(etcd_data, "has_data", lambda: False)
     clusterd = Clusterd(None)
-    await EtcdLock(clusterd.connect).take_for_rollback(Log(write=lambda _: None))
+    await EtcdLock(clusterd.connect, MemoryState()).take_for_rollback(Log(write=lambda _: None))
     assert clusterd.calls == []
+
+
+@pytest.mark.parametrize(
+    ("refusal", "calls"),
+    [
+        (None, ["CheckNoMember"]),
+        (
+            RpcError(Code.FAILED_PRECONDITION, "etcd has the member 7 of this node"),
+            ["CheckNoMember", "CheckUpgrade"],
+        ),
+        (RpcError(Code.UNAVAILABLE, "no etcd member answers"), ["CheckNoMember", "CheckUpgrade"]),
+    ],
+)
+async def test_a_node_whose_data_is_not_there_may_have_a_member(
+    refusal: Exception | None, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(etcd_data, "has_data", lambda: False)
+    clusterd = Member(refusal)
+    state = await make_state(enums.VOLUME_PHASE_WAITING, volume="EPHEMERAL")
+    await EtcdLock(clusterd.connect, state).take(lambda _: None)
+    assert clusterd.calls == calls
+
+
+class Member(Clusterd):
+    """Clusterd that may refuse to list a member of this node, and nothing else."""
+
+    async def unary(self, method: str, request: Any, reply: Any) -> Any:
+        await trio.lowlevel.checkpoint()
+        self.calls.append(method.rpartition("/")[2])
+        if self.calls == ["CheckNoMember"] and isinstance(self.answer, Exception):
+            raise self.answer
+        return reply()
 
 
 async def test_a_trial_does_not_take_the_lock_of_another_node() -> None:
     clusterd = Clusterd(LockUpgradeResponse())
-    await EtcdLock(clusterd.connect).hold_on_trial()
+    await EtcdLock(clusterd.connect, MemoryState()).hold_on_trial()
     clusterd.answer = LockUpgradeResponse(refusal=LOCKED)
     with pytest.raises(RpcError, match=LOCKED):
-        await EtcdLock(clusterd.connect).hold_on_trial()
+        await EtcdLock(clusterd.connect, MemoryState()).hold_on_trial()
     assert len(clusterd.calls) == 2
 
 
@@ -131,7 +167,7 @@ async def test_what_may_pass_is_waited_for(
 ) -> None:
     del autojump_clock
     guard, lines = Guard(passing, passing, passing, None), list[str]()
-    await EtcdLock(guard.connect).take(lines.append)
+    await EtcdLock(guard.connect, MemoryState()).take(lines.append)
     assert guard.calls == 4
     assert len(lines) == 1, "what does not change is reported once"
     assert lines[0].startswith("waiting for up to 30 s: ")
@@ -145,7 +181,7 @@ async def test_a_member_that_stays_away_refuses_an_upgrade(
     del autojump_clock
     guard, began = Guard(UNHEALTHY, seconds=seconds), trio.current_time()
     with pytest.raises(RpcError) as refused:
-        await EtcdLock(guard.connect).take(lambda _: None)
+        await EtcdLock(guard.connect, MemoryState()).take(lambda _: None)
     assert (refused.value.code, refused.value.message) == (Code.FAILED_PRECONDITION, UNHEALTHY.message)
     assert REFUSAL_TIMEOUT <= trio.current_time() - began < 1.5 * REFUSAL_TIMEOUT
 
@@ -155,5 +191,5 @@ async def test_what_does_not_pass_refuses_at_once(autojump_clock: trio.testing.M
     guard, lines = Guard(RpcError(Code.FAILED_PRECONDITION, "member count(2)")), list[str]()
     began = trio.current_time()
     with pytest.raises(RpcError, match="member count"):
-        await EtcdLock(guard.connect).take(lines.append)
+        await EtcdLock(guard.connect, MemoryState()).take(lines.append)
     assert (guard.calls, lines, trio.current_time() - began) == (1, [], 0.0)
