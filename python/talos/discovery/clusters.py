@@ -100,7 +100,7 @@ class Clusters:
 
         FullError: what there was stays.
         """
-        cluster = self._find_or_add(cluster_id)
+        cluster = self._find_or_make(cluster_id)
         affiliate = cluster.affiliates.get(id)
         if affiliate is None:
             self._check_room(cluster)
@@ -108,6 +108,7 @@ class Clusters:
         added = [endpoint for endpoint in dict.fromkeys(endpoints) if endpoint not in known]
         if len(known) + len(added) > self._capacity.affiliate_endpoints:
             raise FullError("too many endpoints in the affiliate")
+        self._keep(cluster_id, cluster)
         is_changed = affiliate is None or bool(added)
         if affiliate is None:
             affiliate = cluster.affiliates[id] = _Affiliate()
@@ -141,7 +142,8 @@ class Clusters:
             raise FullError("too many subscriptions to the cluster")
         if self.counts.subscriptions >= self._capacity.subscriptions:
             raise FullError("too many subscriptions")
-        cluster = self._find_or_add(cluster_id)
+        cluster = self._find_or_make(cluster_id)
+        self._keep(cluster_id, cluster)
         subscription = Subscription(cluster, 2 * self._capacity.cluster_affiliates)
         cluster.subscriptions.add(subscription)
         self.counts.subscriptions += 1
@@ -174,14 +176,17 @@ class Clusters:
         self.counts.gc_affiliates += before[0] - self.counts.affiliates
         self.counts.gc_clusters += before[1] - self.counts.clusters
 
-    def _find_or_add(self, cluster_id: str) -> Cluster:
+    def _find_or_make(self, cluster_id: str) -> Cluster:
+        """A cluster, which is not kept yet if it is new; FullError."""
         cluster = self._clusters.get(cluster_id)
-        if cluster is None:
-            if len(self._clusters) >= self._capacity.clusters:
-                raise FullError("too many clusters")
-            cluster = self._clusters[cluster_id] = Cluster()
+        if cluster is None and len(self._clusters) >= self._capacity.clusters:
+            raise FullError("too many clusters")
+        return cluster or Cluster()
+
+    def _keep(self, cluster_id: str, cluster: Cluster) -> None:
+        if cluster_id not in self._clusters:
+            self._clusters[cluster_id] = cluster
             self.counts.clusters += 1
-        return cluster
 
     def _check_room(self, cluster: Cluster) -> None:
         if len(cluster.affiliates) >= self._capacity.cluster_affiliates:

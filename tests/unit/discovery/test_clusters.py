@@ -101,6 +101,15 @@ def test_a_reader_that_is_too_far_behind_is_ended(clusters: Clusters) -> None:
         changes(subscription)
 
 
+def test_nothing_is_kept_of_a_first_update_that_is_refused(clusters: Clusters) -> None:
+    with pytest.raises(FullError, match="too many endpoints in the affiliate"):
+        clusters.update("c", "a", b"", [b"1", b"2", b"3"], ttl=10)
+    assert clusters.counts.clusters == 0
+    clusters.update("d", "a", b"", [], ttl=10)
+    clusters.update("e", "a", b"", [], ttl=10)
+    assert clusters.counts.clusters == SMALL.clusters
+
+
 def test_everything_is_bounded(clusters: Clusters) -> None:
     clusters.update("c", "a", b"", [b"1"], ttl=10)
     with pytest.raises(FullError, match="too many endpoints in the affiliate"):
