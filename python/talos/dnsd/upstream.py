@@ -42,11 +42,15 @@ class Transport(enum.Enum):
 
 
 class UpstreamError(Exception):
-    """A server gave no usable answer; the text is the reason. ``is_refusal``: nothing listens there."""
+    """A server gave no usable answer; the text is the reason.
 
-    def __init__(self, reason: str, *, is_refusal: bool) -> None:
+    ``is_refusal``: nothing listens there. ``is_silence``: no answer came in time.
+    """
+
+    def __init__(self, reason: str, *, is_refusal: bool, is_silence: bool) -> None:
         super().__init__(reason)
         self.is_refusal = is_refusal
+        self.is_silence = is_silence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +99,11 @@ class Upstream:
             reply = await self._query_udp(query)
             return await self._query_tcp(query) if reply.is_truncated else reply
         except (OSError, trio.BrokenResourceError, trio.TooSlowError, ssl.SSLError, MalformedError) as error:
-            is_refusal = isinstance(error, ConnectionRefusedError)
-            raise UpstreamError(f"{self.server}: {_describe(error)}", is_refusal=is_refusal) from None
+            raise UpstreamError(
+                f"{self.server}: {_describe(error)}",
+                is_refusal=isinstance(error, ConnectionRefusedError),
+                is_silence=isinstance(error, trio.TooSlowError),
+            ) from None
 
     async def close(self) -> None:
         """Close the connections that are kept."""

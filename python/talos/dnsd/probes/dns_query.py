@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from itertools import chain, repeat
 
 import trio
 
@@ -18,8 +17,6 @@ RESOLV_CONF = "/etc/resolv.conf"
 """The C library's, which also has the host's resolver where that is on."""
 MAX_SERVERS = 3
 """How many the C library reads."""
-TRIES = 20
-"""How often a server that does not answer is queried: for the longest timeout."""
 TIMEOUT = Span(name="timeout", minimum=0.1, maximum=30.0, default=5.0)
 MAX_NAME = 1024
 """Characters of a request's texts."""
@@ -37,6 +34,8 @@ class Querier:
     async def run(self, request: pb.DNSQueryRequest) -> pb.DNSQueryReply:
         """The answer of the first server that has one; RpcError.
 
+        One that does not answer is queried again, in turn with the others, until the time is over; one whose
+        port is closed, or that answers what is no answer, is not.
         FAILED_PRECONDITION: nothing listens at the last one's port. DEADLINE_EXCEEDED: there was no answer.
         """
         seconds = TIMEOUT.read(request)
@@ -44,7 +43,8 @@ class Querier:
         servers = [parse_server(request.server)] if request.server else await self._read_servers()
         code, reason = Code.DEADLINE_EXCEEDED, "no answer in time"
         with trio.move_on_after(seconds):
-            for address in chain.from_iterable(repeat(servers, TRIES)):
+            while servers:
+                address = servers.pop(0)
                 upstream = Upstream(Server(address=address), port=self.port, is_healthy=False)
                 code, reason = Code.DEADLINE_EXCEEDED, f"{upstream.server}: no answer in time"
                 began = trio.current_time()
@@ -54,6 +54,8 @@ class Querier:
                 except UpstreamError as error:
                     code = Code.FAILED_PRECONDITION if error.is_refusal else code
                     reason = str(error)
+                    if error.is_silence:
+                        servers.append(address)
                     continue
                 except MalformedError as error:
                     reason = f"{upstream.server}: {error}"

@@ -18,10 +18,11 @@ from talos.api.probe import probe_pb2 as pb
 from talos.api.rpc import Code, RpcError
 from talos.api.timestamps import make_duration
 from talos.dnsd import upstream as upstream_module
-from talos.dnsd.message import MalformedError, encode_name
+from talos.dnsd.message import MalformedError, Query, Reply, encode_name
 from talos.dnsd.probes.dns_query import MAX_SERVERS, Querier, parse_resolv_conf, parse_type
 from talos.dnsd.probes.records import MAX_RECORDS, TYPES, format_code, read_records
 from talos.dnsd.probes.service import MAX_CALLS, ProbeService
+from talos.dnsd.upstream import Upstream
 
 SERVER = str(LOCALHOST)
 SHORT = make_duration(0.5)
@@ -40,6 +41,19 @@ async def query(
     async with serving(answer, seen) as upstream:
         service = ProbeService(Querier(port=upstream.port))
         return await service.query(request, CALL)
+
+
+def record_queries(patch: pytest.MonkeyPatch) -> list[str]:
+    """The addresses of the servers that are queried from now on."""
+    calls: list[str] = []
+    query = Upstream.query
+
+    async def recorded(upstream: Upstream, message: Query) -> Reply:
+        calls.append(str(upstream.server.address))
+        return await query(upstream, message)
+
+    patch.setattr(Upstream, "query", recorded)
+    return calls
 
 
 def number(*values: int) -> bytes:
@@ -143,6 +157,26 @@ async def test_a_server_that_refuses_is_named_at_once() -> None:
     ):
         await Querier(port=port).run(pb.DNSQueryRequest(name="a.example", server=SERVER))
     assert caught.value.code is Code.FAILED_PRECONDITION
+
+
+async def test_only_a_server_that_is_silent_is_queried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A closed port, and what is no answer, stay what they are: nothing would space the queries."""
+    resolv_conf = tmp_path / "resolv.conf"
+    resolv_conf.write_text("nameserver 127.0.0.9\nnameserver 127.0.0.1\n")
+    seen: list[bytes] = []
+    calls = record_queries(monkeypatch)
+
+    def answer(question: bytes) -> list[bytes]:
+        seen.append(question)
+        return [] if len(seen) < 3 else [make_reply(question, make_record(bytes(5)))]
+
+    async with serving(answer) as upstream:
+        querier = Querier(resolv_conf=str(resolv_conf), port=upstream.port)
+        with pytest.raises(RpcError, match="a record A of another length"):
+            await querier.run(pb.DNSQueryRequest(name="a.example", timeout=make_duration(30)))
+    assert calls == ["127.0.0.9", "127.0.0.1", "127.0.0.1", "127.0.0.1"]
 
 
 async def test_the_code_is_that_of_the_server_which_is_named(tmp_path: Path) -> None:
