@@ -38,7 +38,7 @@ STALL, WINDOW = 40_000, 2_000_000
 
 A window of anything but multiples of two seconds takes more rights."""
 QUIET_PERIOD = 10.0
-"""Seconds without pressure, after which nothing is measured any more."""
+"""Seconds without pressure, after which nothing is measured any more, and a trigger counts as passed."""
 KEPT_ACTIONS = 50
 END_TIMEOUT = 20.0
 """Seconds in which nothing more ends while processes of the last group do: their memory is free soon."""
@@ -84,6 +84,7 @@ class OOMController(Controller):
         self._pressed = -float("inf")
         self._before: oom.Sample | None = None
         self._last_trigger = -float("inf")
+        self._last_futile = -float("inf")
         self._ended: Path | None = None
         self._count = 0
         self._kept: deque[str] = deque()
@@ -141,6 +142,16 @@ class OOMController(Controller):
         is_late = now > self._last_trigger + END_TIMEOUT
         return self._ended is not None and not is_late and oom.has_processes(self._ended)
 
+    def _is_newly_futile(self) -> bool:
+        """Whether this trigger, which ends nothing, is the first one: it may hold for hours.
+
+        It has no part in ``time_since_trigger``, by which it would seem to pass and to come again.
+        """
+        now = trio.current_time()
+        is_new = now > self._last_futile + QUIET_PERIOD + self._settings.interval
+        self._last_futile = now
+        return is_new
+
     def _is_short(self) -> bool:
         return oom.is_short(parse_meminfo(self._meminfo.read_text(encoding="ascii")))
 
@@ -150,6 +161,8 @@ class OOMController(Controller):
         processes: Sequence[str] = ()
         score = 0.0
         if chosen is None:
+            if not self._is_newly_futile():
+                return
             self._log.warning("no eligible cgroup to kill")
         else:
             candidate, score = chosen
@@ -161,13 +174,13 @@ class OOMController(Controller):
                 )
                 return
             self._ended = candidate.path
+            self._last_trigger, self._last_futile = trio.current_time(), -float("inf")
             self._log.warning(
                 "memory runs out: a group was ended",
                 group=str(candidate.path),
                 processes=processes,
                 score=score,
             )
-        self._last_trigger = trio.current_time()
         spec = OOMActionSpec(
             trigger_context=json.dumps(oom.to_json(variables)), score=score, processes=processes
         )

@@ -139,6 +139,37 @@ async def test_nothing_more_ends_while_a_group_is_ending(
         assert len(node.killed) > 2, "a process that does not end is not waited for any longer"
 
 
+@pytest.mark.parametrize("rule", ["true", 'time_since_trigger > duration("3s")'])
+async def test_a_trigger_that_ends_nothing_is_recorded_until_it_passes(
+    rule: str, tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    node = Node(tmp_path)
+    expressions = f"triggerExpression: 'qos_memory_current[Besteffort] > 0.0 && {rule}'\n"
+    expressions += 'cgroupRankingExpression: "class == Burstable && memory_current.hasValue() ? 1.0 : 0.0"\n'
+    for pod in ("podc", "podd"):
+        (node.root / "kubepods/burstable" / pod / "memory.current").unlink()
+    await put(node.state, *ids.MACHINE_CONFIG, MachineConfigSpec(yaml_marshalled=HEAD + expressions.encode()))
+
+    async def count() -> int:
+        return len(await node.state.list(kinds.OOM_ACTION))
+
+    async with running(node.state, node.make_controller()):
+        await trio.sleep(60)
+        assert (await count(), len(node.log)) == (1, 1)
+        make_group(node.root, "kubepods/besteffort", memory_current=0)
+        await trio.sleep(2 * module.QUIET_PERIOD)
+        make_group(node.root, "kubepods/besteffort", memory_current=1)
+        await trio.sleep(60)
+        assert (await count(), len(node.log)) == (2, 2)
+        make_group(node.root, "kubepods/burstable/podc", memory_current=1)
+        await wait_for(node.state, kinds.OOM_ACTION, "2", lambda _: True)
+        assert node.killed == ["podc"], "it does end what can end later"
+        (node.root / "kubepods/burstable/podc/memory.current").unlink()
+        await trio.sleep(60)
+        assert (await count(), len(node.log)) == (4, 4)
+
+
 async def test_a_group_that_is_gone_stops_nothing(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
