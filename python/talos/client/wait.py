@@ -33,7 +33,7 @@ async def wait_until(
         except KubernetesError as error:
             reason = f"the Kubernetes API: {error}"
         except RpcError as error:
-            reason = error.message
+            reason = error.reason
         if not reason:
             return
         if clock() > end:

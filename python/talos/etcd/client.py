@@ -166,7 +166,7 @@ async def open_any(
             try:
                 status = await client.status(FIND_TIMEOUT)
             except RpcError as error:
-                reasons.append(f"{endpoint}: {error.message}")
+                reasons.append(f"{endpoint}: {error.reason}")
                 continue
             if not status.leader or status.isLearner:
                 reasons.append(f"{endpoint}: {'is a learner' if status.isLearner else 'has no leader'}")

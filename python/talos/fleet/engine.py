@@ -184,7 +184,7 @@ class Fleet:
             try:
                 found = await find_machine_problems(self.calls, peer.node)
             except RpcError as error:
-                return f"{peer.name}: {error.message or 'it does not answer'}"
+                return f"{peer.name}: {error.reason}"
         new = next((text for about, text in found.items() if about not in known), "")
         return f"{peer.name}: {new}" if new else ""
 

@@ -122,7 +122,7 @@ async def _check_members(calls: FleetCalls, node: str) -> Mapping[str, str]:
     try:
         reply = await repeat_lost(lambda: calls.unary(node, method, request, reply_type), ANSWER_TIMEOUT)
     except RpcError as error:
-        return {node: f"etcd: {error.message}"}
+        return {node: f"etcd: {error.reason}"}
     members = [member for message in reply.messages for member in message.members]
     if len(members) == MEMBERS_WITHOUT_SPARE:
         return {

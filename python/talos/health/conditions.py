@@ -45,7 +45,7 @@ async def wait_for_health(
     seconds: float,
     report: Callable[[str], Awaitable[None]],
     sleep: Callable[[float], Awaitable[None]],
-    describe: Callable[[RpcError], str] = lambda error: error.message,
+    describe: Callable[[RpcError], str] = lambda error: error.reason,
 ) -> None:
     """Wait for one condition after the other; DEADLINE_EXCEEDED names the one that is not met in time."""
     end, last = time.monotonic() + seconds, ""

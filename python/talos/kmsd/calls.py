@@ -48,7 +48,7 @@ class KeyCaller:
                                 self._running.add(request.number)
                                 nursery.start_soon(self._carry_out, request)
                 except RpcError as error:
-                    self._log.once(f"the requests of PID 1 have ended: {error.message}")
+                    self._log.once(f"the requests of PID 1 have ended: {error.reason}")
                 await trio.sleep(RETRY_DELAY)
 
     async def _carry_out(self, request: pb.KeyRequest) -> None:
@@ -62,7 +62,7 @@ class KeyCaller:
         try:
             await self._transport.unary(ANSWER, answer, pb.KeyAnswerReply)
         except RpcError as error:
-            self._log.once(f"an answer does not reach PID 1: {error.message}")
+            self._log.once(f"an answer does not reach PID 1: {error.reason}")
         finally:
             self._running.discard(request.number)
 

@@ -112,7 +112,7 @@ class Feed:
                     async for message in replies:
                         await take(message)
             except RpcError as error:
-                self._log.once(f"{method} has ended: {error.message}")
+                self._log.once(f"{method} has ended: {error.reason}")
                 if error.code is Code.FAILED_PRECONDITION:
                     return
             await trio.sleep(RETRY_DELAY)

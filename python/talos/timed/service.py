@@ -50,7 +50,7 @@ class TimeService:
                 nursery.start_soon(query_one, server)
         if answers:
             return answers[0]
-        raise RpcError(failures[0].code, "; ".join(error.message for error in failures))
+        raise RpcError(failures[0].code, "; ".join(error.reason for error in failures))
 
     async def check(self, request: time_pb2.TimeRequest, _call: Call) -> time_pb2.TimeResponse:
         """Compare with the server that is named."""

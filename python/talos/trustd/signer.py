@@ -64,7 +64,7 @@ class Signer:
             check_token(call.metadata, secrets.token)
         except RpcError as error:
             self._rates.take(call.client, WRONG_TOKEN_COST - 1)
-            self._refusals.record(call.peer.address, error.message)
+            self._refusals.record(call.peer.address, error.reason)
             raise
         request = _parse(await receive_one(call))
         reply = self._certificate(request, secrets, call.peer.address)

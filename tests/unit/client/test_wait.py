@@ -32,8 +32,13 @@ def test_each_reason_is_reported_when_it_changes() -> None:
 
 
 def test_an_api_that_fails_is_waited_for() -> None:
-    failures = [RpcError(Code.UNAVAILABLE, "no route"), KubernetesError(0, "refused"), ""]
-    assert wait(failures) == ["no route", "the Kubernetes API: refused"]
+    failures = [
+        RpcError(Code.UNAVAILABLE, "no route"),
+        RpcError(Code.CANCELLED, ""),
+        KubernetesError(0, "refused"),
+        "",
+    ]
+    assert wait(failures) == ["no route", "CANCELLED", "the Kubernetes API: refused"]
 
 
 def test_the_last_reason_is_the_error_when_time_is_up() -> None:

@@ -175,6 +175,10 @@ def they_are_down(nodes: Nodes) -> None:
     nodes.error = RpcError(Code.UNAVAILABLE, "no route")
 
 
+def they_fail_without_a_text(nodes: Nodes) -> None:
+    nodes.error = RpcError(Code.UNAVAILABLE, "")
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [
@@ -185,6 +189,7 @@ def they_are_down(nodes: Nodes) -> None:
         (one_is_missing, "etcd has 1 members for 2 control plane nodes"),
         (they_boot, "10.0.0.2: the boot has not ended"),
         (they_are_down, "no route"),
+        (they_fail_without_a_text, "UNAVAILABLE"),
     ],
 )
 async def test_the_first_condition_that_is_not_met_is_named(change: Any, text: str) -> None:

@@ -51,7 +51,7 @@ class EtcdMemberController(Reconciler):
                 async with self._access.any() as client:
                     await self._announce(client, own, spec.spec)
         except RpcError as error:
-            self._log.once(f"etcd's member is not ready: {error.message}", key="member", level="info")
+            self._log.once(f"etcd's member is not ready: {error.reason}", key="member", level="info")
             await trio.sleep(STARTING)
             runtime.queue_reconcile()
 

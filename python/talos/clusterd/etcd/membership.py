@@ -75,7 +75,7 @@ class Membership:
                 except NameTakenError:
                     raise
                 except RpcError as error:
-                    reason, is_alone = error.message, error.code is Code.UNAVAILABLE
+                    reason, is_alone = error.reason, error.code is Code.UNAVAILABLE
                     shown = "no member answers" if is_alone else reason
                     pause = (
                         min(pause + RETRY_INTERVAL_GROWTH, MAX_RETRY_INTERVAL)
@@ -239,7 +239,7 @@ class Membership:
             try:
                 await take_lock(client, UPGRADE, holder, lease)
             except LockedError as error:
-                return error.message
+                return error.reason
         return ""
 
     async def end_upgrade(self, lease: int) -> None:
@@ -281,7 +281,7 @@ class Membership:
                 async with self._access.member(urlsplit(url).hostname or "") as client:
                     await client.check_quorum()
             except RpcError as error:
-                reason = error.message
+                reason = error.reason
             else:
                 return ""
         return (
@@ -305,7 +305,7 @@ class Membership:
                         return
                     if error.message != etcd.UNHEALTHY and error.code is not Code.UNAVAILABLE:
                         raise
-                    reason = error.message
+                    reason = error.reason
                 else:
                     return
                 await trio.sleep(LEAVE_RETRY_INTERVAL)

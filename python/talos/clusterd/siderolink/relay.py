@@ -60,7 +60,7 @@ class Relay:
                 nursery.start_soon(self._read)
                 while True:
                     error = await self._carry()
-                    reason = shorten(error.message)
+                    reason = shorten(error.reason)
                     self._log.once(f"SideroLink: the stream of WireGuard's packets: {reason}", key="stream")
                     await trio.sleep(next(self._delays))
 

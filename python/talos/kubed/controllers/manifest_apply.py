@@ -125,7 +125,7 @@ class ManifestApplyController(Controller):
         except KubernetesError as error:
             result.unreached = str(error)
         except RpcError as error:
-            result.unreached = f"etcd: {error.message}"
+            result.unreached = f"etcd: {error.reason}"
         return result
 
     @staticmethod

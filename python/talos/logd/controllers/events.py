@@ -75,7 +75,7 @@ class EventsSinkController(Controller):
             try:
                 await transport.unary(PUBLISH, record.event, EventResponse, timeout=PUBLISH_TIMEOUT)
             except RpcError as error:
-                self._log.once(f"the sink of events fails: {error.message}", key=endpoint, sink=endpoint)
+                self._log.once(f"the sink of events fails: {error.reason}", key=endpoint, sink=endpoint)
             else:
                 self.had = record.number
                 return

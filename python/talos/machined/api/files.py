@@ -109,7 +109,7 @@ async def run_disk_usage(request: machine_pb2.DiskUsageRequest, _call: Call, sen
             root = await in_thread(resolve, path)
         except RpcError as error:
             # The other paths are still reported.
-            await send(machine_pb2.DiskUsageInfo(name=path, relative_name=path, error=error.message))
+            await send(machine_pb2.DiskUsageInfo(name=path, relative_name=path, error=error.reason))
             continue
         await pump(measure(root, request), send_all, walking=True)
 

@@ -58,7 +58,7 @@ async def _find_array(state: State, device: str) -> Resource[block_pb2.DiskSpec]
         await check_secondaries(state, disk.id)
         await check_volumes(state, disk.id)
     except RpcError as error:
-        raise RpcError(Code.FAILED_PRECONDITION, f"md: resource in use: {error.message}") from error
+        raise RpcError(Code.FAILED_PRECONDITION, f"md: resource in use: {error.reason}") from error
     return disk
 
 

@@ -52,7 +52,7 @@ class PeerCalls:
         try:
             return await transport.unary(method, request, reply, metadata=_AS_READER, timeout=CALL_TIMEOUT)
         except RpcError as error:
-            raise RpcError(error.code, f"{node}: {error.message}") from None
+            raise RpcError(error.code, f"{node}: {error.reason}") from None
 
     async def specs[S: Message](self, node: str, kind: Kind[S]) -> Sequence[S]:
         """The specs of all resources of a kind."""
@@ -85,7 +85,7 @@ class PeerCalls:
         except RpcError as error:
             if error.code is Code.NOT_FOUND:
                 return False
-            raise RpcError(error.code, f"{node}: {error.message}") from None
+            raise RpcError(error.code, f"{node}: {error.reason}") from None
 
     async def objects(self, path: str) -> Sequence[Mapping[str, Any]]:
         """The objects of a list in Kubernetes, as this node's kubed sees them."""

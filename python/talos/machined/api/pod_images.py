@@ -78,7 +78,7 @@ class PodImages:
                 sources = add_credentials(sources, make_auths(sources, reference, request.auth))
             return await approve(reference, sources, self._verifier, self._threads)
         except RpcError as error:
-            raise RpcError(error.code, _describe(reference, error.message), error.details) from None
+            raise RpcError(error.code, _describe(reference, error.reason), error.details) from None
         except UserError as error:
             raise RpcError(Code.UNAVAILABLE, _describe(reference, str(error))) from None
 

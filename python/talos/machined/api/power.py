@@ -52,7 +52,7 @@ async def _lock_upgrade(node: Node) -> None:
         if not node.power.is_locked:  # by another call that took it
             await node.upgrade_lock.release()
         text = (
-            f"{node.upgrades.current.version} can't be tried now: {error.message}; "
+            f"{node.upgrades.current.version} can't be tried now: {error.reason}; "
             "talosctl reboot --mode force tries it all the same, talosctl rollback takes it back"
         )
         raise RpcError(Code.FAILED_PRECONDITION, text) from None
@@ -69,7 +69,7 @@ async def _plan_reset(node: Node, request: pb.ResetRequest) -> ResetPlan:
     try:
         await check_leave(node.connect, node.state)
     except RpcError as error:
-        text = f"this node can't leave etcd: {error.message}; --graceful=false resets it all the same"
+        text = f"this node can't leave etcd: {error.reason}; --graceful=false resets it all the same"
         raise RpcError(Code.FAILED_PRECONDITION, text) from None
     return plan
 

@@ -115,7 +115,7 @@ async def run_installer(
                 except OSError as error:
                     code, reason = IO_FAILED, f"failed: {error}"
                 except RpcError as error:
-                    code, reason = DEPENDENCY, f"refused: {error.message}"
+                    code, reason = DEPENDENCY, f"refused: {error.reason}"
             if reason:  # it is not left out, however slow the reader
                 await lines_in.send(reason)
 

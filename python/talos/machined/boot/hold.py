@@ -44,7 +44,7 @@ class Hold:
             with trio.fail_after(LOCK_TIMEOUT):
                 await self._lock.take(self._log.info)
         except RpcError as error:
-            self.refusal = error.message
+            self.refusal = error.reason
             raise
         except trio.TooSlowError:
             self.refusal = f"the lock of upgrades can't be had within {LOCK_TIMEOUT:.0f} s"

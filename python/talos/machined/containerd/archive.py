@@ -163,7 +163,7 @@ async def _store_blob(containerd: Containerd, reader: ChunkReader, blob: Descrip
         await store_content(containerd, blob, chunks)
     except RpcError as error:
         if error.code is Code.FAILED_PRECONDITION:
-            raise UserError(f"its blob {blob.digest} is damaged: {error.message}", where=WHERE) from None
+            raise UserError(f"its blob {blob.digest} is damaged: {error.reason}", where=WHERE) from None
         raise
     # containerd may have it from before, from another namespace or, by now, from another archive.
     await _skip(reader, left)

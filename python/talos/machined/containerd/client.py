@@ -62,7 +62,7 @@ class Containerd:
             )
         except RpcError as error:
             name = method.rpartition(".")[2]
-            raise RpcError(error.code, f"containerd {name}: {error.message}", error.details) from None
+            raise RpcError(error.code, f"containerd {name}: {error.reason}", error.details) from None
 
     async def find[R: Message](self, method: str, request: Message, reply: type[R]) -> R | None:
         """Call a method; None when containerd has no such thing."""

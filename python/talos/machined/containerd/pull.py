@@ -179,7 +179,7 @@ async def _store_part(containerd: Containerd, session: "Session", part: Descript
             )
         except RpcError as error:
             if error.code is Code.FAILED_PRECONDITION:  # another size or digest than expected
-                raise RegistryError(f"what it sends is not this blob: {error.message}") from None
+                raise RegistryError(f"what it sends is not this blob: {error.reason}") from None
             raise
 
     report(_make_progress(part, Step.DOWNLOADING, 0))

@@ -72,7 +72,7 @@ async def _plan_service(context: ServiceContext, start: PlanRequest.Start) -> Pl
     try:
         return await plan_etcd(context.connect, PlanRequest(start=start))
     except RpcError as error:
-        raise UserError(error.message) from None
+        raise UserError(error.reason) from None
 
 
 async def make_etcd(context: ServiceContext) -> ContainerSpec:

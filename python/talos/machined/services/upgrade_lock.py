@@ -68,7 +68,7 @@ class EtcdLock:
             except RpcError as error:
                 if error.code not in _PASSING:
                     raise
-                reason = error.message
+                reason = error.reason
             if trio.current_time() >= end:
                 raise RpcError(Code.FAILED_PRECONDITION, reason)
             if reason != shown:

@@ -83,7 +83,7 @@ class RemoteState(State):
                 async for reply in replies:
                     found.append(resource_from_proto(kind, reply.resource))  # noqa: PERF401 - see pyright
         except RpcError as error:
-            raise _READ_ERRORS.get(error.code, StateError)(error.message) from error
+            raise _READ_ERRORS.get(error.code, StateError)(error.reason) from error
         return found
 
     @override
@@ -165,7 +165,7 @@ class RemoteState(State):
         try:
             return await self._transport.unary(SERVICE + method, request, reply, metadata=PLAIN_SPECS)
         except RpcError as error:
-            raise errors.get(error.code, StateError)(error.message) from error
+            raise errors.get(error.code, StateError)(error.reason) from error
 
 
 def _kind[S: Message](resource: Resource[S]) -> Kind[S]:

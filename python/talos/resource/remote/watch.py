@@ -248,9 +248,9 @@ def _differences[S: Message](
 def _to_state_error(error: RpcError) -> StateError:
     match error.code:
         case Code.FAILED_PRECONDITION:
-            return BookmarkError(error.message)
+            return BookmarkError(error.reason)
         case Code.UNAVAILABLE:
-            return UnavailableError(error.message)
+            return UnavailableError(error.reason)
         case _:
             return StateError(str(error))
 

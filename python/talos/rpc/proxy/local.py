@@ -56,7 +56,7 @@ async def forward(
     try:
         upstream = await channel.begin(call.method, metadata, call.time_remaining())
     except NotConnectedError as error:
-        return Status(code=error.code, message=f"{to} can't be reached: {error.message}")
+        return Status(code=error.code, message=f"{to} can't be reached: {error.reason}")
     upload: asyncio.Task[None] | None = None
     upstream.charge(memory, payer, max_reply(call.method))
     try:

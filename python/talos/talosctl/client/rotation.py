@@ -204,7 +204,7 @@ async def _retry[T](target: Target, fetch: Callable[[Session], Awaitable[T]], wh
         except RpcError as error:
             is_passing = error.code in {Code.UNAVAILABLE, Code.CANCELLED, Code.DEADLINE_EXCEEDED}
             if not is_passing or time.monotonic() > end:
-                raise UserError(f"{what}: {error.message}") from error
+                raise UserError(f"{what}: {error.reason}") from error
         await asyncio.sleep(POLL_INTERVAL)
 
 

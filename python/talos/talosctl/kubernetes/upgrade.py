@@ -155,7 +155,7 @@ class KubernetesUpgrade:
         try:
             await pull_image(self._calls, node, containerd, image, lambda _: None)
         except RpcError as error:
-            text = f"the image {image} can't be pulled: {error.message}"
+            text = f"the image {image} can't be pulled: {error.reason}"
             raise UserError(text, where=f"node {node}", hint="nothing is changed yet") from error
 
     async def _update(self, node: str, component: Component, follow: Follow | None) -> None:

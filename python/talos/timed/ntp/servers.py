@@ -93,11 +93,11 @@ class Servers:
             # RFC 5905, section 7.4: RATE requests longer pauses, DENY and RSTR no query at all.
             delay = next(server.rate_delays) if refusal.kiss == "RATE" else RATE_BACKOFF.limit
             server.silent_until = trio.current_time() + delay
-            self._log.once(refusal.message, key=server.name, level="warning")
+            self._log.once(refusal.reason, key=server.name, level="warning")
             self._move_on(server)
             return None
         except RpcError as error:
-            self._log.once(error.message, key=server.name, level="warning")
+            self._log.once(error.reason, key=server.name, level="warning")
             server.failures += 1
             if server.failures >= TRIES:
                 self._move_on(server)

@@ -64,7 +64,7 @@ class LoginService:
         except RpcError as error:
             self._rates.take(call.client, REFUSAL_COST - 1)
             self._record(call, result=error.code.name)
-            self._refusals.record(call.peer.address, error.message)
+            self._refusals.record(call.peer.address, error.reason)
             raise
         await call.send(reply.SerializeToString())
         return OK

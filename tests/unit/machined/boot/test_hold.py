@@ -1,6 +1,6 @@
 """One control plane node is down at a time, however long the pods of the one before take to end."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, cast
@@ -14,11 +14,13 @@ from tests.unit.etcd.twin import Etcd
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.internal.membership_pb2 import LockUpgradeResponse
 from talos.api.machine import machine_pb2 as pb
-from talos.api.rpc import RpcError
+from talos.api.rpc import Code, RpcError
 from talos.etcd.lock import LEASE_TTL, UPGRADE, LockedError, release_lease, take_lock
+from talos.machined.boot.hold import Hold
 from talos.machined.node import etcd_data
 from talos.machined.services.upgrade_lock import EtcdLock
 from talos.resource.memory.state import MemoryState
+from talos.system.logging import Log
 from talos.system.power import PowerAction
 
 from .test_power import Machine, Services, run_inline, succeed
@@ -167,6 +169,18 @@ async def test_a_node_stays_up_when_another_one_has_the_lock(autojump_clock: tri
         again = Machine(nursery, Services())
         again.power.reboot(is_upgrade=True, lock=lock)
     assert again.switch.pressed == [PowerAction.REBOOT]
+
+
+async def test_a_refusal_without_a_text_keeps_the_node_up() -> None:
+    class Lock(EtcdLock):
+        async def take(self, report: Callable[[str], None]) -> None:
+            await trio.lowlevel.checkpoint()
+            raise RpcError(Code.INTERNAL, "")
+
+    hold = Hold(Lock(Clusterd(Etcd(), "cp-1").connect, MemoryState()), Log(write=lambda _: None))
+    with pytest.raises(RpcError):
+        await hold.take()
+    assert hold.refusal == "INTERNAL"
 
 
 async def test_a_lock_without_an_answer_keeps_the_node_up(
