@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import os
 from collections.abc import Awaitable, Callable
+from math import inf
 from typing import Any, cast
 
 import pytest
@@ -17,9 +18,26 @@ os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"
 
 
 @pytest.fixture
-def autojump_clock() -> trio.testing.MockClock:
-    """A clock on which waiting takes no time: it jumps when every task waits."""
-    return trio.testing.MockClock(autojump_threshold=0)
+def autojump_clock(monkeypatch: pytest.MonkeyPatch) -> trio.testing.MockClock:
+    """A clock on which waiting takes no time: it jumps when every task waits, and no thread works for one.
+
+    A thread that its task may abandon does not hold it: such a one may hang, in a test about that.
+    """
+    clock = trio.testing.MockClock(autojump_threshold=0)
+    call_in_thread, thresholds = trio.to_thread.run_sync, list[float]()
+
+    async def run_sync(*arguments: Any, **options: Any) -> Any:
+        if options.get("abandon_on_cancel"):
+            return await call_in_thread(*arguments, **options)
+        thresholds.append(clock.autojump_threshold)
+        clock.autojump_threshold = inf
+        try:
+            return await call_in_thread(*arguments, **options)
+        finally:
+            clock.autojump_threshold = thresholds.pop()
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", run_sync)
+    return clock
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

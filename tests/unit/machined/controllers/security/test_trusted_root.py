@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-import pytest
 import trio
 from tests.unit.machined.controllers.running import mount_state, running
 from trio.testing import MockClock
@@ -45,13 +44,6 @@ DIGESTS = {14: "6494e21ea73fa7ee769f85f57d5a3e6a08725eae1e38c755fc3517c9e6bc0b66
 
 def test_the_version_is_that_of_the_images_trusted_root() -> None:
     assert hashlib.sha256(IMAGE.encode()).hexdigest() == DIGESTS[VERSION]
-
-
-@pytest.fixture
-def clock(autojump_clock: MockClock) -> MockClock:
-    """Files are read in threads, which take no time on this clock."""
-    autojump_clock.autojump_threshold = 0.05
-    return autojump_clock
 
 
 class Program:
@@ -121,7 +113,7 @@ async def test_it_is_there_for_keyless_rules() -> None:
     assert not program.given, "what it fetches could not be kept yet"
 
 
-async def test_a_refresh_takes_its_place_and_is_kept(tmp_path: Path, clock: MockClock) -> None:
+async def test_a_refresh_takes_its_place_and_is_kept(tmp_path: Path, autojump_clock: MockClock) -> None:
     state, program = MemoryState(), Program(finish(DONE))
     await put(state, *ids.ENVIRONMENT, EnvironmentSpec(variables=["https_proxy=http://proxy.example:3128"]))
     async with running(state, make(program)):
@@ -136,7 +128,9 @@ async def test_a_refresh_takes_its_place_and_is_kept(tmp_path: Path, clock: Mock
     assert [time - program.times[0] for time in program.times] == [0, REFRESH_INTERVAL, 2 * REFRESH_INTERVAL]
 
 
-async def test_a_failure_is_logged_once_and_the_old_one_stays(tmp_path: Path, clock: MockClock) -> None:
+async def test_a_failure_is_logged_once_and_the_old_one_stays(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
     keep_trusted(tmp_path, DONE)
     failed = finish(DONE, "https://x/timestamp.json: no route to host")
     state, program, lines = MemoryState(), Program(*[failed] * 12, finish(DONE), failed), list[str]()
@@ -157,7 +151,7 @@ async def test_a_failure_is_logged_once_and_the_old_one_stays(tmp_path: Path, cl
     assert len(lines) == 2
 
 
-async def test_a_program_that_does_not_end_or_breaks(tmp_path: Path, clock: MockClock) -> None:
+async def test_a_program_that_does_not_end_or_breaks(tmp_path: Path, autojump_clock: MockClock) -> None:
     state, lines = MemoryState(), list[str]()
     program = Program(None, Finished(code=-9), Finished(code=0, stdout=b"x"), finish(DONE))
     async with running(state, make(program, lines)):
@@ -174,7 +168,7 @@ async def test_a_program_that_does_not_end_or_breaks(tmp_path: Path, clock: Mock
     assert program.given[-1] == Trusted()
 
 
-async def test_half_a_refresh_is_kept(tmp_path: Path, clock: MockClock) -> None:
+async def test_half_a_refresh_is_kept(tmp_path: Path, autojump_clock: MockClock) -> None:
     half = Trusted(root="r", timestamp="t")
     state, program = MemoryState(), Program(finish(half, "no"), finish(DONE))
     async with running(state, make(program)):
@@ -185,7 +179,7 @@ async def test_half_a_refresh_is_kept(tmp_path: Path, clock: MockClock) -> None:
     assert program.given == [Trusted(), half]
 
 
-async def test_a_restart_goes_on_with_what_was_refreshed(tmp_path: Path, clock: MockClock) -> None:
+async def test_a_restart_goes_on_with_what_was_refreshed(tmp_path: Path, autojump_clock: MockClock) -> None:
     keep_trusted(tmp_path, DONE)
     state, program = MemoryState(), Program(None)
     await mount_state(state, tmp_path)
@@ -207,7 +201,7 @@ async def test_an_image_may_bring_a_newer_one(tmp_path: Path) -> None:
         assert resource.spec.json_data == IMAGE
 
 
-async def test_a_damaged_file_is_replaced(tmp_path: Path, clock: MockClock) -> None:
+async def test_a_damaged_file_is_replaced(tmp_path: Path, autojump_clock: MockClock) -> None:
     (tmp_path / "sigstore.json").write_text("{", encoding="ascii")
     state, lines = MemoryState(), list[str]()
     async with running(state, make(Program(finish(DONE)), lines)):
@@ -221,7 +215,7 @@ async def test_a_damaged_file_is_replaced(tmp_path: Path, clock: MockClock) -> N
 
 
 async def test_without_the_last_rule_it_is_removed_and_nothing_is_fetched(
-    tmp_path: Path, clock: MockClock
+    tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     state, program = MemoryState(), Program(finish(DONE))
     async with running(state, make(program)):
@@ -238,7 +232,7 @@ async def test_without_the_last_rule_it_is_removed_and_nothing_is_fetched(
     assert program.given == [Trusted(), DONE]
 
 
-async def test_that_of_the_config_takes_its_place(tmp_path: Path, clock: MockClock) -> None:
+async def test_that_of_the_config_takes_its_place(tmp_path: Path, autojump_clock: MockClock) -> None:
     state, own, program = MemoryState(), EXAMPLE.read_text(encoding="utf-8"), Program(None)
     async with running(state, make(program)):
         await mount_state(state, tmp_path)
@@ -254,7 +248,7 @@ async def test_that_of_the_config_takes_its_place(tmp_path: Path, clock: MockClo
     assert not root.signature_logs.keys() & parse_trusted_root(OF_SIGSTORE.read_text()).signature_logs.keys()
 
 
-async def test_with_one_of_the_config_nothing_is_fetched(tmp_path: Path, clock: MockClock) -> None:
+async def test_with_one_of_the_config_nothing_is_fetched(tmp_path: Path, autojump_clock: MockClock) -> None:
     state, own, program = MemoryState(), EXAMPLE.read_text(encoding="utf-8"), Program(None)
     await mount_state(state, tmp_path)
     await configure(state, f"{RULE}\n---\n{own}")
