@@ -1,8 +1,8 @@
 """Databases of Secure Boot: what is in lists of signatures (UEFI specification 2.10, section 32.4.1)."""
 
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from uuid import UUID
 
 X509 = UUID("a5c059a1-94e4-4aa7-87b5-ab155c2bf072")
@@ -23,15 +23,50 @@ _CERTIFICATE = struct.Struct("<I")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """An entry: a certificate, or the digest of an image, by its kind."""
+    """An entry: a certificate, or the digest of an image, by its kind; its owner makes no difference."""
 
     kind: UUID
     data: bytes
+    owner: bytes = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _List:
+    """A list of a database; ``further`` is between its header and its entries."""
+
+    kind: bytes
+    further: bytes
+    entries: Sequence[bytes]
+
+    def pack(self, entries: Sequence[bytes]) -> bytes:
+        """The same list with these of its entries."""
+        size = LIST.size + len(self.further) + sum(map(len, entries))
+        head = LIST.pack(self.kind, size, len(self.further), len(self.entries[0]))
+        return head + self.further + b"".join(entries)
 
 
 def parse_signatures(value: bytes) -> Sequence[Signature]:
     """The entries of a database. ValueError when the sizes in it do not add up."""
-    found: list[Signature] = []
+    return [
+        Signature(kind=UUID(bytes_le=each.kind), data=entry[OWNER:], owner=entry[:OWNER])
+        for each in _split(value)
+        for entry in each.entries
+    ]
+
+
+def add_update(value: bytes, update: bytes) -> bytes:
+    """A database after a signed update was added to it, as firmware stores it. ValueError.
+
+    What it has already, of the same owner, is left out (UEFI specification 2.10, section 8.2; EDK II).
+    """
+    present = {(each.kind, entry) for each in _split(value) for entry in each.entries}
+    for each in _split(_cut_signature(update)):
+        if new := [entry for entry in each.entries if (each.kind, entry) not in present]:
+            value += each.pack(new)
+    return value
+
+
+def _split(value: bytes) -> Iterator[_List]:
     while value:
         if len(value) < LIST.size:
             raise ValueError(f"{len(value)} bytes are no list of signatures")
@@ -39,12 +74,9 @@ def parse_signatures(value: bytes) -> Sequence[Signature]:
         start = LIST.size + header
         if not start <= size <= len(value) or entry <= OWNER or (size - start) % entry:
             raise ValueError(f"a list of {size} bytes with entries of {entry}")
-        found += [
-            Signature(kind=UUID(bytes_le=kind), data=value[place + OWNER : place + entry])
-            for place in range(start, size, entry)
-        ]
+        entries = [value[place : place + entry] for place in range(start, size, entry)]
+        yield _List(kind=kind, further=value[LIST.size : start], entries=entries)
         value = value[size:]
-    return found
 
 
 def parse_update(update: bytes) -> Sequence[Signature]:
@@ -52,12 +84,17 @@ def parse_update(update: bytes) -> Sequence[Signature]:
 
     ValueError for what is no such file.
     """
+    entries = parse_signatures(_cut_signature(update))
+    if not entries:
+        raise ValueError("it has no entries")
+    return entries
+
+
+def _cut_signature(update: bytes) -> bytes:
+    """The lists in a signed update."""
     if len(update) < _MOMENT + _CERTIFICATE.size:
         raise ValueError(f"{len(update)} bytes are no signed update")
     (size,) = _CERTIFICATE.unpack_from(update, _MOMENT)
     if not _CERTIFICATE.size < size <= len(update) - _MOMENT:
         raise ValueError(f"its signature has {size} bytes, the file {len(update)}")
-    entries = parse_signatures(update[_MOMENT + size :])
-    if not entries:
-        raise ValueError("it has no entries")
-    return entries
+    return update[_MOMENT + size :]

@@ -12,6 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509 import load_pem_x509_certificate
 from tests.unit.pki.programs import make_program
+from tests.unit.system.tpm.logs import measure_secure_boot, pack_log
 from tests.unit.upgrade.release.releases import CONTENT, Tar, make_document
 
 from talos.pki.authenticode import Trust, check_signature
@@ -21,6 +22,7 @@ from talos.system.block.verity import HashTree
 from talos.system.efi_signatures import parse_update
 from talos.system.errors import UserError
 from talos.system.pe import Program
+from talos.system.tpm.event_log import parse_log, parse_variable
 from talos.system.tpm.signed_policy import parse_image_policy
 from talos.system.version import parse_os_release
 from talos.upgrade.release.archive import MANIFEST, read_annotations
@@ -54,6 +56,7 @@ MEASURED = Path("tests/data/measured-boot")
 POLICY_KEY, POLICY = (MEASURED / "pcr-public-key.pem").read_bytes(), (MEASURED / "main.json").read_bytes()
 PROFILES = [(".linux", b"kernel"), (".pcrpkey", POLICY_KEY), *[(".profile", b"ID"), (".pcrsig", POLICY)] * 2]
 OWNER = load_pem_x509_certificate(Path("tests/data/authenticode/certificate.pem").read_bytes())
+MEASURED_KEYS = measure_secure_boot(make_signature_list([OWNER], UUID(int=1)), b"", b"an entry")
 UPDATE = bytes(16) + struct.pack("<I", 24) + bytes(20) + make_signature_list([OWNER], UUID(int=1))
 """Time, head and kind of a signature without one, and a list."""
 
@@ -88,6 +91,10 @@ def _read_boots(data: bytes) -> None:
 
 PARSERS: Mapping[str, Parser] = {
     "release manifest": Parser(parse=parse_release, seeds=[SIGNED]),
+    "log of measurements": Parser(parse=parse_log, seeds=[pack_log(MEASURED_KEYS)], refusals=(UserError,)),
+    "event of a variable": Parser(
+        parse=parse_variable, seeds=[data for _, _, data in MEASURED_KEYS], refusals=(ValueError,)
+    ),
     "update of a database": Parser(parse=parse_update, seeds=[UPDATE], refusals=(ValueError,)),
     "signature": Parser(parse=_verify, seeds=[sign(SIGNED, KEY).encode()]),
     "annotations": Parser(
