@@ -20,6 +20,8 @@ from talos.system.pe import Program
 MAX_SIGNATURES = 64 << 10
 """Bytes of all signatures of a program."""
 _OCTETS, _OBJECT, _SEQUENCE, _SET, _FIRST = 0x04, 0x06, 0x30, 0x31, 0xA0
+_UNREADABLE = (IndexError, KeyError, ValueError, TypeError, UnsupportedAlgorithm)
+"""Of what is no signature, or has no certificate."""
 _MESSAGE_DIGEST = bytes.fromhex("2a864886f70d010904")
 """The attribute with the digest of what is signed, 1.2.840.113549.1.9.4."""
 
@@ -68,6 +70,17 @@ def check_signature(program: Program, trust: Trust) -> x509.Certificate:
     raise ValueError(f"it is signed by {names}, whose certificate the firmware does not have")
 
 
+def read_certificates(program: Program) -> Sequence[x509.Certificate]:
+    """All certificates in the signatures of a program, the signers' and others; ValueError."""
+    found: list[x509.Certificate] = []
+    for signature in program.read_signatures(MAX_SIGNATURES):
+        try:
+            found += _parse(signature).certificates
+        except _UNREADABLE:
+            raise ValueError("its signature is none that firmware reads") from None
+    return found
+
+
 def _hash_signed_part(certificate: x509.Certificate) -> bytes:
     return hashlib.sha256(certificate.tbs_certificate_bytes).digest()
 
@@ -76,10 +89,11 @@ def _find_issuer(
     signer: x509.Certificate, certificates: Sequence[x509.Certificate]
 ) -> x509.Certificate | None:
     """The first of these certificates that is the signer's, or has issued it."""
-    return next((each for each in certificates if _is_issued(signer, each)), None)
+    return next((each for each in certificates if is_issued(signer, each)), None)
 
 
-def _is_issued(signer: x509.Certificate, other: x509.Certificate) -> bool:
+def is_issued(signer: x509.Certificate, other: x509.Certificate) -> bool:
+    """Whether a certificate is another one, or was issued by it."""
     if signer == other:
         return True
     try:
@@ -95,6 +109,7 @@ class _Signature:
 
     content: bytes
     image_digest: bytes
+    certificates: Sequence[x509.Certificate]
     certificate: x509.Certificate | None
     name: str
     key: PublicKeyTypes | None
@@ -107,7 +122,7 @@ def _verify(signature: bytes, digest: bytes) -> tuple[x509.Certificate, str]:
     """Who has made a signature, and the name; ValueError for one of another digest, or a damaged one."""
     try:
         found = _parse(signature)
-    except (IndexError, KeyError, ValueError, TypeError, UnsupportedAlgorithm):  # of what is no certificate
+    except _UNREADABLE:
         raise ValueError("its signature is none that firmware reads") from None
     if found.image_digest != digest:
         raise ValueError("it was changed after it was signed")
@@ -141,6 +156,7 @@ def _parse(signature: bytes) -> _Signature:
     return _Signature(
         content=indirect.content,
         image_digest=_split(of_image.content)[1].content,
+        certificates=certificates,
         certificate=certificate,
         name=certificate.subject.rfc4514_string() if certificate else "",
         key=certificate.public_key() if certificate else None,

@@ -9,6 +9,7 @@ from talos.pki.authenticode import check_signature
 from talos.system.efi_variables import IMAGE_SECURITY, LOADER, EfiVariables
 from talos.system.errors import UserError
 from talos.system.pe import Program
+from talos.system.tpm.event_log import MeasuredBoot
 from talos.upgrade.slots.systemd_boot.databases import (
     NO_UPDATES,
     Updates,
@@ -23,11 +24,12 @@ _ON = b"\1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Firmware:
-    """The firmware's variables, by vendor. OSError where they can't be read."""
+    """The firmware's variables, by vendor, and what it has measured. OSError where they can't be read."""
 
     settings: EfiVariables = field(default_factory=EfiVariables)
     databases: EfiVariables = field(default_factory=lambda: EfiVariables(vendor=IMAGE_SECURITY))
     loader: EfiVariables = field(default_factory=lambda: EfiVariables(vendor=LOADER))
+    measured: MeasuredBoot = field(default_factory=MeasuredBoot)
 
     @property
     def has_started_uki(self) -> bool:

@@ -1,19 +1,21 @@
 """Releases for a machine that systemd-boot starts: what is checked of them, and how one is written."""
 
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 from cryptography import x509
 
+from talos.pki.authenticode import read_certificates
 from talos.system.errors import UserError
 from talos.system.pe import Program
 from talos.upgrade.release.layer import Release
 from talos.upgrade.release.manifest import UKI, UKI_LOADER
-from talos.upgrade.slots.systemd_boot.databases import DB, DBX, NO_UPDATES, Updates, read_updates
+from talos.upgrade.slots.systemd_boot.databases import DB, DBX, Updates, read_updates
 from talos.upgrade.slots.systemd_boot.firmware import Firmware
+from talos.upgrade.slots.systemd_boot.outlook import Certificates, Planned, make_outlook
 from talos.upgrade.slots.systemd_boot.partition import EfiPartition, SlotContent
-from talos.upgrade.slots.systemd_boot.unsealing import check_unsealing, find_changed_pcrs
+from talos.upgrade.slots.systemd_boot.unsealing import check_unsealing
 
 MAX_LOADER = 16 << 20
 """Bytes of a release's systemd-boot; it has a quarter of a million."""
@@ -30,21 +32,55 @@ def check_release(
     certificate = check_programs(release, firmware, updates)
     if not devices:
         return
-    changed = find_changed_pcrs(firmware, updates, certificate, find_certificate(partition, firmware))
+    outlook = make_outlook(firmware, partition, _plan_starts(release, firmware, updates), certificate)
     with _open_program(release, UKI) as (program, where):
-        check_unsealing(program, devices, where, changed)
+        check_unsealing(program, devices, where, outlook)
 
 
 def check_slot(slot: str, firmware: Firmware, partition: EfiPartition, devices: Mapping[str, str]) -> None:
     """UserError when this machine would not start what is in a slot, or that not open its volumes."""
-    running, where = find_certificate(partition, firmware) if devices else None, f"slot {slot}"
+    where, found = f"slot {slot}", list[tuple[x509.Certificate | None, Certificates]]()
 
-    def check(program: Program) -> None:
-        certificate = firmware.check(program, where)
-        changed = find_changed_pcrs(firmware, NO_UPDATES, certificate, running)
-        check_unsealing(program, devices, where, changed)
+    def read(program: Program) -> None:
+        found.append((firmware.check(program, where), _read_certificates(program, firmware)))
 
-    partition.check(slot, check)
+    partition.check(slot, read)
+    if not devices:
+        return
+    ((certificate, uki),) = found
+    planned = [Planned(name="at the next start", uki=uki)]
+    outlook = make_outlook(firmware, partition, planned, certificate)
+    partition.check(slot, lambda program: check_unsealing(program, devices, where, outlook))
+
+
+def _plan_starts(release: Release, firmware: Firmware, updates: Updates) -> Sequence[Planned]:
+    """The starts that an upgrade may lead to: ``db`` is added to before any of them, ``dbx`` by a verdict.
+
+    Where the release's boot loader gives up, firmware goes on with the present one in the same start.
+    """
+    before = {name: update for name, update in updates.items() if name != DBX}
+    with _open_program(release, UKI) as (program, _):
+        uki = _read_certificates(program, firmware)
+    ways: dict[str, Sequence[Certificates | None]] = {"": (None,)}
+    if UKI_LOADER in release.layer.files:
+        with _open_program(release, UKI_LOADER) as (program, _):
+            own = _read_certificates(program, firmware)
+        by = " by the present systemd-boot"
+        ways = {"": (own,), by: (None,), f"{by} after the release's": (own, None)}
+    return [
+        Planned(name=f"{when}{how}", updates=known, loaders=loaders, uki=system)
+        for when, known, system in (
+            ("in the trial", before, uki),
+            ("after the verdict", updates, uki),
+            ("with the present system", before, None),
+        )
+        for how, loaders in ways.items()
+    ]
+
+
+def _read_certificates(program: Program, firmware: Firmware) -> Certificates:
+    """Those of a program that was checked; none without Secure Boot, which compares no signature."""
+    return read_certificates(program) if firmware.is_secure else ()
 
 
 def check_programs(release: Release, firmware: Firmware, updates: Updates) -> x509.Certificate | None:
@@ -66,15 +102,6 @@ def check_programs(release: Release, firmware: Firmware, updates: Updates) -> x5
             firmware.check(program, place, updates)
     with _open_program(release, UKI) as (program, place):
         return firmware.check(program, place, updates)
-
-
-def find_certificate(partition: EfiPartition, firmware: Firmware) -> x509.Certificate | None:
-    """The certificate by which firmware would start the system that runs; None where it would not, or any."""
-    found, slot = list[x509.Certificate | None](), firmware.running
-    if slot and firmware.is_secure:
-        with suppress(UserError):  # it has started it: its databases were changed since
-            partition.check(slot, lambda program: found.append(firmware.check(program, f"slot {slot}")))
-    return found[0] if found else None
 
 
 def write_release(

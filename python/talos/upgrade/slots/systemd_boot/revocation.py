@@ -6,12 +6,14 @@ so a power cut or a full store of variables only puts it off.
 
 from collections.abc import Callable, Mapping
 
+from talos.pki.authenticode import read_certificates
 from talos.system.pe import Program
 from talos.upgrade.slots.systemd_boot.databases import DBX
 from talos.upgrade.slots.systemd_boot.entry import LOADER_PATH
 from talos.upgrade.slots.systemd_boot.firmware import Firmware
+from talos.upgrade.slots.systemd_boot.outlook import Certificates, Planned, make_outlook
 from talos.upgrade.slots.systemd_boot.partition import EfiPartition
-from talos.upgrade.slots.systemd_boot.unsealing import check_unsealing, find_changed_pcrs
+from talos.upgrade.slots.systemd_boot.unsealing import check_unsealing
 
 
 def revoke(
@@ -33,14 +35,17 @@ def revoke(
         return
     updates, where = {DBX: update}, f"slot {slot}"
     if firmware.find_changed(updates):
-        changed = find_changed_pcrs(firmware, updates)
+        certificates: list[Certificates] = []
 
-        def check(program: Program) -> None:
+        def read(program: Program) -> None:
             firmware.check(program, where, updates)
-            check_unsealing(program, devices, where, changed)
+            certificates.append(read_certificates(program))
 
-        partition.check(slot, check)
+        partition.check(slot, read)
         partition.check_loader(lambda program: firmware.check(program, LOADER_PATH, updates))
+        planned = [Planned(name="at the next start", updates=updates, uki=certificates[0])]
+        outlook = make_outlook(firmware, partition, planned)
+        partition.check(slot, lambda program: check_unsealing(program, devices, where, outlook))
         firmware.add(DBX, updates, where)
         report("the firmware starts no more what this release revokes: dbx is added to")
     partition.drop_revocations(slot)

@@ -1,15 +1,13 @@
 """Whether a UKI would open the volumes whose keys the TPM has sealed, found out before it is written.
 
-Its PCR 11 is computed, and compared with what each key slot is bound to. Other PCRs are taken to stay as they
-are, but for those that firmware and kernel measure each image into, and the one with the keys of Secure Boot
-where these change.
+Its PCR 11 is computed, and PCR 7 with the keys of Secure Boot is forecast for each start; both are compared
+with what each key slot is bound to. Other PCRs are taken to stay as they are, but for those that firmware and
+kernel measure each image into.
 """
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-
-from cryptography import x509
 
 from talos.system.block.luks_header import LuksHeader, read_header
 from talos.system.errors import UserError
@@ -17,20 +15,17 @@ from talos.system.pe import Program
 from talos.system.tpm.sealing import SealedSecret, make_policy, parse_sealed
 from talos.system.tpm.signed_policy import MAX_KEY, MAX_SIGNATURES, ImagePolicy, parse_image_policy
 from talos.system.tpm.uki import KEY, PCR, SIGNATURES, list_profiles, measure_profiles
-from talos.upgrade.slots.systemd_boot.databases import Updates
-from talos.upgrade.slots.systemd_boot.firmware import Firmware
+from talos.upgrade.slots.systemd_boot.forecast import PCR as OF_KEYS
+from talos.upgrade.slots.systemd_boot.outlook import STAYS, Outlook, Start
 
 OF_IMAGES = dict.fromkeys((4, 9), "another one with each image")
 """PCRs with the digest of the program that firmware starts, and of the initramfs: why they change."""
-OF_KEYS = 7
-"""The PCR with the databases of Secure Boot, and with the certificates that programs were started by."""
 HINT = (
     "sign the release with the pcr-signing-key.pem that the slot is bound to, or give the volume a slot of "
     "another kind first"
 )
 
 UNREADABLE = "the sealed key in the header can't be read"
-NONE: Mapping[int, str] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,61 +36,43 @@ class NextBoot:
     policy: ImagePolicy | None
 
 
-def find_changed_pcrs(
-    firmware: Firmware,
-    updates: Updates,
-    new: x509.Certificate | None = None,
-    running: x509.Certificate | None = None,
-) -> Mapping[int, str]:
-    """Why PCRs have other values at the next start, beside those of each image.
-
-    ``new`` and ``running`` are the certificates of the firmware by which it starts the two systems.
-    """
-    if changed := firmware.find_changed(updates) if firmware.is_secure else ():
-        return {OF_KEYS: f"another one, as the release adds to {' and '.join(changed)}"}
-    if new != running:
-        return {OF_KEYS: "another one, as another certificate has signed the system that runs"}
-    return {}
-
-
-def check_unsealing(
-    program: Program, devices: Mapping[str, str], where: str, changed: Mapping[int, str]
-) -> None:
-    """UserError when a UKI would not open one of these encrypted devices, by their volumes' names.
-
-    ``changed`` are the PCRs that have other values then, beside those of each image, and why.
-    """
+def check_unsealing(program: Program, devices: Mapping[str, str], where: str, outlook: Outlook) -> None:
+    """UserError when a UKI would not open one of these encrypted devices, by their volumes' names."""
     headers: dict[str, LuksHeader] = {}
     for volume, device in devices.items():
         with suppress(UserError, OSError):  # what can't be read is no reason against it
             headers[volume] = read_header(device)
     try:
-        check_volumes(program, headers, where, changed)
+        check_volumes(program, headers, where, outlook)
     except ValueError as error:
         raise UserError(str(error), where=where) from None
 
 
 def check_volumes(
-    program: Program, headers: Mapping[str, LuksHeader], where: str, changed: Mapping[int, str] = NONE
+    program: Program, headers: Mapping[str, LuksHeader], where: str, outlook: Outlook = STAYS
 ) -> None:
-    """UserError for the first volume, by its name, that no slot of would open. ValueError, OSError."""
-    changed = {**OF_IMAGES, **changed}
+    """UserError for the first volume, by its name, that no slot would open at one of the starts to come.
+
+    ValueError, OSError.
+    """
     closed = {
-        name: [_parse(header.sealed_by_tpm[slot]) for slot in header.slots]
+        name: {slot: _parse(header.sealed_by_tpm[slot]) for slot in header.slots}
         for name, header in headers.items()
         if set(header.slots) <= header.sealed_by_tpm.keys()
     }
-    if not any(sealed and _depends(sealed, changed) for slots in closed.values() for sealed in slots):
+    sealed_keys = [sealed for slots in closed.values() for sealed in slots.values() if sealed]
+    if not any(_depends(sealed, outlook) for sealed in sealed_keys):
         return
     boots = read_boots(program, where)
-    for name, slots in closed.items():
-        obstacles = [_find_obstacle(sealed, boots, changed) if sealed else UNREADABLE for sealed in slots]
-        if all(obstacles):
-            reasons = "; ".join(
-                f"slot {slot} (tpm): {reason}"
-                for slot, reason in zip(headers[name].slots, obstacles, strict=True)
-            )
-            raise UserError(f"it would not open the volume {name}: {reasons}", where=where, hint=HINT)
+    for start in outlook.starts or (None,):
+        for name, slots in closed.items():
+            obstacles = {
+                slot: _find_obstacle(sealed, boots, start, outlook) if sealed else UNREADABLE
+                for slot, sealed in slots.items()
+            }
+            if all(obstacles.values()):
+                reasons = "; ".join(f"slot {slot} (tpm): {reason}" for slot, reason in obstacles.items())
+                raise UserError(f"it would not open the volume {name}: {reasons}", where=where, hint=HINT)
 
 
 def read_boots(program: Program, where: str) -> Sequence[NextBoot]:
@@ -121,14 +98,23 @@ def _parse(data: bytes) -> SealedSecret | None:
         return None
 
 
-def _depends(sealed: SealedSecret, changed: Mapping[int, str]) -> bool:
-    """Whether another image may be an obstacle."""
-    return sealed.is_signed or not {PCR, *changed}.isdisjoint(sealed.pcrs)
+def _depends(sealed: SealedSecret, outlook: Outlook) -> bool:
+    """Whether a start to come may be an obstacle."""
+    if sealed.is_signed or not {PCR, *OF_IMAGES, *outlook.changed}.isdisjoint(sealed.pcrs):
+        return True
+    return any(_find_other_keys(sealed, start, outlook) for start in outlook.starts)
 
 
-def _find_obstacle(sealed: SealedSecret, boots: Sequence[NextBoot], changed: Mapping[int, str]) -> str:
-    """Why a slot would not open; empty where it would, as far as that is known."""
-    for pcr, reason in changed.items():
+def _find_obstacle(
+    sealed: SealedSecret, boots: Sequence[NextBoot], start: Start | None, outlook: Outlook
+) -> str:
+    """Why a slot would not open; empty where it would, as far as that is known.
+
+    ``boots`` are those of the UKI in question; the system that runs opens what it has opened.
+    """
+    if start is not None and (start.is_present or _find_other_keys(sealed, start, outlook)):
+        return _find_other_keys(sealed, start, outlook)
+    for pcr, reason in {**OF_IMAGES, **outlook.changed}.items():
         if pcr in sealed.pcrs:
             return f"PCR {pcr} is {reason}"
     for boot in boots:
@@ -144,3 +130,16 @@ def _find_obstacle(sealed: SealedSecret, boots: Sequence[NextBoot], changed: Map
         if is_known and make_policy(sealed.values, boot.policy) != sealed.policy:
             return f"the image's policy of PCR {PCR} is signed by another key"
     return ""
+
+
+def _find_other_keys(sealed: SealedSecret, start: Start, outlook: Outlook) -> str:
+    """How PCR 7 differs at a start from what a slot is bound to; empty where it does not.
+
+    A slot without that, as upstream's, is taken to be bound to the present value.
+    """
+    bound = sealed.values.get(OF_KEYS, outlook.value)
+    if OF_KEYS not in sealed.pcrs or bound == start.value:
+        return ""
+    reason = f", as {outlook.reason}" if outlook.reason else ""
+    text = f"PCR {OF_KEYS} will be {start.value.hex()} {start.name}{reason}"
+    return f"{text}; the slot is bound to {bound.hex()}"

@@ -28,9 +28,7 @@ from talos.system.efi_variables import EfiVariables
 from talos.system.errors import UserError
 from talos.system.pe import Program
 from talos.upgrade.session import Upgrades
-from talos.upgrade.slots.systemd_boot.databases import NO_UPDATES
 from talos.upgrade.slots.systemd_boot.entry import LOADER_PATH
-from talos.upgrade.slots.systemd_boot.unsealing import find_changed_pcrs
 
 from .machine import Machine, make_machine
 
@@ -94,7 +92,11 @@ def encode(certificate: x509.Certificate) -> bytes:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    """With Secure Boot, and the certificates of the owner and of another in ``db``."""
+    return make_secure_machine(tmp_path)
+
+
+def make_secure_machine(tmp_path: Path) -> Machine:
+    """With Secure Boot, and the owner's certificate in ``db``."""
     machine = make_machine(tmp_path)
     root = machine.target.root("EFI")
     for path in ("EFI/Linux/talos-a.efi", LOADER_PATH):
@@ -222,14 +224,3 @@ async def test_back_to_what_is_revoked_is_refused(machine: Machine) -> None:
 async def test_what_is_no_update(machine: Machine, update: bytes, reason: str) -> None:
     with pytest.raises(UserError, match=reason):
         await upgrade(machine, await machine.boot(), db=update)
-
-
-def test_why_pcr_7_is_another_one(machine: Machine) -> None:
-    firmware, other = machine.firmware, make_other().certificate
-    added = {"db": trust(other), "dbx": refuse(other)}
-    assert find_changed_pcrs(firmware, added) == {7: "another one, as the release adds to db and dbx"}
-    assert find_changed_pcrs(firmware, {"db": trust(OWNER)}, OWNER, OWNER) == {}
-    reason = "another one, as another certificate has signed the system that runs"
-    assert find_changed_pcrs(firmware, NO_UPDATES, other, OWNER) == {7: reason}
-    firmware.settings.delete("SecureBoot")
-    assert find_changed_pcrs(firmware, added) == {}

@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from talos.system.pe import Program
 from talos.system.tpm.sealing import seal
 from talos.system.tpm.signed_policy import parse_image_policy, sign_values
 from talos.system.tpm.uki import PCR, extend, hash_text
+from talos.upgrade.slots.systemd_boot.outlook import Outlook, Start
 from talos.upgrade.slots.systemd_boot.unsealing import check_volumes
 
 OWNER, OTHER = (rsa.generate_private_key(65537, 2048) for _ in range(2))
@@ -110,11 +112,35 @@ def test_what_a_header_or_an_image_has_is_checked(tmp_path: Path) -> None:
 
 
 def test_other_keys_of_secure_boot_change_pcr_7(tmp_path: Path) -> None:
-    image, changed = add_policy(tmp_path, OWNER), {7: "another one, as the release adds to db"}
+    image = add_policy(tmp_path, OWNER)
+    outlook = Outlook(changed={7: "another one, as the release adds to db"})
     program = Program(io.BytesIO(image), len(image))
     bound = make_header({0: seal_to(tmp_path, 7)})
     reason = r"volume STATE: slot 0 \(tpm\): PCR 7 is another one, as the release adds to db"
     with pytest.raises(UserError, match=reason):
-        check_volumes(program, {"STATE": bound}, WHERE, changed)
+        check_volumes(program, {"STATE": bound}, WHERE, outlook)
     for header in (make_header({0: seal_to(tmp_path)}), make_header({0: seal_to(tmp_path, 7)}, [1])):
-        check_volumes(program, {"STATE": header}, WHERE, changed)
+        check_volumes(program, {"STATE": header}, WHERE, outlook)
+
+
+def test_each_start_needs_a_slot_that_opens(tmp_path: Path) -> None:
+    """The system that runs goes on with what it has opened; of the other one PCR 11 counts as well."""
+    image, value, other = add_policy(tmp_path, OWNER), extend(bytes(32), hash_text("usual")), bytes(range(32))
+    starts = [Start(name="in the trial", value=value), Start(name="as now", value=other, is_present=True)]
+    program = Program(io.BytesIO(image), len(image))
+
+    def check_starts(*starts: Start, **slots: bytes) -> None:
+        header = make_header({int(name[-1]): sealed for name, sealed in slots.items()})
+        check_volumes(program, {"STATE": header}, WHERE, Outlook(starts=starts, value=value))
+
+    usual, alone, foreign = (
+        seal_to(tmp_path, 7),
+        seal_to(tmp_path, 7, signed=False),
+        json.dumps(json.loads(seal_to(tmp_path, 7)) | {"pcr_values": {"7": other.hex()}}).encode(),
+    )
+    check_starts(starts[0], slot_0=usual)
+    with pytest.raises(UserError, match=f"slot 0 .tpm.: PCR 7 will be {other.hex()} as now; the slot is"):
+        check_starts(*starts, slot_0=usual, slot_1=alone)
+    check_starts(*starts, slot_0=usual, slot_1=foreign)
+    with pytest.raises(UserError, match=r"slot 0 .tpm.: the image's policy of PCR 11 is signed by another"):
+        check_starts(replace(starts[1], is_present=False), slot_0=foreign)
