@@ -1,12 +1,19 @@
 """Under Secure Boot, from one key to another by an upgrade: firmware trusts the new one before the trial, and
 starts nothing of the old one's after the verdict.
+
+The value that PCR 7 has in the trial was forecast.
 """
 
+import re
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from driver.owner import LOADER, SIGNED, Owner, install_signed, make_uki
-from driver.scenarios import UPGRADE_TIMEOUT, read_system
+from driver.client import at
+from driver.machine import Machine
+from driver.node import Disk
+from driver.owner import DISKS, LOADER, SIGNED, Owner, install_signed, make_uki
+from driver.scenarios import UPGRADE_TIMEOUT, patch, read_system, volumes
 from driver.world import World
 
 ASSETS = (
@@ -18,8 +25,36 @@ ASSETS = (
     "sign-efi",
     "sign-release",
 )
-NODES = {"node": SIGNED}
+NODES = {"node": replace(SIGNED, tpm=True, disks={**DISKS, "sealed": Disk(size="1G")})}
 CERTIFICATE = "uki-signing-cert.pem"
+VOLUME = """\
+apiVersion: v1alpha1
+kind: UserVolumeConfig
+name: sealed
+volumeType: disk
+provisioning: {diskSelector: {match: 'disk.serial == "sealed"'}}
+encryption:
+  provider: luks2
+  keys: [KEY]
+"""
+BOUND, FREE = "{slot: 0, tpm: {}}", "{slot: 1, static: {passphrase: of the volume}}"
+"""A patch adds to a list of keys."""
+FORECAST = re.compile(
+    r"volume u-sealed: slot 0 \(tpm\): PCR 7 will be (\w{64}) in the trial, "
+    r"as the release adds to db and dbx; the slot is bound to (\w{64})"
+)
+
+
+def read_pcr(node: Machine) -> str:
+    """PCR 7 as the kernel shows it."""
+    return node.talosctl("read", "/sys/class/tpm/tpm0/pcr-sha256/7").stdout.strip().lower()
+
+
+def check_volume(node: Machine, slot: int) -> None:
+    """The volume is open, by this slot."""
+    volume = volumes(node).get("u-sealed", {})
+    assert at(volume, "spec.phase") == "ready", volume
+    assert int(str(at(volume, "spec.encryptionSlot") or 0)) == slot, volume
 
 
 def test(world: World) -> None:
@@ -54,13 +89,27 @@ def test(world: World) -> None:
     assert "whose certificate is revoked" in result.stderr, result.stderr
     assert "0x40" not in node.talosctl("get", "metakeys").stdout
 
-    world.section("the old key lets the new one in, and is revoked after the verdict")
+    world.section("a volume that nothing but the present PCR 7 opens keeps the keys; the next value is named")
+    patch(node, VOLUME.replace("KEY", BOUND))
+    node.wait_until("the volume is open", lambda: check_volume(node, 0), 120)
     added = old.make_update("added", add=new.keys / CERTIFICATE)
-    result = upgrade("--image", make("v1.15.3", new, db=added, dbx=revoked))
+    image = make("v1.15.3", new, db=added, dbx=revoked)
+    result = upgrade("--image", image, check=False)
+    assert result.code, "a release was accepted that would not open a volume"
+    found = FORECAST.search(result.stderr)
+    assert found, result.stderr
+    assert found[2] == read_pcr(node)
+    patch(node, VOLUME.replace("KEY", FREE))
+    node.wait_for_console_text(r"volume u-sealed: a key was written.*slot 1", 120)
+
+    world.section("the old key lets the new one in, and is revoked after the verdict")
+    result = upgrade("--image", image)
     assert "adding to the firmware's database db" in result.stderr, result.stderr
     assert "v1.15.3 is the default" in result.stderr, result.stderr
     node.wait_for_reset()  # the upgrade's, which talosctl has seen through
     assert read_system(node) == "v1.15.3 by talos-b.efi@trial"
+    assert read_pcr(node) == found[1], "PCR 7 has another value in the trial than was forecast"
+    node.wait_until("the volume is open", lambda: check_volume(node, 1), 120)
     node.wait_for_console_text("boot loader: EFI/EFI/BOOT/BOOTX64.EFI is replaced")
     node.wait_for_console_text("the firmware starts no more what this release revokes: dbx is added to")
 
