@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 MODULES: Mapping[str, str] = {
     "aws": "aws",
+    "gcp": "gcp",
     "hcloud": "hcloud",
     "nocloud": "nocloud",
 }
