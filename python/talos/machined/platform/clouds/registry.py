@@ -12,6 +12,7 @@ MODULES: Mapping[str, str] = {
     "gcp": "gcp",
     "hcloud": "hcloud",
     "nocloud": "nocloud",
+    "oracle": "oracle",
 }
 """A machine is of one cloud at most, so a module is imported when it is needed."""
 
