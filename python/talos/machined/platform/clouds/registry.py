@@ -13,6 +13,7 @@ MODULES: Mapping[str, str] = {
     "hcloud": "hcloud",
     "nocloud": "nocloud",
     "oracle": "oracle",
+    "vultr": "vultr",
 }
 """A machine is of one cloud at most, so a module is imported when it is needed."""
 
