@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from talos.machined.platform.clouds.cloud import Cloud
 
 MODULES: Mapping[str, str] = {
+    "akamai": "akamai",
     "aws": "aws",
     "gcp": "gcp",
     "hcloud": "hcloud",
