@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 MODULES: Mapping[str, str] = {
     "akamai": "akamai",
+    "alibabacloud": "alibabacloud",
     "aws": "aws",
     "gcp": "gcp",
     "hcloud": "hcloud",
