@@ -31,34 +31,37 @@ class VolumeSource:
     report: Report
     place: Path = Path("/system/run/config-volume")
 
-    async def load(self, label: str, names: Sequence[str]) -> dict[str, bytes]:
+    async def load(
+        self, label: str, names: Sequence[str], filesystems: Sequence[str] = FILESYSTEMS
+    ) -> dict[str, bytes]:
         """The files that are there of those named, of the volume with this label in either case.
 
-        Waits for the volume; empty when it does not come.
+        An empty label is any. Waits for the volume; empty when it does not come.
         """
         with trio.move_on_after(DEVICES_LIMIT):
             await wait_for(self.state, *ids.DEVICES_STATUS, lambda one: one.spec.ready)
-        volume = await self._find(label)
+        volume = await self._find(label, filesystems)
         if volume is None:
-            self.report(f"there is no volume with the label {label}: attach it, or apply a config")
+            kind = f"with the label {label}" if label else f"of {' or '.join(filesystems)}"
+            self.report(f"there is no volume {kind}: attach it, or apply a config")
             with trio.move_on_after(TOTAL_LIMIT):
-                volume = await self._wait(label)
+                volume = await self._wait(label, filesystems)
         if volume is None:
             return {}
         return await trio.to_thread.run_sync(self._read, volume, tuple(names))
 
-    async def _wait(self, label: str) -> DiscoveredVolumeSpec:
+    async def _wait(self, label: str, filesystems: Sequence[str]) -> DiscoveredVolumeSpec:
         while True:
             async with self.state.watch(kinds.DISCOVERED_VOLUME) as changes:
-                if volume := await self._find(label):
+                if volume := await self._find(label, filesystems):
                     return volume
                 async for _ in changes:
-                    if volume := await self._find(label):
+                    if volume := await self._find(label, filesystems):
                         return volume
 
-    async def _find(self, label: str) -> DiscoveredVolumeSpec | None:
+    async def _find(self, label: str, filesystems: Sequence[str]) -> DiscoveredVolumeSpec | None:
         for one in await self.state.list(kinds.DISCOVERED_VOLUME):
-            if one.spec.label.lower() == label.lower() and one.spec.name in FILESYSTEMS:
+            if label.lower() in {"", one.spec.label.lower()} and one.spec.name in filesystems:
                 return one.spec
         return None
 
