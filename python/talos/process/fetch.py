@@ -58,6 +58,7 @@ class _Request:
     url: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     method: str = "GET"
+    body: bytes | None = None
 
 
 def fetch(
@@ -66,20 +67,22 @@ def fetch(
     environment: Mapping[str, str] | None = None,
     *,
     method: str = "GET",
+    body: bytes | None = None,
     bounds: FetchBounds = FetchBounds(),
     authorities: str = "",
 ) -> Fetched:
     """Get a file, following redirects to http and https only; another host gets no ``headers``.
 
-    What is requested by https does not come by http: who stands in the path would choose it. The
-    ``environment`` may name a proxy. Certificates are verified by ``authorities`` (PEM), or the system's.
+    The ``body`` is sent with the request. What is requested by https does not come by http: who stands in
+    the path would choose it. The ``environment`` may name a proxy. Certificates are verified by
+    ``authorities`` (PEM), or the system's.
 
     FetchError: for everything that may go better next time.
     RefusedError: when the server replies 401 or 403.
     NotThereError: when the server replies 404 or 410.
     """
     data = bytearray()
-    request = _Request(url=url, headers=headers or {}, method=method)
+    request = _Request(url=url, headers=headers or {}, method=method, body=body)
     final = _get(request, environment or {}, bounds, authorities, data.extend)
     return Fetched(data=bytes(data), url=final)
 
@@ -213,7 +216,7 @@ def _get(
     with _failures():
         opener = make_opener(Redirects(), make_proxies(environment), authorities=authorities)
         request = urllib.request.Request(  # noqa: S310 - the opener has no others
-            wanted.url, headers={"User-Agent": AGENT, **wanted.headers}, method=wanted.method
+            wanted.url, wanted.body, {"User-Agent": AGENT, **wanted.headers}, method=wanted.method
         )
         answer = opener.open(request, timeout=bounds.silence)
         if answer is None:

@@ -29,6 +29,7 @@ class MetadataRequest:
     environment: Mapping[str, str] = NOTHING
     """It may name a proxy."""
     method: str = "GET"
+    body: bytes | None = None
 
 
 type Send = Callable[[MetadataRequest], Awaitable[bytes]]
@@ -38,7 +39,13 @@ type Send = Callable[[MetadataRequest], Awaitable[bytes]]
 async def send_in_thread(request: MetadataRequest) -> bytes:
     """Send in a thread; when cancelled, the thread runs into its own time limit."""
     work = partial(
-        fetch, request.url, request.headers, request.environment, method=request.method, bounds=BOUNDS
+        fetch,
+        request.url,
+        request.headers,
+        request.environment,
+        method=request.method,
+        body=request.body,
+        bounds=BOUNDS,
     )
     return (await trio.to_thread.run_sync(work, abandon_on_cancel=True)).data
 
@@ -69,6 +76,10 @@ class MetadataServer:
         """A token that the server gives for other requests."""
         data = await self._try(MetadataRequest(url=url, headers=headers, method="PUT"))
         return data.decode("ascii", "replace").strip()
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
+        """Send a document."""
+        await self._try(MetadataRequest(url=url, headers=headers, method="POST", body=body))
 
     async def _try(self, request: MetadataRequest) -> bytes:
         with trio.move_on_after(TOTAL_LIMIT):
