@@ -11,6 +11,7 @@ MODULES: Mapping[str, str] = {
     "akamai": "akamai",
     "alibabacloud": "alibabacloud",
     "aws": "aws",
+    "azure": "azure",
     "gcp": "gcp",
     "hcloud": "hcloud",
     "nocloud": "nocloud",
