@@ -9,6 +9,8 @@ from talos.system.errors import UserError
 
 MAX_ITEMS = 1024
 """Of one list or mapping: a text of aliases can stand for more than there is memory."""
+MAX_TEXT = 1024
+"""Characters of a name or another short text."""
 _LINK_NAME = re.compile(r"(?!\.{1,2}$)[^\s/:%\x00-\x20]{1,15}")
 
 type Fields = Mapping[str, Any]
@@ -32,6 +34,12 @@ def as_fields(value: object, where: str) -> Fields:
     if len(found) > MAX_ITEMS:
         raise UserError(f"more than {MAX_ITEMS} entries", where=where)
     return found
+
+
+def read_fields(data: bytes, where: str) -> Fields:
+    """The mapping that a text in JSON stands for; an empty text is an empty one."""
+    value = read_json(data, where)
+    return {} if value is None else as_fields(value, where)
 
 
 def as_list(value: object, where: str) -> list[Any]:
@@ -65,4 +73,12 @@ def check_link_name(text: str, where: str) -> str:
     """A name that a link can have."""
     if not _LINK_NAME.fullmatch(text):
         raise UserError(f"{text[:30]!r} is no link's name", where=where)
+    return text
+
+
+def as_text(value: object, where: str) -> str:
+    """A short text on one line; that of a number are its digits, and nothing is an empty one."""
+    text = "" if value is None else str(value) if isinstance(value, int | str) else "\n"
+    if len(text) > MAX_TEXT or not text.isprintable():
+        raise UserError("a short text is expected here", where=where)
     return text

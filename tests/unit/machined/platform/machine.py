@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 from talos.api.definitions import enums_pb2 as enums
@@ -25,12 +26,14 @@ class Volumes(MemoryMounts):
         super().mount(point)
         assert "ro" in point.options
         for name, data in self.files.items():
-            Path(point.target, name).write_bytes(data)
+            path = Path(point.target, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
 
     def unmount(self, target: str, *, lazy: bool = False) -> None:
         super().unmount(target, lazy=lazy)
-        for path in Path(target).iterdir():
-            path.unlink()
+        rmtree(target)
+        Path(target).mkdir()
 
 
 @dataclass

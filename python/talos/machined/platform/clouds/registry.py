@@ -15,6 +15,7 @@ MODULES: Mapping[str, str] = {
     "gcp": "gcp",
     "hcloud": "hcloud",
     "nocloud": "nocloud",
+    "openstack": "openstack",
     "oracle": "oracle",
     "vultr": "vultr",
 }

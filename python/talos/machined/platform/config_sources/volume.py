@@ -38,9 +38,7 @@ class VolumeSource:
 
         An empty label is any. Waits for the volume; empty when it does not come.
         """
-        with trio.move_on_after(DEVICES_LIMIT):
-            await wait_for(self.state, *ids.DEVICES_STATUS, lambda one: one.spec.ready)
-        volume = await self._find(label, filesystems)
+        volume = await self._find_attached(label, filesystems)
         if volume is None:
             kind = f"with the label {label}" if label else f"of {' or '.join(filesystems)}"
             self.report(f"there is no volume {kind}: attach it, or apply a config")
@@ -49,6 +47,18 @@ class VolumeSource:
         if volume is None:
             return {}
         return await trio.to_thread.run_sync(self._read, volume, tuple(names))
+
+    async def load_attached(self, label: str, names: Sequence[str]) -> dict[str, bytes] | None:
+        """The same of a volume that is there after the initial scan of devices; None when there is none."""
+        volume = await self._find_attached(label, FILESYSTEMS)
+        if volume is None:
+            return None
+        return await trio.to_thread.run_sync(self._read, volume, tuple(names))
+
+    async def _find_attached(self, label: str, filesystems: Sequence[str]) -> DiscoveredVolumeSpec | None:
+        with trio.move_on_after(DEVICES_LIMIT):
+            await wait_for(self.state, *ids.DEVICES_STATUS, lambda one: one.spec.ready)
+        return await self._find(label, filesystems)
 
     async def _wait(self, label: str, filesystems: Sequence[str]) -> DiscoveredVolumeSpec:
         while True:
@@ -75,15 +85,17 @@ class VolumeSource:
         except OSError as error:
             raise UserError(f"can't be mounted: {error.strerror}", where=volume.dev_path) from None
         try:
-            return {name: data for name in names if (data := _read_file(Path(target, name))) is not None}
+            return {name: data for name in names if (data := _read_file(target, name)) is not None}
         finally:
             self.mounts.unmount(target)
             Path(target).rmdir()
 
 
-def _read_file(path: Path) -> bytes | None:
+def _read_file(folder: str, name: str) -> bytes | None:
+    path = Path(folder, name)
     try:
-        if path.is_symlink() or not path.is_file():
+        # A symbolic link on the volume could lead to what is elsewhere on the machine.
+        if path.resolve() != Path(folder).resolve() / name or not path.is_file():
             return None
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
