@@ -57,9 +57,8 @@ class _Translation:
             item |= {"link": parent, "id": link.get("vlan_id")}
         else:
             kind, item["match"] = "ethernets", None
-            found = self._builder.find_card(str(hardware)) if hardware else identity
-            # Until the card is there, its settings are those of a name that no other card has.
-            name = found or f"missing{len(self.config['ethernets'])}"
+            number = len(self.config["ethernets"])
+            name = self._builder.choose_card(hardware, number) if hardware else identity
         self._names[identity] = name
         self.config[kind][name] = item | {"addresses": [], "routes": []}
 

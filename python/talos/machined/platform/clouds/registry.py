@@ -12,6 +12,7 @@ MODULES: Mapping[str, str] = {
     "alibabacloud": "alibabacloud",
     "aws": "aws",
     "azure": "azure",
+    "digital-ocean": "digital_ocean",
     "gcp": "gcp",
     "hcloud": "hcloud",
     "nocloud": "nocloud",
