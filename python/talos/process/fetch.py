@@ -22,6 +22,8 @@ ATTEMPT_LIMIT = 180.0
 SILENCE_TIMEOUT = 30.0
 """Seconds within which a server has to send something."""
 AGENT = "talos"
+LOW_PORTS = range(600, 1024)
+"""Those that programs of root take by themselves (bindresvport(3)); below are those of services."""
 
 
 class FetchError(Exception):
@@ -54,11 +56,16 @@ class FetchBounds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
+class Request:
+    """What is sent to a server. The ``environment`` may name a proxy."""
+
     url: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
     method: str = "GET"
     body: bytes | None = None
+    low_port: bool = False
+    """From a port that only root can have, where the URL is of http."""
 
 
 def fetch(
@@ -66,31 +73,33 @@ def fetch(
     headers: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
     *,
-    method: str = "GET",
-    body: bytes | None = None,
     bounds: FetchBounds = FetchBounds(),
     authorities: str = "",
 ) -> Fetched:
-    """Get a file, following redirects to http and https only; another host gets no ``headers``.
+    """Get a file, as :func:`send` does."""
+    request = Request(url=url, headers=headers or {}, environment=environment or {})
+    return send(request, bounds=bounds, authorities=authorities)
 
-    The ``body`` is sent with the request. What is requested by https does not come by http: who stands in
-    the path would choose it. The ``environment`` may name a proxy. Certificates are verified by
-    ``authorities`` (PEM), or the system's.
+
+def send(request: Request, *, bounds: FetchBounds = FetchBounds(), authorities: str = "") -> Fetched:
+    """Send a request, following redirects to http and https only; another host gets no headers of it.
+
+    What is requested by https does not come by http: who stands in the path would choose it.
+    Certificates are verified by ``authorities`` (PEM), or the system's.
 
     FetchError: for everything that may go better next time.
     RefusedError: when the server replies 401 or 403.
     NotThereError: when the server replies 404 or 410.
     """
     data = bytearray()
-    request = _Request(url=url, headers=headers or {}, method=method, body=body)
-    final = _get(request, environment or {}, bounds, authorities, data.extend)
+    final = _get(request, bounds, authorities, data.extend)
     return Fetched(data=bytes(data), url=final)
 
 
 def download(url: str, path: Path, *, bounds: FetchBounds) -> None:
     """Write a file of a server to a path, piece by piece; raises as :func:`fetch`, and OSError."""
     with path.open("wb") as file:
-        _get(_Request(url=url), {}, bounds, "", file.write)
+        _get(Request(url=url), bounds, "", file.write)
 
 
 def post_form(
@@ -188,9 +197,24 @@ def make_proxies(environment: Mapping[str, str]) -> "BaseHandler":
     return Proxies()
 
 
+def _make_low_ports() -> "BaseHandler":
+    """The part of an opener that connects from a port that only root can have."""
+    import http.client
+    import secrets
+    import urllib.request
+
+    class LowPorts(urllib.request.HTTPHandler):
+        handler_order = 400  # before the one that takes any port
+
+        def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+            port = LOW_PORTS[secrets.randbelow(len(LOW_PORTS))]
+            return self.do_open(http.client.HTTPConnection, req, source_address=("", port))
+
+    return LowPorts()
+
+
 def _get(
-    wanted: _Request,
-    environment: Mapping[str, str],
+    wanted: Request,
     bounds: FetchBounds,
     authorities: str,
     take: Callable[[bytes], object],
@@ -214,7 +238,12 @@ def _get(
 
     end, size = time.monotonic() + bounds.time_limit, 0
     with _failures():
-        opener = make_opener(Redirects(), make_proxies(environment), authorities=authorities)
+        handlers = [
+            Redirects(),
+            make_proxies(wanted.environment),
+            *([_make_low_ports()] if wanted.low_port else []),
+        ]
+        opener = make_opener(*handlers, authorities=authorities)
         request = urllib.request.Request(  # noqa: S310 - the opener has no others
             wanted.url, wanted.body, {"User-Agent": AGENT, **wanted.headers}, method=wanted.method
         )

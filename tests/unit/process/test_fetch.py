@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.harness.serving import serving
 
-from talos.process.fetch import fetch
+from talos.process.fetch import Request, send
 
 
 def test_a_document_is_posted() -> None:
@@ -25,6 +25,6 @@ def test_a_document_is_posted() -> None:
 
     with serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler), None) as server:
         url = f"http://127.0.0.1:{server.server_port}/a?b=c"
-        answer = fetch(url, {"Content-Type": "text/xml"}, method="POST", body=b"<A/>")
+        answer = send(Request(url=url, headers={"Content-Type": "text/xml"}, method="POST", body=b"<A/>"))
     assert answer.data == b"ok"
     assert received == [("/a?b=c", "text/xml", b"<A/>")]

@@ -18,6 +18,7 @@ MODULES: Mapping[str, str] = {
     "nocloud": "nocloud",
     "openstack": "openstack",
     "oracle": "oracle",
+    "scaleway": "scaleway",
     "vultr": "vultr",
 }
 """A machine is of one cloud at most, so a module is imported when it is needed."""

@@ -9,7 +9,7 @@ import trio
 
 from talos.machined.platform.config_sources.variables import wait_for_network
 from talos.machined.platform.config_sources.web import RETRY_BACKOFF, TOTAL_LIMIT, Report
-from talos.process.fetch import FetchBounds, FetchError, NotThereError, fetch
+from talos.process.fetch import FetchBounds, FetchError, NotThereError, Request, send
 from talos.resource.state import State
 from talos.system.urls import without_secrets
 
@@ -19,34 +19,13 @@ BOUNDS = FetchBounds(time_limit=60.0, silence=10.0)
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataRequest:
-    """A request for a part."""
-
-    url: str
-    headers: Mapping[str, str] = NOTHING
-    environment: Mapping[str, str] = NOTHING
-    """It may name a proxy."""
-    method: str = "GET"
-    body: bytes | None = None
-
-
-type Send = Callable[[MetadataRequest], Awaitable[bytes]]
+type Send = Callable[[Request], Awaitable[bytes]]
 """FetchError, NotThereError."""
 
 
-async def send_in_thread(request: MetadataRequest) -> bytes:
+async def send_in_thread(request: Request) -> bytes:
     """Send in a thread; when cancelled, the thread runs into its own time limit."""
-    work = partial(
-        fetch,
-        request.url,
-        request.headers,
-        request.environment,
-        method=request.method,
-        body=request.body,
-        bounds=BOUNDS,
-    )
+    work = partial(send, request, bounds=BOUNDS)
     return (await trio.to_thread.run_sync(work, abandon_on_cancel=True)).data
 
 
@@ -60,10 +39,16 @@ class MetadataServer:
     send: Send = send_in_thread
 
     async def get(
-        self, url: str, headers: Mapping[str, str] = NOTHING, environment: Mapping[str, str] = NOTHING
+        self,
+        url: str,
+        headers: Mapping[str, str] = NOTHING,
+        environment: Mapping[str, str] = NOTHING,
+        *,
+        low_port: bool = False,
     ) -> bytes:
         """The part; empty when there is none, or no answer."""
-        return await self._try(MetadataRequest(url=url, headers=headers, environment=environment))
+        request = Request(url=url, headers=headers, environment=environment, low_port=low_port)
+        return await self._try(request)
 
     async def get_all(
         self, base: str, names: Iterable[str], headers: Mapping[str, str] = NOTHING
@@ -74,14 +59,14 @@ class MetadataServer:
 
     async def get_token(self, url: str, headers: Mapping[str, str]) -> str:
         """A token that the server gives for other requests."""
-        data = await self._try(MetadataRequest(url=url, headers=headers, method="PUT"))
+        data = await self._try(Request(url=url, headers=headers, method="PUT"))
         return data.decode("ascii", "replace").strip()
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
         """Send a document."""
-        await self._try(MetadataRequest(url=url, headers=headers, method="POST", body=body))
+        await self._try(Request(url=url, headers=headers, method="POST", body=body))
 
-    async def _try(self, request: MetadataRequest) -> bytes:
+    async def _try(self, request: Request) -> bytes:
         with trio.move_on_after(TOTAL_LIMIT):
             await wait_for_network(self.state)
             for delay in RETRY_BACKOFF:

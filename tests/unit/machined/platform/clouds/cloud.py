@@ -9,8 +9,8 @@ from talos.api.definitions.network_pb2 import PlatformConfigSpec
 from talos.machined.boot.cloud_network import make_source
 from talos.machined.platform.builder import Cards, NetworkBuilder
 from talos.machined.platform.clouds.cloud import Cloud, Source
-from talos.machined.platform.clouds.server import MetadataRequest, MetadataServer
-from talos.process.fetch import FetchError, NotThereError
+from talos.machined.platform.clouds.server import MetadataServer
+from talos.process.fetch import FetchError, NotThereError, Request
 from talos.resource import ids
 from talos.resource.changes import modify
 from talos.resource.memory.state import MemoryState
@@ -30,9 +30,9 @@ class FakeServer:
     """Of PUT, by URL."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     """Without them a GET is refused."""
-    requests: list[MetadataRequest] = field(default_factory=list[MetadataRequest])
+    requests: list[Request] = field(default_factory=list[Request])
 
-    async def send(self, request: MetadataRequest) -> bytes:
+    async def send(self, request: Request) -> bytes:
         """Answer a request. FetchError, NotThereError."""
         self.requests.append(request)
         if request.method == "GET" and not self.headers.items() <= request.headers.items():
