@@ -19,6 +19,7 @@ MODULES: Mapping[str, str] = {
     "openstack": "openstack",
     "oracle": "oracle",
     "scaleway": "scaleway",
+    "upcloud": "upcloud",
     "vultr": "vultr",
 }
 """A machine is of one cloud at most, so a module is imported when it is needed."""
