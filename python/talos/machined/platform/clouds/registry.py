@@ -12,6 +12,7 @@ MODULES: Mapping[str, str] = {
     "alibabacloud": "alibabacloud",
     "aws": "aws",
     "azure": "azure",
+    "cloudstack": "cloudstack",
     "digital-ocean": "digital_ocean",
     "gcp": "gcp",
     "hcloud": "hcloud",
