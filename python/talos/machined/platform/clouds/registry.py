@@ -14,6 +14,7 @@ MODULES: Mapping[str, str] = {
     "azure": "azure",
     "cloudstack": "cloudstack",
     "digital-ocean": "digital_ocean",
+    "exoscale": "exoscale",
     "gcp": "gcp",
     "hcloud": "hcloud",
     "nocloud": "nocloud",
