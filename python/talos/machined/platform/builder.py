@@ -50,11 +50,9 @@ class NetworkBuilder:
     def choose_card(self, hardware: object, index: int) -> str:
         """The name of the card with a hardware address, or by its place when the platform gives no address.
 
-        Until the card is there, its settings are those of a name that no other card has.
+        Empty while there is no card with the address.
         """
-        if not hardware:
-            return self.name_card(index)
-        return self.find_card(str(hardware)) or f"missing{index}"
+        return self.find_card(str(hardware)) if hardware else self.name_card(index)
 
     def _miss(self, card: str) -> None:
         if card not in self.missing:

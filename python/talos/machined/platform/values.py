@@ -42,6 +42,21 @@ def read_fields(data: bytes, where: str) -> Fields:
     return {} if value is None else as_fields(value, where)
 
 
+def read_items(data: bytes, where: str) -> list[Fields]:
+    """The list of mappings that a text in JSON stands for."""
+    return items_of(read_json(data, where), where)
+
+
+def part_of(value: object, where: str) -> Fields:
+    """A mapping within a document; an empty one when it is missing."""
+    return {} if value is None else as_fields(value, where)
+
+
+def items_of(value: object, where: str) -> list[Fields]:
+    """A list of mappings within a document."""
+    return [as_fields(item, f"{where}[{index}]") for index, item in enumerate(as_list(value, where))]
+
+
 def as_list(value: object, where: str) -> list[Any]:
     """A list; one value alone is one of its own, nothing is an empty one."""
     if value is None:
@@ -78,7 +93,17 @@ def check_link_name(text: str, where: str) -> str:
 
 def as_text(value: object, where: str) -> str:
     """A short text on one line; that of a number are its digits, and nothing is an empty one."""
-    text = "" if value is None else str(value) if isinstance(value, int | str) else "\n"
+    text = "" if value is None else str(value).strip() if _is_text(value) else "\n"
     if len(text) > MAX_TEXT or not text.isprintable():
         raise UserError("a short text is expected here", where=where)
     return text
+
+
+def _is_text(value: object) -> bool:
+    """Whether this is a text, or a number, which some clouds have in place of one."""
+    return isinstance(value, int | str) and not isinstance(value, bool)
+
+
+def text_in(fields: Fields, name: str, where: str) -> str:
+    """A short text within a mapping; empty when it is missing."""
+    return as_text(fields.get(name), f"{where}.{name}")

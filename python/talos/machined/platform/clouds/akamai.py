@@ -10,9 +10,8 @@ from talos.machined.platform.clouds.cloud import (
     check_user_data,
     decode_user_data,
 )
-from talos.machined.platform.clouds.fields import check_text, part_of, read_fields, text_in
 from talos.machined.platform.clouds.server import LINK_LOCAL
-from talos.machined.platform.values import as_list
+from talos.machined.platform.values import as_list, as_text, part_of, read_fields, text_in
 
 BASE = f"{LINK_LOCAL}/v1"
 TOKEN_SECONDS = 3600
@@ -38,13 +37,13 @@ async def _authorize(source: Source) -> Mapping[str, str]:
 
 def describe(documents: Documents, builder: NetworkBuilder) -> None:
     """Addresses of the first card; DHCP has the route of IPv4, which the metadata lacks."""
-    network = read_fields(documents, NETWORK)
+    network = read_fields(documents.get(NETWORK, b""), NETWORK)
     if network:
         link = builder.name_card(0)
         builder.add_link(link)
         builder.add_dhcp4(link)
         _add_addresses(link, network.get("ipv4"), network.get("ipv6"), builder)
-    instance = read_fields(documents, INSTANCE)
+    instance = read_fields(documents.get(INSTANCE, b""), INSTANCE)
     builder.set_hostname(text_in(instance, "label", INSTANCE), INSTANCE)
     metadata = builder.spec.metadata
     metadata.region = text_in(instance, "region", INSTANCE)
@@ -53,7 +52,7 @@ def describe(documents: Documents, builder: NetworkBuilder) -> None:
     if metadata.instance_id:
         metadata.provider_id = f"linode://{metadata.instance_id}"
     for tag in as_list(instance.get("tags"), f"{INSTANCE}.tags"):
-        metadata.tags[check_text(tag, f"{INSTANCE}.tags")] = ""
+        metadata.tags[as_text(tag, f"{INSTANCE}.tags")] = ""
 
 
 def _add_addresses(link: str, ipv4: object, ipv6: object, builder: NetworkBuilder) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 from talos.machined.platform.builder import NetworkBuilder
 from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, check_user_data, text_of
-from talos.machined.platform.clouds.fields import find_link
 
 BASE = "http://100.100.100.200/latest"
 TOKEN_SECONDS = 21600
@@ -45,7 +44,7 @@ async def _authorize(source: Source) -> Mapping[str, str]:
 
 def describe(documents: Documents, builder: NetworkBuilder) -> None:
     """On the first card, addresses of IPv4 come by DHCP, and those of IPv6 are static."""
-    link = find_link(builder, text_of(documents, MAC), 0)
+    link = builder.choose_card(text_of(documents, MAC), 0)
     if link:
         builder.add_link(link)
         builder.add_dhcp4(link)

@@ -14,10 +14,9 @@ from talos.machined.platform.clouds.cloud import (
     check_user_data,
     decode_user_data,
 )
-from talos.machined.platform.clouds.fields import items_of, part_of, read_fields, read_items, text_in
 from talos.machined.platform.clouds.server import LINK_LOCAL
 from talos.machined.platform.clouds.xml_text import read_texts
-from talos.machined.platform.values import Fields
+from talos.machined.platform.values import Fields, items_of, part_of, read_fields, read_items, text_in
 
 BASE = f"{LINK_LOCAL}/metadata"
 HEADERS = {"Metadata": "true"}
@@ -56,14 +55,14 @@ def describe(documents: Documents, builder: NetworkBuilder) -> None:
     link = builder.name_card(0)
     builder.add_link(link).mtu = MTU
     builder.add_dhcp4(link)
-    named = {"interface": documents.get(CARDS, b""), "loadbalancer": documents.get(BALANCER, b"")}
-    for index, card in enumerate(read_items(named, "interface")):
+    for index, card in enumerate(read_items(documents.get(CARDS, b""), "interface")):
         _add_card(card, index, builder)
     where = "loadbalancer.publicIpAddresses"
-    balancer = part_of(read_fields(named, "loadbalancer").get("loadbalancer"), "loadbalancer")
+    found = read_fields(documents.get(BALANCER, b""), "loadbalancer")
+    balancer = part_of(found.get("loadbalancer"), "loadbalancer")
     for address in items_of(balancer.get("publicIpAddresses"), where):
         builder.add_external_addresses((text_in(address, "frontendIpAddress", where).strip("[]"),), where)
-    _add_metadata(read_fields({"compute": documents.get(COMPUTE, b"")}, "compute"), builder)
+    _add_metadata(read_fields(documents.get(COMPUTE, b""), "compute"), builder)
 
 
 def _add_card(card: Fields, index: int, builder: NetworkBuilder) -> None:

@@ -43,6 +43,8 @@ def _add_card(value: object, kind: str, builder: NetworkBuilder) -> None:
     where = f"{FILE}: interfaces.{kind}"
     card = as_fields(value, where)
     link = builder.choose_card(card.get("mac"), number)
+    if not link:
+        return
     builder.add_link(link)
     if number == 0:
         builder.add_route(link, {"to": SERVER}, where)

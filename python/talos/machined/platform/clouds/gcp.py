@@ -2,9 +2,17 @@
 
 from talos.machined.platform.builder import MTUS, NetworkBuilder
 from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, check_user_data, text_of
-from talos.machined.platform.clouds.fields import check_text, find_link, items_of, read_items, text_in
 from talos.machined.platform.clouds.server import LINK_LOCAL
-from talos.machined.platform.values import Fields, as_list, as_number, read_json
+from talos.machined.platform.values import (
+    Fields,
+    as_list,
+    as_number,
+    as_text,
+    items_of,
+    read_items,
+    read_json,
+    text_in,
+)
 
 BASE = f"{LINK_LOCAL}/computeMetadata/v1"
 HEADERS = {"Metadata-Flavor": "Google"}
@@ -30,8 +38,7 @@ async def load_documents(source: Source) -> Documents:
 
 def describe(documents: Documents, builder: NetworkBuilder) -> None:
     """Addresses of IPv4 come by DHCP, those of IPv6 are in the metadata."""
-    found = {CARDS: documents.get(NETWORK, b"")}
-    for index, card in enumerate(read_items(found, CARDS)):
+    for index, card in enumerate(read_items(documents.get(NETWORK, b""), CARDS)):
         _add_card(card, index, builder)
     builder.add_resolvers(RESOLVER, None, CARDS)
     builder.add_time_servers(TIME_SERVER)
@@ -46,7 +53,7 @@ def describe(documents: Documents, builder: NetworkBuilder) -> None:
         metadata.provider_id = f"gce://{text_of(documents, PROJECT)}/{metadata.zone}/{name}"
     metadata.spot = text_of(documents, SPOT).lower() == "true"
     for tag in as_list(read_json(documents.get(TAGS, b""), TAGS), TAGS):
-        metadata.tags[check_text(tag, TAGS)] = ""
+        metadata.tags[as_text(tag, TAGS)] = ""
 
 
 def _add_card(card: Fields, index: int, builder: NetworkBuilder) -> None:
@@ -54,7 +61,7 @@ def _add_card(card: Fields, index: int, builder: NetworkBuilder) -> None:
     for access in items_of(card.get("accessConfigs"), f"{where}.accessConfigs"):
         if text_in(access, "type", where) == "ONE_TO_ONE_NAT":
             builder.add_external_addresses((text_in(access, "externalIp", where),), where)
-    name = find_link(builder, text_in(card, "mac", where), index)
+    name = builder.choose_card(text_in(card, "mac", where), index)
     if not name:
         return
     link, addresses = builder.add_link(name), as_list(card.get("ipv6"), where)

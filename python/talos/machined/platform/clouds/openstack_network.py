@@ -58,7 +58,8 @@ class _Translation:
         else:
             kind, item["match"] = "ethernets", None
             number = len(self.config["ethernets"])
-            name = self._builder.choose_card(hardware, number) if hardware else identity
+            # Until the card is there, its settings are those of a name that no other has.
+            name = self._builder.find_card(str(hardware)) or f"missing{number}" if hardware else identity
         self._names[identity] = name
         self.config[kind][name] = item | {"addresses": [], "routes": []}
 

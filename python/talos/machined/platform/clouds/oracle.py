@@ -8,9 +8,8 @@ from talos.machined.platform.clouds.cloud import (
     check_user_data,
     decode_user_data,
 )
-from talos.machined.platform.clouds.fields import find_link, read_fields, read_items, text_in
 from talos.machined.platform.clouds.server import LINK_LOCAL
-from talos.machined.platform.values import Fields
+from talos.machined.platform.values import Fields, read_fields, read_items, text_in
 
 BASE = f"{LINK_LOCAL}/opc/v2"
 HEADERS = {"Authorization": "Bearer Oracle"}
@@ -31,11 +30,11 @@ async def load_documents(source: Source) -> Documents:
 
 def describe(documents: Documents, builder: NetworkBuilder) -> None:
     """Addresses come by DHCP; the public one is not in the metadata."""
-    for index, card in enumerate(read_items(documents, CARDS)):
+    for index, card in enumerate(read_items(documents.get(CARDS, b""), CARDS)):
         _add_card(card, index, builder)
     builder.add_resolvers(RESOLVER, None, INSTANCE)
     builder.add_time_servers(TIME_SERVER)
-    instance = read_fields(documents, INSTANCE)
+    instance = read_fields(documents.get(INSTANCE, b""), INSTANCE)
     builder.set_hostname(text_in(instance, "hostname", INSTANCE), INSTANCE)
     metadata = builder.spec.metadata
     metadata.region = text_in(instance, "region", INSTANCE)
@@ -49,7 +48,7 @@ def describe(documents: Documents, builder: NetworkBuilder) -> None:
 
 def _add_card(card: Fields, index: int, builder: NetworkBuilder) -> None:
     where = f"{CARDS}[{index}]"
-    name = find_link(builder, text_in(card, "macAddr", where), index)
+    name = builder.choose_card(text_in(card, "macAddr", where), index)
     if not name:
         return
     builder.add_link(name)

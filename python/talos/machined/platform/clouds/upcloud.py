@@ -40,6 +40,8 @@ def _add_card(value: object, builder: NetworkBuilder) -> None:
     index = as_number(card.get("index"), _INDEXES, f"{FILE}: index of an interface")
     where = f"{FILE}: interface {index}"
     link = builder.choose_card(card.get("mac"), index - 1)
+    if not link:
+        return
     builder.add_link(link)
     has_dhcp = False
     for one in as_list(card.get("ip_addresses"), where):

@@ -2,9 +2,8 @@
 
 from talos.machined.platform.builder import NetworkBuilder
 from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, check_user_data
-from talos.machined.platform.clouds.fields import find_link, items_of, part_of, read_fields, text_in
 from talos.machined.platform.clouds.server import LINK_LOCAL
-from talos.machined.platform.values import Fields
+from talos.machined.platform.values import Fields, items_of, part_of, read_fields, text_in
 
 INDEX = "v1.json"
 PUBLIC, PRIVATE = "public", "private"
@@ -23,7 +22,7 @@ async def load_documents(source: Source) -> Documents:
 
 def describe(documents: Documents, builder: NetworkBuilder) -> None:
     """Addresses of IPv4 are static; those of IPv6 come by router advertisements, which are the kernel's."""
-    index = read_fields(documents, INDEX)
+    index = read_fields(documents.get(INDEX, b""), INDEX)
     for place, card in enumerate(items_of(index.get("interfaces"), f"{INDEX}.interfaces")):
         _add_card(card, place, builder)
     builder.set_hostname(text_in(index, "hostname", INDEX), INDEX)
@@ -43,7 +42,7 @@ def _add_card(card: Fields, place: int, builder: NetworkBuilder) -> None:
     kind = text_in(card, "network-type", where)
     if kind == PUBLIC:
         builder.add_external_addresses((address, text_in(ipv6, "address", where)), where)
-    name = find_link(builder, text_in(card, "mac", where), place)
+    name = builder.choose_card(text_in(card, "mac", where), place)
     if not name:
         return
     link = builder.add_link(name)

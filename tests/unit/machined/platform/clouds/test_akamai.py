@@ -87,9 +87,9 @@ async def test_parts_that_are_missing() -> None:
         ("network", "ipv4.public: 192.0.2.24/32", "network: this is no JSON"),
         ("network", '{"ipv4": {"public": ["x"]}}', "network.ipv4: address 'x'"),
         ("network", '{"ipv6": {"link_local": "x/128"}}', "network.ipv6: route"),
-        ("instance", '{"id": true}', "instance.id: a text of one line"),
+        ("instance", '{"id": true}', "instance.id: a short text"),
         ("instance", '{"label": "a b"}', "instance: 'a b' is no host name"),
-        ("instance", '{"tags": [{}]}', "instance.tags: a text of one line"),
+        ("instance", '{"tags": [{}]}', "instance.tags: a short text"),
     ],
 )
 async def test_a_mistake_is_named_on_one_line(part: str, text: str, where: str) -> None:

@@ -90,7 +90,7 @@ async def test_parts_that_are_missing() -> None:
     ("part", "text", "where"),
     [
         ("instance/", "<html>", "instance/: this is no JSON"),
-        ("instance/", '{"id": ["x"]}', "instance/.id: a text of one line"),
+        ("instance/", '{"id": ["x"]}', "instance/.id: a short text"),
         ("vnics/", '["x"]', r"vnics/\[0\]: a mapping"),
         ("vnics/", '[{"ipv6VirtualRouterIp": "x", "ipv6SubnetCidrBlock": "y"}]', r"vnics/\[0\]: route"),
     ],
