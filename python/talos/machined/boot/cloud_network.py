@@ -95,13 +95,19 @@ class CloudNetwork:
         return builder
 
     async def _list_cards(self) -> Cards:
-        """Those of a bond share another address than the one that each was made with."""
+        """Those of a bond share another address than the one that each was made with.
+
+        Of two with the same address the first counts: a virtual function that works for a hypervisor's card.
+        """
         cards = [
             (one.spec.index, (one.spec.permanent_addr or one.spec.hardware_addr).hex(":"), one.id)
             for one in await self.state.list(kinds.LINK_STATUS)
             if one.spec.type == enums.LINK_ETHER and not one.spec.kind
         ]
-        return {hardware: name for _, hardware, name in sorted(cards)}
+        found: dict[str, str] = {}
+        for _, hardware, name in sorted(cards):
+            found.setdefault(hardware, name)
+        return found
 
     async def _publish(self, spec: PlatformConfigSpec) -> None:
         await put(self.state, *ids.PLATFORM_CONFIG, spec, owner=BOOT_CONTROLLER)

@@ -112,6 +112,16 @@ async def test_cards_of_a_bond_are_recognized_by_their_own_addresses(tmp_path: P
         await machine.wait_for_links("enp0s3", "enp0s4")
 
 
+async def test_a_card_goes_before_the_function_that_works_for_it(tmp_path: Path) -> None:
+    machine = Seeded(tmp_path, SEED)
+    await machine.attach("cidata")
+    await machine.show_card("eth0", 1)
+    await machine.show_card("eth1", 2)
+    await machine.show_card("enP1s1", 3, permanent=1)
+    async with machine.running():
+        await machine.wait_for_links("eth0", "eth1")
+
+
 async def test_a_mistake_in_the_network_is_logged(tmp_path: Path) -> None:
     machine = Seeded(tmp_path, SEED | {"network-config": b"version: 3\n"})
     await machine.attach("cidata")
