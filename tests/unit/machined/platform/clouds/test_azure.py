@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.machined.platform.clouds.cloud import FakeServer, describe, make_cloud_source, show
-from tests.unit.machined.platform.config_sources.test_volume import make_volume
+from tests.unit.machined.platform.machine import Machine
 
 from talos.machined.platform.clouds.azure import BALANCER, BASE, CARDS, CLOUD, COMPUTE, ENVIRONMENT
 from talos.machined.platform.clouds.azure_ready import GOAL, HEALTH
@@ -96,8 +96,11 @@ def make_server(**more: str) -> FakeServer:
 async def load(place: Path, text: str, goal: str = GOAL_ANSWER) -> tuple[bytes, list[bytes | None]]:
     """The machine config of a CD with this text, and the reports to the wire server."""
     server = FakeServer({GOAL: goal, HEALTH: ""})
-    volume = await make_volume(place, "udf", {ENVIRONMENT: text.encode()})
-    source = replace(await make_cloud_source(server), volume=volume)
+    machine = Machine(place, {ENVIRONMENT: text.encode()})
+    await machine.attach("rd_rdfe_stable", "udf")
+    found = await make_cloud_source(server)
+    volume = replace(found.volume, state=machine.state, mounts=machine.mounts)
+    source = machine.place_volume(replace(found, volume=volume))
     data = await CLOUD.load_user_data(source)
     return data, [request.body for request in server.requests if request.method == "POST"]
 
