@@ -18,6 +18,7 @@ MODULES: Mapping[str, str] = {
     "gcp": "gcp",
     "hcloud": "hcloud",
     "nocloud": "nocloud",
+    "opennebula": "opennebula",
     "openstack": "openstack",
     "oracle": "oracle",
     "scaleway": "scaleway",
