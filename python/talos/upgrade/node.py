@@ -243,6 +243,7 @@ class NodeUpgrade:
                 await self._give_up(found)
                 default = self.running
             await self.slots.make_default(default)
+            await self.slots.revoke(default)
 
     @asynccontextmanager
     async def _judging(self) -> AsyncGenerator[None]:
@@ -289,6 +290,7 @@ class NodeUpgrade:
             with_loader = not is_older(state.version, state.previous_version)
             await self.slots.make_default(state.slot, with_loader=with_loader)
             await self.set(bless(state))
+            await self.slots.revoke(state.slot)
         self.publish(pb.PhaseEvent(phase=SELF_CHECK, action=pb.PhaseEvent.STOP))
         self.log.info(f"{self.current.version} in slot {self.current.slot} is the default from now on")
 

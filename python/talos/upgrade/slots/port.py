@@ -1,4 +1,4 @@
-"""The port to the two slots of a node, whatever starts one of them: six verbs."""
+"""The port to the two slots of a node, whatever starts one of them: seven verbs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -86,6 +86,13 @@ class Slots(Protocol):
         ``with_loader``: by the running system's boot loader, unless that can't replace the present one.
         """
         ...
+
+    async def revoke(self, slot: str) -> None:
+        """Have the firmware start no more what the release in a slot revokes, for ever; again, nothing.
+
+        Once META has the slot's good verdict: before that, the slot of before may be what is booted next.
+        What fails is logged, and done after the next start.
+        """
 
 
 @runtime_checkable

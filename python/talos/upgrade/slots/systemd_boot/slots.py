@@ -99,14 +99,14 @@ class SystemdBootSlots(SystemTarget, Slots):
         if await trio.to_thread.run_sync(self.starts.read) == Starts(slot, MAX_COUNT):
             self._log.warning(f"neither slot came up in {ATTEMPTS} starts before this one")
         await trio.to_thread.run_sync(self.starts.reset)
-        await self._revoke(partition, slot)
 
-    async def _revoke(self, partition: EfiPartition, slot: str) -> None:
-        """Have firmware refuse what the release revokes that is the default now."""
+    @override
+    async def revoke(self, slot: str) -> None:
         from talos.upgrade.slots.systemd_boot.revocation import revoke
 
-        devices, lines = await self._list_encrypted(), list[str]()
+        lines = list[str]()
         try:
+            partition, devices = await self._find(), await self._list_encrypted()
             await trio.to_thread.run_sync(revoke, partition, self.firmware, slot, devices, lines.append)
         except (UserError, OSError) as error:
             self._log.error("the firmware still starts what this release revokes", reason=str(error))

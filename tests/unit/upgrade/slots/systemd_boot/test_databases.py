@@ -8,6 +8,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+import trio
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.unit.disks.install.test_release import make_release
@@ -157,6 +158,27 @@ async def test_what_is_revoked_is_so_with_the_verdict(machine: Machine) -> None:
     await (await machine.boot()).confirm()
     assert list_entries(machine, "dbx") == [encode(other)], "it is revoked once"
     assert not list(machine.target.root("EFI").glob("EFI/DBX/*"))
+
+
+async def test_nothing_is_revoked_before_the_verdict_is_kept(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What META has not is on trial still, and may be reverted to the system of before."""
+    await upgrade(machine, await machine.boot(), dbx=refuse(make_other().certificate))
+    trial = await machine.boot()
+
+    async def fail(upgrades: Upgrades, state: object) -> None:
+        del upgrades, state
+        await trio.lowlevel.checkpoint()
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Upgrades, "set", fail)
+        with pytest.raises(OSError, match="Input/output"):
+            await trial.bless()
+    assert list_entries(machine, "dbx") == []
+    await trial.bless()
+    assert list_entries(machine, "dbx") == [encode(make_other().certificate)]
 
 
 async def test_a_release_that_is_reverted_revokes_nothing(machine: Machine) -> None:
