@@ -124,6 +124,48 @@ async def test_the_self_check(
     assert watchdog.fed
 
 
+async def test_a_check_that_fails_itself_goes_on_where_it_was(
+    machine: Machine, autojump_clock: trio.testing.MockClock
+) -> None:
+    """With the watchdog that is open, which can be so once, and with the images that are not read yet."""
+    del autojump_clock
+    machine.slots.versions["B"] = get_version().tag
+    await (await machine.boot()).roll_back()
+    upgrader = await machine.boot()
+    await _set_health(machine.state, apid=True, network=True)
+    opened, read = list[None](), list[None]()
+
+    class Failing(MemoryWatchdog):
+        @override
+        def feed(self) -> None:
+            super().feed()
+            if len(read) == 1:
+                read.append(None)
+                raise OSError(errno.EIO, "Input/output error")
+
+    watchdog = Failing("/dev/watchdog0")
+
+    def open_watchdog() -> MemoryWatchdog | None:
+        opened.append(None)
+        return watchdog if len(opened) == 1 else None
+
+    async def read_images() -> int:
+        read.append(None)
+        await trio.sleep(FEED_INTERVAL)
+        return 1
+
+    controller = SelfCheckController(
+        upgrader, lambda: None, answer, Log(write=machine.lines.append), open_watchdog, read_images
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_controllers, machine.state, [controller])
+        await _wait(lambda: upgrader.current.phase is not Phase.TRIAL)
+        await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    assert upgrader.current.phase is Phase.BLESSED, upgrader.current.reason
+    assert (len(opened), watchdog.armed) == (1, False)
+
+
 async def test_a_probe_of_the_config_that_fails_ends_a_trial(
     machine: Machine, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -112,13 +112,16 @@ class SelfCheckController(Controller):
 
     async def run(self, runtime: ControllerRuntime) -> None:
         """Follow the trial; a machine that is not on trial only shows what the last one came to."""
+        self._is_reading = False  # after a failure, which has ended what read
         async with trio.open_nursery() as nursery:
             await self._follow(runtime, nursery)
 
     async def _follow(self, runtime: ControllerRuntime, nursery: trio.Nursery) -> None:
         self._upgrader.listen(runtime.queue_reconcile)
         if self._upgrader.is_guarded:
-            self._watchdog, self._limit = self._open(), find_limit(self._upgrader.cmdline)
+            # A device can be open once: after a failure it is.
+            self._watchdog = self._watchdog or self._open()
+            self._limit = find_limit(self._upgrader.cmdline)
         healthy = (
             f"everything is healthy, which has to last {self._stable:.0f} s; then services are checked again"
         )
@@ -129,7 +132,7 @@ class SelfCheckController(Controller):
             state = self._upgrader.current
             self._tend(state)
             unmet = await self._find_unmet(runtime, state.checks) if state.phase is Phase.TRIAL else []
-            if state.phase is Phase.TRIAL and not unmet and not self._is_reading:
+            if state.phase is Phase.TRIAL and not (unmet or self._is_reading or self._is_read):
                 # Not earlier: what starts needs the processors.
                 self._is_reading = True
                 nursery.start_soon(self._read, runtime)
