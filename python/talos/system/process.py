@@ -30,7 +30,7 @@ class CommandResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """How a program ended that PID 1 ran. The exit code is negative for a signal."""
+    """How a program ended that PID 1 or :func:`run_filter` ran. The exit code is negative for a signal."""
 
     code: int
     stdout: bytes = b""
@@ -97,6 +97,24 @@ def run_command(
         output = (done.stderr.strip() or done.stdout.strip())[-2000:]
         raise UserError(f"failed with {describe_exit(done.returncode)}: {output}", where=line)
     return CommandResult(returncode=done.returncode, stdout=done.stdout, stderr=done.stderr)
+
+
+def run_filter(
+    argv: Sequence[str], data: bytes, *, env: Mapping[str, str], timeout: float | None = None
+) -> Finished:
+    """Give a program on the workstation bytes on its standard input; how it ended, and what it wrote.
+
+    UserError for one that can't be started, or has no end after ``timeout`` seconds.
+    """
+    try:
+        done = subprocess.run(  # noqa: S603 - this is the door
+            list(argv), input=data, capture_output=True, env=env, timeout=timeout, check=False
+        )
+    except OSError as error:
+        raise UserError(f"{argv[0]} can't be started: {error.strerror}", hint="is it installed?") from None
+    except subprocess.TimeoutExpired:
+        raise UserError(f"no end after {timeout:g} s", where=argv[0]) from None
+    return Finished(code=done.returncode, stdout=done.stdout, stderr=done.stderr)
 
 
 def start_command(

@@ -31,7 +31,7 @@ from talos.upgrade.release.manifest import (
     parse_release,
 )
 from talos.upgrade.release.signature import format_private, format_public
-from talos.upgrade.release.signer import sign_by_command, sign_by_key
+from talos.upgrade.release.signer import sign_manifest
 
 ARCHITECTURE = "amd64"
 COMMANDS = ("sign", "keygen")
@@ -91,10 +91,7 @@ def sign_release(options: argparse.Namespace) -> None:
         raise UserError(problems[0], where=str(source))
     if options.built:
         _compare(release, parse_release(_read_signed(options.built)[0]), source, options.built)
-    if options.command:
-        signature = sign_by_command(data, options.command, options.public_key)
-    else:
-        signature = sign_by_key(data, options.key)
+    signature = sign_manifest(data, options.key, options.public_key)
     words = [word for word in others.split() if word != signature]
     new = target.with_name(f"{target.name}.new")
     add_signature(source, new, " ".join((*words, signature)))
@@ -152,13 +149,14 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     command.add_argument("file", type=Path, nargs="*")
     command = commands.add_parser("sign", help="sign a finished release")
     command.set_defaults(run=sign_release)
-    signer = command.add_mutually_exclusive_group(required=True)
-    signer.add_argument("--key", type=Path, help="the private key")
-    signer.add_argument(
-        "--command",
-        help="signs the file {data} and writes {signature}, for keys that no file has; with --public-key",
+    command.add_argument(
+        "--key",
+        metavar="KEY",
+        required=True,
+        help="the private key, Ed25519: a file in PEM, or, with --public-key, pkcs11:URI or "
+        "command:PROGRAM ARGUMENTS",
     )
-    command.add_argument("--public-key", type=Path, help="the key that --command signs with")
+    command.add_argument("--public-key", type=Path, help="the file of its public half")
     command.add_argument("--out", type=Path, help="the signed copy (default: NAME.signed.tar beside it)")
     command.add_argument(
         "--built", type=Path, help="a build of your own: the release is signed only if it is the same"
@@ -167,10 +165,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     command = commands.add_parser("keygen", help="make a key pair")
     command.set_defaults(run=make_key)
     command.add_argument("path", type=Path, help="the private key; the public one lies beside it, .pub")
-    options = parser.parse_args(argv)
-    if getattr(options, "command", None) and not options.public_key:
-        parser.error("--command: which key signs? --public-key has its file")
-    return options
+    return parser.parse_args(argv)
 
 
 if __name__ == "__main__":

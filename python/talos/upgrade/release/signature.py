@@ -7,6 +7,7 @@ has the digest of every file: a system that takes it only with both signatures t
 import base64
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
@@ -117,7 +118,15 @@ def _has_signed(key: Ed25519PublicKey, manifest: bytes, signature: bytes) -> boo
     return True
 
 
-def sign(manifest: bytes, key: Ed25519PrivateKey) -> str:
+class ReleaseKey(Protocol):
+    """A private Ed25519 key, in memory or elsewhere (``talos.pki.signer``)."""
+
+    def sign(self, data: bytes, /) -> bytes:
+        """The signature of the bytes."""
+        ...
+
+
+def sign(manifest: bytes, key: ReleaseKey) -> str:
     """The signature of a manifest's bytes, in base64."""
     return base64.b64encode(key.sign(to_be_signed(manifest))).decode()
 

@@ -1,4 +1,4 @@
-"""Releases signed by a command, as by a module that keeps its key."""
+"""Releases signed with keys that no file has: behind a command, and in a token."""
 
 import shlex
 import sys
@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.unit.pki.test_signer import PROGRAM
+from tests.unit.pki.tokens import make_token
 
 from talos.upgrade.release.archive import read_annotations, read_archive
 from talos.upgrade.release.main import main
@@ -13,20 +15,16 @@ from talos.upgrade.release.signature import format_private, format_public, load_
 
 from .releases import make_release
 
-TOKEN = """
-import base64, sys
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
-_, key, data, answer, form = sys.argv
-signature = load_pem_private_key(open(key, "rb").read(), None).sign(open(data, "rb").read())
-open(answer, "wb").write(signature if form == "raw" else base64.encodebytes(signature))
-"""
-"""What plays a module with a key."""
-WRITE = "import sys; open(sys.argv[3], 'wb').write(bytes(int(sys.argv[1])))"
+
+@pytest.fixture
+def private() -> Ed25519PrivateKey:
+    return Ed25519PrivateKey.generate()
 
 
 @pytest.fixture
-def key(tmp_path: Path) -> Path:
-    private = Ed25519PrivateKey.generate()
+def path(tmp_path: Path, private: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Its file, with the public one beside it."""
+    monkeypatch.setenv("PYTHONPATH", ":".join(sys.path))
     path = tmp_path / "keys/one.key"
     path.parent.mkdir()
     path.write_bytes(format_private(private))
@@ -34,48 +32,54 @@ def key(tmp_path: Path) -> Path:
     return path
 
 
-def run(script: str, *argv: str) -> str:
-    """A command that runs a script of Python."""
-    return shlex.join([sys.executable, "-c", script, *argv])
-
-
-def sign(archive: Path, key: Path, command: str) -> int:
-    public = key.with_suffix(".pub")
-    return main(["sign", "--command", command, "--public-key", str(public), str(archive)])
-
-
-@pytest.mark.parametrize("form", ["raw", "base64"])
-def test_a_command_signs_a_release(tmp_path: Path, key: Path, form: str) -> None:
-    archive = make_release(tmp_path)
-    assert sign(archive, key, run(TOKEN, str(key), "{data}", "{signature}", form)) == 0
+def check(archive: Path, keys: Path) -> None:
+    """That the keys of a folder have signed the copy of an archive."""
     signed = archive.with_name(f"{archive.stem}.signed.tar")
     data, signature = read_annotations(read_archive(signed)[1]["annotations"], "archive")
-    verify(data, signature, load_keys(key.parent))
+    verify(data, signature, load_keys(keys))
 
 
-@pytest.mark.parametrize(
-    ("command", "text"),
-    [
-        ("sign {data}", "--command: has no {signature}"),
-        ("sign {signature}", "--command: has no {data}"),
-        ("sign '{data} {signature}", "--command: no closing quotation"),
-        ("/nonsense {data} {signature}", "/nonsense is not installed"),
-        (run("raise SystemExit(1)", "{data}{signature}"), "failed with exit code 1"),
-        (run("", "{data}{signature}"), "it has not written {signature}"),
-        (run(WRITE, "12", "{data}", "{signature}"), "it has written 12 bytes that are no signature"),
-        (run(WRITE, "64", "{data}", "{signature}"), "its signature is not of the key"),
-    ],
-)
-def test_a_command_that_signs_nothing(
-    tmp_path: Path, key: Path, command: str, text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def sign(archive: Path, key: str, public: Path) -> int:
+    return main(["sign", "--key", key, "--public-key", str(public), str(archive)])
+
+
+def run(script: str, *argv: str) -> str:
+    return f"command:{shlex.join([sys.executable, '-c', script, *argv])}"
+
+
+def test_a_command_signs_a_release(tmp_path: Path, path: Path) -> None:
     archive = make_release(tmp_path)
-    assert sign(archive, key, command) == 1
-    assert text in capsys.readouterr().err
+    assert sign(archive, run(PROGRAM, str(path)), path.with_suffix(".pub")) == 0
+    check(archive, path.parent)
+
+
+def test_a_token_signs_a_release(
+    tmp_path: Path, path: Path, private: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_token(tmp_path, monkeypatch).add_key("release", "01", private)
+    archive = make_release(tmp_path)
+    assert sign(archive, "pkcs11:token=owner;object=release", path.with_suffix(".pub")) == 0
+    check(archive, path.parent)
+
+
+def test_a_key_that_signs_nothing(tmp_path: Path, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    archive, public = make_release(tmp_path), path.with_suffix(".pub")
+    for key, text in (
+        (
+            run("import sys; sys.exit('it is sealed')"),
+            "failed with exit code 1: it is sealed",
+        ),
+        (run("print('x' * 63)"), "its answer of 64 bytes is no signature of the key"),
+        ("pkcs11:token=owner", "names no key"),
+    ):
+        assert sign(archive, key, public) == 1
+        shown = capsys.readouterr().err
+        assert text in shown
+        assert shown.count("\n") == 1
+    other = tmp_path / "other.pub"
+    other.write_bytes(format_public(Ed25519PrivateKey.generate().public_key()))
+    assert sign(archive, str(path), other) == 1
+    assert f"one.key: does not belong to {other}" in capsys.readouterr().err
+    assert main(["sign", "--key", "command:sign", str(archive)]) == 1
+    assert "--key: which key is it? (--public-key has its file)" in capsys.readouterr().err
     assert not archive.with_name(f"{archive.stem}.signed.tar").exists()
-
-
-def test_a_command_without_a_public_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["sign", "--command", "sign {data} {signature}", str(tmp_path / "release.tar")])
-    assert "--public-key" in capsys.readouterr().err
