@@ -283,7 +283,6 @@ soak-vm: vm-inputs
 	nix build .\#release --out-link build/release.unsigned.tar
 	nix build .\#root-vm --out-link build/root-vm
 	nix build .\#uki --out-link build/uki
-	nix build .\#root-uki --out-link build/root-uki
 	nix build $(SLOW_VM_TESTS:%=$(CHECK).vm-%) --max-jobs $(VM_JOBS) --keep-going --no-link --print-build-logs
 	POINTS=$${POINTS:-200} BOOTS=$${BOOTS:-20} SEED=$${SEED:-$$(date +%s)} nix run .\#vm-power-cut-upgrade
 

@@ -23,11 +23,11 @@ let
   modules = import ../modules { inherit inputs buildRoot roots python kernel go version rev time keys signatures; };
   pxe = python.program "pxe" "talos.provision.pxe.main" [ "TALOS_PXE_ROOT=${roots.vm}" ] [ ];
   release = name: python.program name "talos.upgrade.release.main" [ ] [ ];
-  sign-efi = python.program "sign-efi" "talos.secureboot.main" [ "TALOS_UKI_ROOT=${roots.uki}" ] [ ];
-  sign-disk = python.program "sign-disk" "talos.secureboot.sign_disk" [ "TALOS_UKI_ROOT=${roots.uki}" "TALOS_MEDIA_ROOT=${roots.media}" ] [ ];
-  sign-iso = python.program "sign-iso" "talos.secureboot.sign_iso" [ "TALOS_UKI_ROOT=${roots.uki}" "TALOS_MEDIA_ROOT=${roots.media}" ] [ ];
-  sign-netboot = python.program "sign-netboot" "talos.secureboot.sign_netboot" [ "TALOS_UKI_ROOT=${roots.uki}" ] [ ];
-  sign-release = python.program "sign-release" "talos.secureboot.sign_release" [ "TALOS_UKI_ROOT=${roots.uki}" ] [ ];
+  sign-efi = python.program "sign-efi" "talos.secureboot.main" [ ] [ ];
+  sign-disk = python.program "sign-disk" "talos.secureboot.sign_disk" [ "TALOS_MEDIA_ROOT=${roots.media}" ] [ ];
+  sign-iso = python.program "sign-iso" "talos.secureboot.sign_iso" [ "TALOS_MEDIA_ROOT=${roots.media}" ] [ ];
+  sign-netboot = python.program "sign-netboot" "talos.secureboot.sign_netboot" [ ] [ ];
+  sign-release = python.program "sign-release" "talos.secureboot.sign_release" [ ] [ ];
   discovery = python.program "discovery" "talos.discovery.main" [ ] [ ];
   kms = python.program "kms" "talos.kms.main" [ ] [ ];
   siderolink = python.program "siderolink" "talos.siderolink.main" [ ] [ ];

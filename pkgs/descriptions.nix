@@ -49,7 +49,7 @@ let
     qemu-guest-agent = "a system extension: QEMU's guest agent";
     release = "what nodes are upgraded with, unsigned";
     root-peers = "the servers that tests let nodes talk to";
-    root-uki = "systemd's ukify, its stubs and boot loader, and sbsign";
+    root-uki = "systemd's ukify, its stubs and boot loader";
     root-vm = "QEMU and firmware";
     rootfs = "the system image as a tree";
     run-vm = "boots a machine from the ISO";

@@ -23,8 +23,8 @@ from tests.netboot.machine import MAINTENANCE, call_machine
 from tests.netboot.segment import TAPS, Segment, make_segment
 from tests.netboot.watched import watch
 
+from talos.secureboot.keys import read_keys
 from talos.secureboot.netboot import sign_netboot
-from talos.secureboot.signing import ROOT_VARIABLE as SIGNING_ROOT_VARIABLE
 
 pytestmark = [
     pytest.mark.root,
@@ -46,16 +46,15 @@ DISK_SIZE = 8 << 30
 @pytest.fixture
 def signed(programs: Programs, tmp_path: Path) -> Path:
     """The folder that the boot server serves, signed by the key that the firmware has."""
-    uki, root, keys = BUILD / "uki", BUILD / "root-uki", tmp_path / "keys"
-    if not (uki.exists() and root.exists()):
-        pytest.skip(f"there is no {uki} or {root}: make soak-vm makes both")
+    uki, keys = BUILD / "uki", tmp_path / "keys"
+    if not uki.exists():
+        pytest.skip(f"there is no {uki}: make soak-vm makes it")
     keys.mkdir()
     key = load_pem_private_key(programs.file(KEY).read_bytes(), PASSPHRASE)
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
     (keys / "uki-signing-key.pem").write_bytes(pem)
     (keys / "uki-signing-cert.pem").write_bytes(programs.file(CERTIFICATE).read_bytes())
-    environment = {SIGNING_ROOT_VARIABLE: str(root.resolve())}
-    sign_netboot(uki, keys, tmp_path / "signed", URL, environment=environment)
+    sign_netboot(uki, read_keys(keys), tmp_path / "signed", URL)
     return tmp_path / "signed"
 
 

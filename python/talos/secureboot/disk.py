@@ -7,7 +7,9 @@ from pathlib import Path
 
 from cryptography import x509
 
-from talos.secureboot.esp import copy_tree, find_root, make_tree, measure_tree
+from talos.secureboot.esp import copy_tree, find_root, make_tree
+from talos.secureboot.keys import OwnerKeys
+from talos.secureboot.programs import find_programs
 from talos.secureboot.signing import open_copy
 from talos.system.block.gpt import list_rows
 from talos.system.block.layout import (
@@ -26,23 +28,24 @@ from talos.upgrade.state import SLOTS
 
 _SECTOR, _BLOCK = 512, 1024
 _SPARE = 4 << 20
-"""Bytes of the partition that its own file system takes, generously."""
+"""Bytes of the partition that its own file system, signatures and keys take, generously."""
 _OLD, _NEW = place_areas(INSTALLED), place_areas(UKI_INSTALLED)
 
 
 def sign_disk(
-    disk: Path, uki: Path, keys: Path, out: Path, environment: Mapping[str, str] = os.environ
+    disk: Path, uki: Path, keys: OwnerKeys, out: Path, environment: Mapping[str, str] = os.environ
 ) -> x509.Certificate:
     """Write an image of a disk image's size, with its META, that has the signed files; the certificate.
 
-    ``keys`` is the folder of the owner's. UserError, OSError; then there is no copy.
+    UserError, OSError; then there is no copy.
     """
     root = find_root("sign-disk", environment)
     _check_disk(disk)
+    programs = find_programs(uki)
+    _check_room(programs.image.stat().st_size + programs.loader.stat().st_size + _SPARE)
     with open_copy(out) as new, tempfile.TemporaryDirectory(prefix="esp-") as folder:
         tree = Path(folder)
-        signer = make_tree(tree, uki, keys, SLOTS[0], environment)
-        _check_room(measure_tree(tree) + _SPARE)
+        signer = make_tree(tree, uki, keys, SLOTS[0])
         _write_disk(root, disk, new)
         _write_partition(root, tree, new)
     return signer

@@ -1,11 +1,11 @@
 """What an EFI system partition has for Secure Boot: signed systemd-boot and UKI, and the owner's keys."""
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cryptography import x509
 
+from talos.secureboot.keys import OwnerKeys
 from talos.secureboot.programs import find_programs
 from talos.secureboot.signing import sign_programs
 from talos.system.errors import UserError
@@ -19,18 +19,16 @@ VARIABLES = ("PK.auth", "KEK.auth", "db.auth")
 _ENROLL = "secure-boot-enroll if-safe\n"
 
 
-def make_tree(
-    tree: Path, uki: Path, keys: Path, slot: str = "", environment: Mapping[str, str] = os.environ
-) -> x509.Certificate:
+def make_tree(tree: Path, uki: Path, keys: OwnerKeys, slot: str = "") -> x509.Certificate:
     """Lay out the files below a folder, the UKI as a slot's or by its own name; the certificate.
 
     UserError, OSError.
     """
-    programs, variables = find_programs(uki), _find_variables(keys)
+    programs, variables = find_programs(uki), _find_variables(keys.folder)
     image = tree / FOLDER / (name_slot(slot) if slot else programs.image.name)
     for path in (image, tree / LOADER_PATH):
         path.parent.mkdir(parents=True)
-    signer = sign_programs(programs, image, tree / LOADER_PATH, keys, environment)
+    signer = sign_programs(programs, image, tree / LOADER_PATH, keys)
     folder = tree / "loader/keys/auto"
     folder.mkdir(parents=True)
     for path in variables:

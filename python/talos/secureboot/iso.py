@@ -8,6 +8,7 @@ from pathlib import Path
 from cryptography import x509
 
 from talos.secureboot.esp import copy_tree, find_root, make_tree, measure_tree
+from talos.secureboot.keys import OwnerKeys
 from talos.secureboot.signing import open_copy
 from talos.system.errors import UserError
 from talos.system.process import make_pinned_argv, run_command
@@ -28,17 +29,17 @@ _SPARE, _STEP = 8 << 20, 1 << 20
 
 
 def sign_iso(
-    iso: Path, uki: Path, keys: Path, out: Path, environment: Mapping[str, str] = os.environ
+    iso: Path, uki: Path, keys: OwnerKeys, out: Path, environment: Mapping[str, str] = os.environ
 ) -> x509.Certificate:
     """Write an ISO with the signed files, which UEFI alone starts, and the cache of images; the certificate.
 
-    ``keys`` is the folder of the owner's. UserError, OSError; then there is no copy.
+    UserError, OSError; then there is no copy.
     """
     root = find_root("sign-iso", environment)
     _check_iso(iso)
     with open_copy(out) as new, tempfile.TemporaryDirectory(prefix="iso-") as folder:
         tree, volume = Path(folder, "tree"), Path(folder, "efi.img")
-        signer = make_tree(tree, uki, keys, environment=environment)
+        signer = make_tree(tree, uki, keys)
         _make_volume(root, tree, volume)
         new.unlink(missing_ok=True)  # xorriso would add to it
         _make_iso(root, iso, volume, new)

@@ -1,13 +1,13 @@
 """What UEFI boots from HTTP under Secure Boot: the signed UKI, and systemd-boot to install with it."""
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from cryptography import x509
 
+from talos.secureboot.keys import OwnerKeys
 from talos.secureboot.programs import find_programs
 from talos.secureboot.sections import add_arguments
 from talos.secureboot.signing import sign_programs
@@ -16,16 +16,11 @@ from talos.upgrade.slots.systemd_boot.entry import NETWORK_IMAGE, NETWORK_LOADER
 
 
 def sign_netboot(
-    uki: Path,
-    keys: Path,
-    out: Path,
-    url: str,
-    arguments: Sequence[str] = (),
-    environment: Mapping[str, str] = os.environ,
+    uki: Path, keys: OwnerKeys, out: Path, url: str, arguments: Sequence[str] = ()
 ) -> x509.Certificate:
     """Write the folder that is to be served at ``url``, or its files anew; the certificate.
 
-    ``keys`` is the folder of the owner's; ``arguments`` are the kernel's, added to those of the image.
+    ``arguments`` are the kernel's, added to those of the image.
     UserError, OSError.
     """
     programs = find_programs(uki)
@@ -42,4 +37,4 @@ def sign_netboot(
         place = f"{url.rstrip('/')}/{NETWORK_IMAGE}"
         add_arguments(programs.image, image, [f"{NETWORK_URL}={place}", *arguments])
         changed = replace(programs, image=image)
-        return sign_programs(changed, out / NETWORK_IMAGE, out / NETWORK_LOADER, keys, environment)
+        return sign_programs(changed, out / NETWORK_IMAGE, out / NETWORK_LOADER, keys)

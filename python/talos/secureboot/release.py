@@ -1,6 +1,5 @@
 """Releases for machines that start from UKIs: the two signed programs in place of kernel and initramfs."""
 
-import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,6 +7,7 @@ from pathlib import Path
 
 from cryptography import x509
 
+from talos.secureboot.keys import OwnerKeys
 from talos.secureboot.programs import find_programs
 from talos.secureboot.signing import open_copy, sign_programs
 from talos.system.errors import UserError
@@ -37,10 +37,9 @@ NO_FILES: Mapping[str, Path] = {}
 def sign_release(
     release: Path,
     uki: Path,
-    keys: Path,
+    keys: OwnerKeys,
     out: Path,
     updates: Mapping[str, Path] = NO_FILES,
-    environment: Mapping[str, str] = os.environ,
 ) -> x509.Certificate:
     """Write a release whose system is a signed UKI; the certificate.
 
@@ -64,7 +63,7 @@ def sign_release(
         )
     with open_copy(out) as new, tempfile.TemporaryDirectory(prefix="release-") as folder:
         files = {name: Path(folder, name) for name in (UKI, UKI_LOADER)}
-        signer = sign_programs(programs, files[UKI], files[UKI_LOADER], keys, environment)
+        signer = sign_programs(programs, files[UKI], files[UKI_LOADER], keys)
         if COMMIT_TIME in manifest.files:
             files[COMMIT_TIME] = Path(folder, COMMIT_TIME)
             files[COMMIT_TIME].write_bytes(read_small_file(release, image, COMMIT_TIME))

@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from talos.pki.keys import parse_key, public_key_to_pem
+from talos.pki.signer import Signer
 from talos.system.errors import UserError
-from talos.system.files import read_file
 from talos.system.pe import HEADER, SECTION, Program
 from talos.system.tpm.signed_policy import check_key, sign_values
 from talos.system.tpm.uki import KEY, PROFILE, SIGNATURES, measure_profiles
@@ -38,29 +37,18 @@ class _Part:
     flags: int = _FLAGS
 
 
-def read_policy_key(path: Path) -> RSAPrivateKey:
-    """The key that policies are signed with. UserError, OSError."""
-    key, reason = parse_key(read_file(path), where=str(path)), "TPMs take RSA keys only"
-    if isinstance(key, RSAPrivateKey):
-        try:
-            check_key(key.public_key())
-        except ValueError as error:
-            reason = str(error)
-        else:
-            return key
-    raise UserError(reason, where=str(path), hint="`talosctl gen secureboot pcr` makes one")
-
-
-def add_signed_policy(source: Path, out: Path, key: RSAPrivateKey) -> None:
+def add_signed_policy(source: Path, out: Path, signer: Signer) -> None:
     """Write a copy of a UKI with the sections. UserError for what is none that `.#uki` has made, OSError."""
+    key = check_key(signer.public)
     shutil.copyfile(source, out)
     try:
         with out.open("r+b") as file:
             image = _Image(file, out.stat().st_size)
-            public = _Part(KEY, public_key_to_pem(key))
+            public = _Part(KEY, key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
             end = image.write([public, *image.tail])
             signatures = [
-                _Part(SIGNATURES, sign_values(key, [value])) for value in measure_profiles(Program(file, end))
+                _Part(SIGNATURES, sign_values(signer, [value]))
+                for value in measure_profiles(Program(file, end))
             ]
             image.write([public, *_interleave(image.tail, signatures)])
     except ValueError as error:

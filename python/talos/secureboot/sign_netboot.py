@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from talos.secureboot.keys import add_key_flags, read_options
 from talos.secureboot.netboot import sign_netboot
 from talos.secureboot.signing import run_signing
 
@@ -18,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_signing(
         "sign-netboot",
         out,
-        lambda: sign_netboot(options.uki, options.keys, out, options.url, options.argument),
+        lambda: sign_netboot(options.uki, read_options(options), out, options.url, options.argument),
     )
 
 
@@ -33,7 +34,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         prog="sign-netboot",
         description="Make a folder with a signed UKI and systemd-boot, which `nix run .#pxe` serves.",
     )
-    parser.add_argument("--keys", type=Path, required=True, help="folder of `talosctl gen secureboot`")
+    add_key_flags(parser)
     parser.add_argument("--out", type=Path, required=True, help="the folder to write")
     parser.add_argument(
         "--url",

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from talos.secureboot.keys import add_key_flags, read_options
 from talos.secureboot.release import sign_release
 from talos.secureboot.signing import run_signing
 from talos.upgrade.release.manifest import UPDATES
@@ -15,7 +16,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     out: Path = options.out
     updates = {name: path for name in UPDATES if (path := getattr(options, name))}
     return run_signing(
-        "sign-release", out, lambda: sign_release(options.release, options.uki, options.keys, out, updates)
+        "sign-release",
+        out,
+        lambda: sign_release(options.release, options.uki, read_options(options), out, updates),
     )
 
 
@@ -24,7 +27,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         prog="sign-release",
         description="Copy a release, with a signed systemd-boot and UKI in place of kernel and initramfs.",
     )
-    parser.add_argument("--keys", type=Path, required=True, help="folder of `talosctl gen secureboot`")
+    add_key_flags(parser)
     parser.add_argument("--uki", type=Path, required=True, help="what `nix build .#uki` has made")
     parser.add_argument("--out", type=Path, required=True, help="the copy, which `nix run .#sign` signs")
     for name in UPDATES:

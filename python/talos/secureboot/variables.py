@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
+from cryptography.hazmat.primitives.serialization import Encoding
 
+from talos.secureboot.signed_data import SigningPair, sign_detached
 from talos.system.efi_signatures import LIST, SHA256, X509
 from talos.system.efi_variables import APPEND, KEPT, SIGNED
 
@@ -41,14 +40,6 @@ DATABASE = Variable(name="db", vendor=_IMAGE_SECURITY)
 REVOKED = Variable(name="dbx", vendor=_IMAGE_SECURITY)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signer:
-    """Who signs a variable."""
-
-    certificate: x509.Certificate
-    key: rsa.RSAPrivateKey
-
-
 def make_owner(certificate: x509.Certificate) -> uuid.UUID:
     """The id of who adds an entry. Any will do; one that follows from a certificate is the same again."""
     digest = hashlib.sha256(certificate.public_bytes(Encoding.DER)).digest()
@@ -71,9 +62,9 @@ def _make_list(kind: uuid.UUID, data: bytes, owner: uuid.UUID) -> bytes:
 
 
 def make_authenticated(
-    variable: Variable, value: bytes, signer: Signer, moment: datetime, *, append: bool = False
+    variable: Variable, value: bytes, pair: SigningPair, moment: datetime, *, append: bool = False
 ) -> bytes:
-    """The file that sets a variable, or adds to it: timestamp, signature, value."""
+    """The file that sets a variable, or adds to it: timestamp, signature, value. UserError."""
     time, attributes = _make_time(moment), KEPT | SIGNED | (APPEND if append else 0)
     content = (
         variable.name.encode("utf-16-le")
@@ -82,7 +73,7 @@ def make_authenticated(
         + time
         + value
     )
-    signature = _sign(content, signer)
+    signature = sign_detached(content, pair)
     head = _HEAD.pack(_HEAD.size + 16 + len(signature), _REVISION, _TYPE_GUID)
     return time + head + _CERT_PKCS7.bytes_le + signature + value
 
@@ -93,36 +84,3 @@ def _make_time(moment: datetime) -> bytes:
     return struct.pack(
         "<HBBBBBxIhBx", now.year, now.month, now.day, now.hour, now.minute, now.second, 0, 0, 0
     )
-
-
-def _sign(content: bytes, signer: Signer) -> bytes:
-    options = [
-        pkcs7.PKCS7Options.DetachedSignature,
-        pkcs7.PKCS7Options.Binary,
-        pkcs7.PKCS7Options.NoAttributes,
-    ]
-    wrapped = (
-        pkcs7.PKCS7SignatureBuilder()
-        .set_data(content)
-        .add_signer(signer.certificate, signer.key, hashes.SHA256())
-        .sign(Encoding.DER, options)
-    )
-    return _unwrap(wrapped)
-
-
-def _unwrap(content_info: bytes) -> bytes:
-    """The SignedData inside a ContentInfo, which is what firmware expects (DER, ITU-T X.690)."""
-    body, _ = _read_value(content_info)
-    _, position = _read_value(body)  # the object identifier
-    explicit, _ = _read_value(body[position:])
-    return explicit
-
-
-def _read_value(der: bytes) -> tuple[bytes, int]:
-    """The value of the first element, and where the next one begins."""
-    size, start = der[1], 2
-    if size & 0x80:
-        count = size & 0x7F
-        start += count
-        size = int.from_bytes(der[2:start], "big")
-    return der[start : start + size], start + size

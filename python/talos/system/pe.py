@@ -18,15 +18,15 @@ _PE, _PE32_PLUS = b"PE\0\0", 0x20B
 _PLACE_OF_PE = 0x3C
 HEADER = struct.Struct("<HHIIIHH")
 """Machine, number of sections, time, symbols, number of symbols, size of the optional header, flags."""
-_CHECKSUM, _CERTIFICATES = 64, 144
+CHECKSUM, CERTIFICATES = 64, 144
 """Within the optional header: the checksum, and the entry for signatures among the data directories."""
 _OPTIONAL = 152
 """Bytes of an optional header up to that entry's end."""
 SECTION = struct.Struct("<8sIIIIIIHHI")
 """Name, size, address, size in the file, place in the file, and what images do not have."""
-_CERTIFICATE = struct.Struct("<IHH")
-"""Length with this head, revision, type."""
-_PKCS_SIGNED_DATA = 2
+CERTIFICATE = struct.Struct("<IHH")
+"""Length with this head, revision, type: what precedes a signature, all of it padded to 8 bytes."""
+PKCS_SIGNED_DATA = 2
 _PIECE = 1 << 20
 
 
@@ -77,31 +77,31 @@ class Program:
     @property
     def has_signatures(self) -> bool:
         """Whether there are any."""
-        return bool(self._find_certificates()[1])
+        return bool(self.find_certificates()[1])
 
     def read_signatures(self, maximum: int) -> Sequence[bytes]:
         """The signatures, PKCS #7 in DER; ValueError where they have more than ``most`` bytes."""
-        offset, size = self._find_certificates()
+        offset, size = self.find_certificates()
         if size > maximum:
             raise ValueError(f"its signatures have {size} bytes, at most {maximum} are read")
         table, found = self.read(offset, size), list[bytes]()
-        while len(table) >= _CERTIFICATE.size:
-            length, _, kind = _CERTIFICATE.unpack_from(table)
-            if not _CERTIFICATE.size < length <= len(table):
+        while len(table) >= CERTIFICATE.size:
+            length, _, kind = CERTIFICATE.unpack_from(table)
+            if not CERTIFICATE.size < length <= len(table):
                 raise ValueError("the table of its signatures is damaged")
-            if kind == _PKCS_SIGNED_DATA:
-                found.append(table[_CERTIFICATE.size : length])
+            if kind == PKCS_SIGNED_DATA:
+                found.append(table[CERTIFICATE.size : length])
             table = table[-(-length // 8) * 8 :]
         return found
 
     def hash(self) -> bytes:
         """The SHA-256 that a signature is of: everything but the checksum and the signatures."""
         optional = self.find_header() + HEADER.size
-        offset, size = self._find_certificates()
+        offset, size = self.find_certificates()
         if size and offset + size != self.size:
             raise ValueError("its signatures are not at its end")
         digest = hashlib.sha256()
-        parts = (0, optional + _CHECKSUM), (optional + _CHECKSUM + 4, optional + _CERTIFICATES)
+        parts = (0, optional + CHECKSUM), (optional + CHECKSUM + 4, optional + CERTIFICATES)
         for begin, end in (*parts, (optional + _OPTIONAL, offset if size else self.size)):
             for piece in self._read_pieces(begin, end):
                 digest.update(piece)
@@ -144,8 +144,8 @@ class Program:
         for place in range(begin, end, _PIECE):
             yield self.read(place, min(_PIECE, end - place))
 
-    def _find_certificates(self) -> tuple[int, int]:
+    def find_certificates(self) -> tuple[int, int]:
         """Place and size of the signatures; the size is 0 without any."""
-        place = self.find_header() + HEADER.size + _CERTIFICATES
+        place = self.find_header() + HEADER.size + CERTIFICATES
         offset, size = struct.unpack("<II", self.read(place, 8))
         return offset, size

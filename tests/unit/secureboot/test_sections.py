@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tests.unit.pki.programs import make_program
 
-from talos.pki.keys import key_to_pem, public_key_to_pem
-from talos.secureboot.sections import add_arguments, add_signed_policy, read_policy_key
+from talos.pki.signer import FileSigner, Signer
+from talos.secureboot.sections import add_arguments, add_signed_policy
 from talos.system.errors import UserError
 from talos.system.pe import Program
 from talos.system.tpm.signed_policy import parse_image_policy
@@ -18,20 +19,20 @@ PROFILES = [(".profile", b"ID=main"), (".profile", b"ID=trial"), (".cmdline", b"
 
 
 @pytest.fixture(scope="module")
-def key() -> rsa.RSAPrivateKey:
-    return rsa.generate_private_key(65537, 2048)
+def signer() -> Signer:
+    return FileSigner(rsa.generate_private_key(65537, 2048))
 
 
-def add(folder: Path, key: rsa.RSAPrivateKey, data: bytes) -> Path:
+def add(folder: Path, signer: Signer, data: bytes) -> Path:
     (folder / "image.efi").write_bytes(data)
-    add_signed_policy(folder / "image.efi", folder / "out.efi", key)
+    add_signed_policy(folder / "image.efi", folder / "out.efi", signer)
     assert (folder / "image.efi").read_bytes() == data
     return folder / "out.efi"
 
 
-def test_each_profile_has_its_signature(tmp_path: Path, key: rsa.RSAPrivateKey) -> None:
-    path = add(tmp_path, key, make_program([*SHARED, *PROFILES], room=3))
-    pem = public_key_to_pem(key)
+def test_each_profile_has_its_signature(tmp_path: Path, signer: Signer) -> None:
+    path = add(tmp_path, signer, make_program([*SHARED, *PROFILES], room=3))
+    pem = signer.public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     with path.open("rb") as file:
         program = Program(file, path.stat().st_size)
         sections = program.list_sections()
@@ -47,11 +48,11 @@ def test_each_profile_has_its_signature(tmp_path: Path, key: rsa.RSAPrivateKey) 
         ]
         for value, data in zip(measure_profiles(program), signatures, strict=True):
             assert parse_image_policy(pem, data, "the copy").find(value)
-        program.hash()  # what sbsign signs is whole
+        program.hash()  # what is signed is whole
 
 
-def test_an_image_without_profiles(tmp_path: Path, key: rsa.RSAPrivateKey) -> None:
-    path = add(tmp_path, key, make_program(SHARED, room=2))
+def test_an_image_without_profiles(tmp_path: Path, signer: Signer) -> None:
+    path = add(tmp_path, signer, make_program(SHARED, room=2))
     with path.open("rb") as file:
         names = [section.name for section in Program(file, path.stat().st_size).list_sections()]
     assert names == [".text", ".osrel", ".cmdline", ".initrd", ".pcrpkey", ".pcrsig"]
@@ -68,31 +69,20 @@ def test_an_image_without_profiles(tmp_path: Path, key: rsa.RSAPrivateKey) -> No
         (Path("tests/data/authenticode/signed.efi").read_bytes(), "it is signed already"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, key: rsa.RSAPrivateKey, data: bytes, reason: str) -> None:
+def test_what_is_refused(tmp_path: Path, signer: Signer, data: bytes, reason: str) -> None:
     with pytest.raises(UserError, match=reason) as caught:
-        add(tmp_path, key, data)
+        add(tmp_path, signer, data)
     assert str(caught.value).startswith(f"{tmp_path}/image.efi: ")
-
-
-def test_keys_that_tpms_do_not_take(tmp_path: Path, key: rsa.RSAPrivateKey) -> None:
-    path = tmp_path / "pcr-signing-key.pem"
-    path.write_bytes(key_to_pem(key))
-    assert read_policy_key(path).private_numbers() == key.private_numbers()
-    for other in (ec.generate_private_key(ec.SECP256R1()), rsa.generate_private_key(65537, 3072)):
-        path.write_bytes(key_to_pem(other))
-        with pytest.raises(UserError, match=r"TPMs take RSA keys.*gen secureboot pcr") as caught:
-            read_policy_key(path)
-        assert str(caught.value).startswith(str(path))
 
 
 def list_sections(path: Path) -> list[tuple[str, bytes]]:
     with path.open("rb") as file:
         program = Program(file, path.stat().st_size)
-        program.hash()  # what sbsign signs is whole
+        program.hash()  # what is signed is whole
         return [(one.name, program.read(one.offset, one.size)) for one in program.list_sections()]
 
 
-def test_arguments_are_those_of_all_profiles(tmp_path: Path, key: rsa.RSAPrivateKey) -> None:
+def test_arguments_are_those_of_all_profiles(tmp_path: Path, signer: Signer) -> None:
     (tmp_path / "image.efi").write_bytes(make_program([*SHARED, *PROFILES], room=3))
     url = "talos.boot.url=http://10.0.0.2:8080/assets/talos.efi"
     add_arguments(tmp_path / "image.efi", tmp_path / "out.efi", [url, "debug"])
@@ -106,7 +96,7 @@ def test_arguments_are_those_of_all_profiles(tmp_path: Path, key: rsa.RSAPrivate
         (".cmdline", f"a talos.trial {url} debug".encode()),
     ]
     assert list_sections(tmp_path / "out.efi") == expected
-    add_signed_policy(tmp_path / "out.efi", tmp_path / "signed.efi", key)
+    add_signed_policy(tmp_path / "out.efi", tmp_path / "signed.efi", signer)
     assert [
         one for one in list_sections(tmp_path / "signed.efi") if one[0] not in (".pcrpkey", ".pcrsig")
     ] == expected

@@ -1,16 +1,17 @@
-"""``sign-disk``, with a program in place of sbsign, sfdisk, mkfs.vfat and mcopy."""
+"""``sign-disk``, with a program in place of sfdisk, mkfs.vfat and mcopy."""
 
 import sys
 from pathlib import Path
 
 import pytest
 from tests.unit.disks.raid.heads import make_head
+from tests.unit.pki.programs import make_uki
+from tests.unit.secureboot.programs import LOADER, sign_program
 
 from talos.pki.authority import CertificateAuthority
 from talos.pki.keys import key_fingerprint
 from talos.secureboot.esp import ROOT_VARIABLE, VARIABLES
 from talos.secureboot.sign_disk import main
-from talos.secureboot.signing import ROOT_VARIABLE as SIGNING_ROOT
 from talos.system.block.layout import (
     EFI,
     META,
@@ -22,15 +23,13 @@ from talos.system.block.layout import (
     place_areas,
 )
 
+UKI = make_uki("v1")
 META_START = place_area(META).start
 
-LOADER = """#!{python}
+TOOLS = """#!{python}
 import os, pathlib, sys
 program, argv = pathlib.Path(sys.argv[3]).name, sys.argv[4:]
-if program == "sbsign":
-    signed = pathlib.Path(argv[-1]).read_bytes() + b"signature"
-    pathlib.Path(argv[argv.index("--output") + 1]).write_bytes(signed)
-elif program == "sfdisk":
+if program == "sfdisk":
     with open(argv[-1], "r+b") as disk:
         disk.write(sys.stdin.read().encode())
 elif program == "mkfs.vfat":
@@ -67,14 +66,13 @@ def write_image(path: Path) -> None:
 def keys(made: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     loader = tmp_path / "root/usr/lib64/ld-linux-x86-64.so.2"
     loader.parent.mkdir(parents=True)
-    loader.write_text(LOADER.format(python=sys.executable))
+    loader.write_text(TOOLS.format(python=sys.executable))
     loader.chmod(0o755)
-    for name in (ROOT_VARIABLE, SIGNING_ROOT):
-        monkeypatch.setenv(name, str(tmp_path / "root"))
-    for name in ("EFI/BOOT/BOOTX64.EFI", "EFI/Linux/Talos-v1.efi"):
+    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path / "root"))
+    for name, data in {"EFI/BOOT/BOOTX64.EFI": LOADER, "EFI/Linux/Talos-v1.efi": UKI}.items():
         path = tmp_path / "uki" / name
         path.parent.mkdir(parents=True)
-        path.write_bytes(b"MZ" + path.stem.encode())
+        path.write_bytes(data)
     write_image(tmp_path / "disk.raw")
     folder = tmp_path / "keys"
     folder.mkdir()
@@ -103,8 +101,10 @@ def test_the_efi_partition_has_the_signed_files_and_the_keys(
     assert (tmp_path / "signed.raw").stat().st_size == (tmp_path / "disk.raw").stat().st_size
     assert start[MIB:].startswith(b"empty, of 2151424 KiB")
     assert start[MIB + 512 :].rstrip(b"\0") == (
-        b"EFI/BOOT/BOOTX64.EFI=MZBOOTX64signature;EFI/Linux/talos-a.efi=MZTalos-v1signature;"
-        b"loader/keys/auto/KEK.auth=KEK.auth;loader/keys/auto/PK.auth=PK.auth;loader/keys/auto/db.auth=db.auth;"
+        b"EFI/BOOT/BOOTX64.EFI=%s;EFI/Linux/talos-a.efi=%s;"
+        % (sign_program(LOADER, made), sign_program(UKI, made))
+        + b"loader/keys/auto/KEK.auth=KEK.auth;loader/keys/auto/PK.auth=PK.auth;"
+        b"loader/keys/auto/db.auth=db.auth;"
         b"loader/loader.conf=timeout 3\nsecure-boot-enroll if-safe\ndefault talos-a.efi\n;"
     )
 

@@ -1,26 +1,25 @@
-"""``sign-iso``, with a program in place of sbsign, mkfs.vfat, mcopy and xorriso."""
+"""``sign-iso``, with a program in place of mkfs.vfat, mcopy and xorriso."""
 
 import sys
 from pathlib import Path
 
 import pytest
+from tests.unit.pki.programs import make_uki
+from tests.unit.secureboot.programs import LOADER, sign_program
 
 from talos.pki.authority import CertificateAuthority
 from talos.pki.keys import key_fingerprint
 from talos.secureboot.esp import ROOT_VARIABLE, VARIABLES
 from talos.secureboot.sign_iso import main
-from talos.secureboot.signing import ROOT_VARIABLE as SIGNING_ROOT
 
 MIB = 1 << 20
-LOADER = """#!{python}
+UKI = make_uki("v1")
+TOOLS = """#!{python}
 import os, pathlib, sys
 program, argv = pathlib.Path(sys.argv[3]).name, sys.argv[4:]
 with open(os.environ.get("SEEN", "/dev/null"), "a") as seen:
     print(program, *argv, file=seen)
-if program == "sbsign":
-    signed = pathlib.Path(argv[-1]).read_bytes() + b"signature"
-    pathlib.Path(argv[argv.index("--output") + 1]).write_bytes(signed)
-elif program == "mcopy":
+if program == "mcopy":
     with open(argv[argv.index("-i") + 1], "r+b") as disk:
         for folder in map(pathlib.Path, argv[argv.index("-i") + 2 : -1]):
             for path in sorted(folder.rglob("*")):
@@ -47,17 +46,16 @@ def folder(made: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.Monke
     files = {
         "keys/uki-signing-key.pem": made.pem.key,
         "keys/uki-signing-cert.pem": made.pem.crt,
-        "uki/EFI/BOOT/BOOTX64.EFI": b"MZloader",
-        "uki/EFI/Linux/Talos-v1.efi": b"MZuki",
-        str(loader.relative_to(tmp_path)): LOADER.format(python=sys.executable).encode(),
+        "uki/EFI/BOOT/BOOTX64.EFI": LOADER,
+        "uki/EFI/Linux/Talos-v1.efi": UKI,
+        str(loader.relative_to(tmp_path)): TOOLS.format(python=sys.executable).encode(),
         **{f"keys/{name}": name.encode() for name in VARIABLES},
     }
     for name, data in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(data)
     loader.chmod(0o755)
-    for name in (ROOT_VARIABLE, SIGNING_ROOT):
-        monkeypatch.setenv(name, str(tmp_path / "root"))
+    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path / "root"))
     monkeypatch.setenv("SEEN", str(tmp_path / "seen"))
     write_iso(tmp_path / "talos.iso")
     return tmp_path
@@ -76,7 +74,8 @@ def test_firmware_finds_the_signed_files_and_the_keys(
     key = key_fingerprint(made.certificate.public_key())
     assert capsys.readouterr().out == f"{folder}/signed.iso: CN=Ours, key {key}\n"
     assert (folder / "signed.iso").read_bytes().rstrip(b"\0") == (
-        b"EFI/BOOT/BOOTX64.EFI=MZloadersignature;EFI/Linux/Talos-v1.efi=MZukisignature;"
+        b"EFI/BOOT/BOOTX64.EFI=%s;EFI/Linux/Talos-v1.efi=%s;"
+        % (sign_program(LOADER, made), sign_program(UKI, made))
         + AUTH
         + b"loader/loader.conf=timeout 3\nsecure-boot-enroll if-safe\n;"
     )
@@ -89,7 +88,7 @@ def test_firmware_finds_the_signed_files_and_the_keys(
     assert not [path for path in folder.iterdir() if ".new" in path.name]
 
 
-@pytest.mark.parametrize(("size", "cluster", "whole"), [(5, 1, 40), (80, 2, 88), (300, 8, 308)])
+@pytest.mark.parametrize(("size", "cluster", "whole"), [(5, 1, 40), (80, 2, 88), (270, 8, 278)])
 def test_clusters_are_as_large_as_fat32_allows(folder: Path, size: int, cluster: int, whole: int) -> None:
     with (folder / "uki/EFI/Linux/Talos-v1.efi").open("r+b") as file:
         file.truncate(size * MIB)

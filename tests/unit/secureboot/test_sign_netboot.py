@@ -1,35 +1,30 @@
-"""``sign-netboot``, with a program in place of sbsign."""
+"""``sign-netboot``."""
 
-import sys
 from pathlib import Path
 
 import pytest
 from tests.unit.pki.programs import make_program
-from tests.unit.secureboot.test_sign_release import LOADER
+from tests.unit.secureboot.programs import LOADER, sign_program
 
+from talos.pki.authenticode import Trust, check_signature
 from talos.pki.authority import CertificateAuthority
 from talos.secureboot.sign_netboot import main
-from talos.secureboot.signing import ROOT_VARIABLE
 from talos.system.pe import Program
 
 URL = "http://10.0.0.2:8080/assets"
 
 
 @pytest.fixture
-def folder(made: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    program = tmp_path / "root/usr/lib64/ld-linux-x86-64.so.2"
+def folder(made: CertificateAuthority, tmp_path: Path) -> Path:
     files = {
         "keys/uki-signing-key.pem": made.pem.key,
         "keys/uki-signing-cert.pem": made.pem.crt,
-        "uki/EFI/BOOT/BOOTX64.EFI": b"MZloader",
+        "uki/EFI/BOOT/BOOTX64.EFI": LOADER,
         "uki/EFI/Linux/Talos-v1.15.3.efi": make_program([(".text", b"code"), (".cmdline", b"a")], room=2),
-        str(program.relative_to(tmp_path)): LOADER.format(python=sys.executable).encode(),
     }
     for name, data in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(data)
-    program.chmod(0o755)
-    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path / "root"))
     return tmp_path
 
 
@@ -38,14 +33,16 @@ def sign(folder: Path, *more: str) -> int:
     return main([*argv, str(folder / "uki")])
 
 
-def test_a_folder_with_both_programs(folder: Path) -> None:
+def test_a_folder_with_both_programs(folder: Path, made: CertificateAuthority) -> None:
     for _ in range(2):  # the second time its files are replaced
         assert sign(folder, "--argument", "debug") == 0
         found = {path.name: path.read_bytes() for path in (folder / "out").iterdir()}
         assert set(found) == {"talos.efi", "systemd-boot.efi"}
-        assert all(data.endswith(b"signature") for data in found.values())
+        assert found["systemd-boot.efi"] == sign_program(LOADER, made)
         with (folder / "out/talos.efi").open("rb") as file:
-            line = Program(file, len(found["talos.efi"])).read_section(".cmdline", 4096).decode()
+            program = Program(file, len(found["talos.efi"]))
+            assert check_signature(program, Trust(trusted=[made.certificate])) == made.certificate
+            line = program.read_section(".cmdline", 4096).decode()
         assert line == f"a talos.boot.url={URL}/talos.efi debug"
 
 

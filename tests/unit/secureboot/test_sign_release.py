@@ -1,7 +1,6 @@
-"""``sign-release``, with a program in place of sbsign."""
+"""``sign-release``."""
 
 import io
-import sys
 import tarfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -11,15 +10,14 @@ from uuid import UUID
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.unit.pki.programs import make_uki
+from tests.unit.secureboot.programs import LOADER, make_pair, sign_program
 
 from talos.pki.authority import CertificateAuthority
 from talos.pki.keys import key_fingerprint, key_to_pem
 from talos.secureboot.sign_release import main
-from talos.secureboot.signing import ROOT_VARIABLE
 from talos.secureboot.variables import (
     DATABASE,
     REVOKED,
-    Signer,
     make_authenticated,
     make_signature_list,
 )
@@ -31,32 +29,21 @@ from talos.upgrade.release.archive import read_annotations, read_archive
 from talos.upgrade.release.main import main as make_release
 from talos.upgrade.release.manifest import ReleaseManifest, parse_release
 
-LOADER = """#!{python}
-import pathlib, sys
-argv = sys.argv[4:]
-signed = pathlib.Path(argv[-1]).read_bytes() + b"signature"
-pathlib.Path(argv[argv.index("--output") + 1]).write_bytes(signed)
-"""
-
 
 @pytest.fixture
-def folder(made: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    loader = tmp_path / "root/usr/lib64/ld-linux-x86-64.so.2"
+def folder(made: CertificateAuthority, tmp_path: Path) -> Path:
     files = {
         "keys/uki-signing-key.pem": made.pem.key,
         "keys/uki-signing-cert.pem": made.pem.crt,
-        "uki/EFI/BOOT/BOOTX64.EFI": b"MZloader",
+        "uki/EFI/BOOT/BOOTX64.EFI": LOADER,
         "uki/EFI/Linux/Talos-v1.15.3.efi": make_uki("v1.15.3"),
         "vmlinuz": b"kernel",
         "initramfs": b"0707",
         "cmdline": b"pti=on",
-        str(loader.relative_to(tmp_path)): LOADER.format(python=sys.executable).encode(),
     }
     for name, data in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(data)
-    loader.chmod(0o755)
-    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path / "root"))
     argv = ["make", "--version", "v1.15.3", "--commit", "abc", "--commit-time", "1767225600"]
     names = [str(tmp_path / name) for name in ("vmlinuz", "initramfs", "cmdline")]
     assert make_release([*argv, "--out", str(tmp_path / "release.tar"), *names]) == 0
@@ -97,24 +84,24 @@ def test_a_release_has_the_signed_programs_alone(
     index, _ = read_archive(folder / "out.tar")
     assert index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"] == "v1.15.3"
     assert read_files(folder / "out.tar") == {
-        "vmlinuz.efi": make_uki("v1.15.3") + b"signature",
-        "systemd-boot.efi": b"MZloadersignature",
+        "vmlinuz.efi": sign_program(make_uki("v1.15.3"), made),
+        "systemd-boot.efi": sign_program(LOADER, made),
         "commit-time": b"1767225600\n",
     }
 
 
-def test_a_key_of_pcr_policies_signs_the_uki(folder: Path) -> None:
+def test_a_key_of_pcr_policies_signs_the_uki(folder: Path, made: CertificateAuthority) -> None:
     (folder / "keys/pcr-signing-key.pem").write_bytes(key_to_pem(rsa.generate_private_key(65537, 2048)))
     assert sign(folder) == 0
     found = read_files(folder / "out.tar")
-    data = found["vmlinuz.efi"].removesuffix(b"signature")
+    data = found["vmlinuz.efi"]
     program = Program(io.BytesIO(data), len(data))
     policy = parse_image_policy(
         program.read_section(".pcrpkey", 4096), program.read_section(".pcrsig", 4096), "the UKI"
     )
     (value,) = measure_profiles(program)
     assert policy.find(value)
-    assert found["systemd-boot.efi"] == b"MZloadersignature"
+    assert found["systemd-boot.efi"] == sign_program(LOADER, made)
 
 
 @pytest.mark.parametrize(
@@ -148,13 +135,9 @@ def test_what_is_not_signed(
 
 
 def test_updates_of_the_firmware_s_databases(folder: Path, made: CertificateAuthority) -> None:
-    assert isinstance(made.key, rsa.RSAPrivateKey)
-    signer, value = (
-        Signer(certificate=made.certificate, key=made.key),
-        make_signature_list([made.certificate], UUID(int=1)),
-    )
+    value = make_signature_list([made.certificate], UUID(int=1))
     for variable in (DATABASE, REVOKED):
-        update = make_authenticated(variable, value, signer, datetime.now(UTC), append=True)
+        update = make_authenticated(variable, value, make_pair(made), datetime.now(UTC), append=True)
         (folder / variable.name).write_bytes(update)
     assert sign(folder, "--db", str(folder / "db"), "--dbx", str(folder / "dbx")) == 0
     found = read_files(folder / "out.tar")

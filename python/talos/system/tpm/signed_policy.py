@@ -11,11 +11,11 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
@@ -38,6 +38,19 @@ class PolicySignature:
     fingerprint: bytes
     policy: bytes
     signature: bytes
+
+
+class PolicySigner(Protocol):
+    """A key that signs policies; ``talos.pki.signer`` has them."""
+
+    @property
+    def public(self) -> object:
+        """Its public half."""
+        ...
+
+    def sign(self, data: bytes) -> bytes:
+        """A signature: RSASSA, PKCS #1 v1.5, SHA-256."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +110,13 @@ def check_key(key: object) -> RSAPublicKey:
     return key
 
 
-def sign_values(key: RSAPrivateKey, values: Sequence[bytes]) -> bytes:
+def sign_values(signer: PolicySigner, values: Sequence[bytes]) -> bytes:
     """The JSON for values of PCR 11. ValueError for a key that TPMs don't take."""
-    fingerprint = PolicyKey(check_key(key.public_key())).fingerprint
+    fingerprint = PolicyKey(check_key(signer.public)).fingerprint
     rows: list[dict[str, Any]] = []
     for value in values:
         policy = wire.make_pcr_policy({PCR: value})
-        signature = base64.b64encode(key.sign(policy, PKCS1v15(), SHA256())).decode()
+        signature = base64.b64encode(signer.sign(policy)).decode()
         rows.append({"pcrs": [PCR], "pkfp": fingerprint.hex(), "pol": policy.hex(), "sig": signature})
     return json.dumps({_BANK: rows}).encode()
 

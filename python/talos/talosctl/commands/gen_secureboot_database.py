@@ -8,13 +8,12 @@ from pathlib import Path
 from cryptography import x509
 
 from talos.pki.certificate import parse_certificate
-from talos.secureboot.signing import read_pair
+from talos.secureboot.keys import KEY_HELP, read_pair
 from talos.secureboot.variables import (
     DATABASE,
     KEY_EXCHANGE_KEY,
     PLATFORM_KEY,
     REVOKED,
-    Signer,
     make_authenticated,
     make_digest_list,
     make_owner,
@@ -40,15 +39,14 @@ def run_database(invocation: Invocation) -> int:
             hint="enroll theirs in the firmware's setup",
         )
     enrolled = flags.text("enrolled-certificate")
-    signing, key = read_pair(flags.text("signing-certificate"), flags.text("signing-key"))
-    signer = Signer(certificate=signing, key=key)
+    pair = read_pair(flags.text("signing-certificate"), flags.text("signing-key"))
     certificate = parse_certificate(read_file(enrolled), where=enrolled)
     value = make_signature_list([certificate], make_owner(certificate))
     now = datetime.now(UTC)
     variables = (DATABASE, KEY_EXCHANGE_KEY, PLATFORM_KEY)
     return write_files(
         invocation,
-        {f"{variable.name}.auth": make_authenticated(variable, value, signer, now) for variable in variables},
+        {f"{variable.name}.auth": make_authenticated(variable, value, pair, now) for variable in variables},
     )
 
 
@@ -60,9 +58,8 @@ def run_update(invocation: Invocation) -> int:
         raise UserError(
             "nothing is added", where="gen secureboot update", hint="name --add CERTIFICATE or --revoke FILE"
         )
-    certificate, key = read_pair(flags.text("signing-certificate"), flags.text("signing-key"))
-    signer, now = Signer(certificate=certificate, key=key), datetime.now(UTC)
-    owner = make_owner(certificate)
+    pair, now = read_pair(flags.text("signing-certificate"), flags.text("signing-key")), datetime.now(UTC)
+    owner = make_owner(pair.certificate)
     values = {
         DATABASE: make_signature_list([_read_certificate(name) for name in added], owner),
         REVOKED: b"".join(_revoke(name, owner) for name in revoked),
@@ -71,7 +68,7 @@ def run_update(invocation: Invocation) -> int:
     for variable, value in values.items():
         if not value:
             continue
-        update = make_authenticated(variable, value, signer, now, append=True)
+        update = make_authenticated(variable, value, pair, now, append=True)
         if len(update) > MAX_UPDATE:
             raise UserError(
                 f"has {len(update)} bytes, firmware takes {MAX_UPDATE}",
@@ -117,7 +114,7 @@ SIGNING_FLAGS = (
     Flag(
         name="signing-key",
         default="_out/uki-signing-key.pem",
-        help="the key that signs the databases",
+        help=f"the key that signs the databases: {KEY_HELP}",
     ),
 )
 """Whose signature the firmware's databases are changed by."""

@@ -1,4 +1,4 @@
-"""Signatures of releases by a key that a file has, or that a program reaches (``talos.pki.signer``)."""
+"""Signatures of releases by a key in a file, or elsewhere (``talos.pki.signer``)."""
 
 from pathlib import Path
 

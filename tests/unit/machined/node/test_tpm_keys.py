@@ -15,6 +15,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from talos.machined.node.tpm_keys import KEY_NAME, MEASURED, SIGNATURES_NAME, TIMEOUT, KernelTpmKeys
 from talos.pki.keys import public_key_to_pem
+from talos.pki.signer import FileSigner
 from talos.system.efi_variables import GLOBAL, LOADER, EfiVariables
 from talos.system.errors import UserError
 from talos.system.tpm.commands import Tpm, Transmit
@@ -43,7 +44,7 @@ def start_image(folder: Path, tpm: SoftwareTpm, name: str, key: rsa.RSAPrivateKe
     (folder / f"{MEASURED}-{LOADER}").write_bytes(bytes(4) + "11\0".encode("utf-16-le"))
     (folder / "extra").mkdir(exist_ok=True)
     (folder / "extra" / KEY_NAME).write_bytes(public_key_to_pem(key))
-    (folder / "extra" / SIGNATURES_NAME).write_bytes(sign_values(key, [value]))
+    (folder / "extra" / SIGNATURES_NAME).write_bytes(sign_values(FileSigner(key), [value]))
     return make_keys(folder, tpm.open)
 
 
@@ -93,7 +94,7 @@ async def test_an_image_whose_signatures_are_anothers_seals_nothing(tmp_path: Pa
     owner = rsa.generate_private_key(65537, 2048)
     with start(tmp_path) as tpm:
         keys = start_image(tmp_path, tpm, "one", owner)
-        (tmp_path / "extra" / SIGNATURES_NAME).write_bytes(sign_values(owner, [bytes(32)]))
+        (tmp_path / "extra" / SIGNATURES_NAME).write_bytes(sign_values(FileSigner(owner), [bytes(32)]))
         with pytest.raises(UserError, match="PCR 11 has a value that the image's key has not signed"):
             await keys.seal(SECRET, (7,), needs_secure_boot=False)
         (tmp_path / "extra" / SIGNATURES_NAME).write_bytes(b"{")

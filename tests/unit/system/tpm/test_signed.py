@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.unit.system.tpm.software import SoftwareTpm, start
 
 from talos.pki.keys import public_key_to_pem
+from talos.pki.signer import FileSigner
 from talos.system.errors import UserError
 from talos.system.tpm.commands import Tpm
 from talos.system.tpm.sealing import parse_sealed, seal, unseal
@@ -23,7 +24,7 @@ OWNER, OTHER = (rsa.generate_private_key(65537, 2048) for _ in range(2))
 def make_image(name: str, key: rsa.RSAPrivateKey = OWNER) -> ImagePolicy:
     """What an image has whose stub measures its name; that of the trial comes first."""
     values = [measure_phases(extend(bytes(32), hash_text(text))) for text in (f"{name} trial", name)]
-    return parse_image_policy(public_key_to_pem(key), sign_values(key, values), name)
+    return parse_image_policy(public_key_to_pem(key), sign_values(FileSigner(key), values), name)
 
 
 @contextmanager

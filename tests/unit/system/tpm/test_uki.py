@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tests.unit.pki.programs import make_program
 
 from talos.pki.keys import public_key_to_pem
+from talos.pki.signer import FileSigner
 from talos.system.errors import UserError
 from talos.system.pe import Program
 from talos.system.tpm.signed_policy import parse_image_policy, sign_values
@@ -67,7 +68,7 @@ def test_a_uki_without_profiles() -> None:
 
 def test_signatures_of_our_own(key: rsa.RSAPrivateKey) -> None:
     values = measure(SECTIONS)
-    made = sign_values(key, values)
+    made = sign_values(FileSigner(key), values)
     policy = parse_image_policy(public_key_to_pem(key), made, "a UKI")
     assert [policy.find(value) is not None for value in values] == [True, True]
     rows = json.loads(made)["sha256"]

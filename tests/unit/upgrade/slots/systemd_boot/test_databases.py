@@ -15,10 +15,11 @@ from tests.unit.disks.install.test_release import make_release
 
 from talos.pki.authority import CertificateAuthority
 from talos.pki.keys import KeyType
+from talos.pki.signer import FileSigner
+from talos.secureboot.signed_data import SigningPair
 from talos.secureboot.variables import (
     DATABASE,
     REVOKED,
-    Signer,
     Variable,
     make_authenticated,
     make_digest_list,
@@ -70,8 +71,8 @@ def _is_list(data: bytes) -> bool:
 def make_update(variable: Variable, value: bytes) -> bytes:
     other = make_other()
     assert isinstance(other.key, rsa.RSAPrivateKey)
-    signer = Signer(certificate=other.certificate, key=other.key)
-    return make_authenticated(variable, value, signer, datetime(2026, 1, 1, tzinfo=UTC), append=True)
+    pair = SigningPair(certificate=other.certificate, signer=FileSigner(other.key))
+    return make_authenticated(variable, value, pair, datetime(2026, 1, 1, tzinfo=UTC), append=True)
 
 
 def trust(*certificates: x509.Certificate) -> bytes:

@@ -13,6 +13,7 @@ from tests.unit.pki.programs import make_program
 from tests.unit.system.tpm.software import SoftwareTpm, start
 
 from talos.pki.keys import public_key_to_pem
+from talos.pki.signer import FileSigner
 from talos.secureboot.sections import add_signed_policy
 from talos.system.block.luks_header import LuksHeader
 from talos.system.errors import UserError
@@ -33,7 +34,7 @@ UKI = make_program(
 
 def add_policy(folder: Path, key: rsa.RSAPrivateKey) -> bytes:
     (folder / "uki.efi").write_bytes(UKI)
-    add_signed_policy(folder / "uki.efi", folder / "signed.efi", key)
+    add_signed_policy(folder / "uki.efi", folder / "signed.efi", FileSigner(key))
     return (folder / "signed.efi").read_bytes()
 
 
@@ -48,7 +49,11 @@ def boot(folder: Path) -> Generator[SoftwareTpm]:
 def seal_to(folder: Path, *pcrs: int, signed: bool = True) -> bytes:
     """A key of the image that runs, whose policy the owner has signed."""
     value = extend(bytes(32), hash_text("usual"))
-    image = parse_image_policy(public_key_to_pem(OWNER), sign_values(OWNER, [value]), "the image")
+    image = parse_image_policy(
+        public_key_to_pem(OWNER),
+        sign_values(FileSigner(OWNER), [value]),
+        "the image",
+    )
     with boot(folder) as tpm:
         return seal(tpm.open(), b"secret", pcrs, image if signed else None)
 

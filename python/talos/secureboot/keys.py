@@ -1,0 +1,87 @@
+"""The keys of an owner: a folder of `talosctl gen secureboot`, whose private keys may be elsewhere."""
+
+import argparse
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+from talos.pki.certificate import parse_certificate
+from talos.pki.keys import parse_public_key
+from talos.pki.signer import Signer, is_remote, open_signer, read_signer
+from talos.secureboot.signed_data import SigningPair
+from talos.system.errors import UserError
+from talos.system.files import read_file
+from talos.system.tpm.signed_policy import check_key
+
+KEY, CERTIFICATE = "uki-signing-key.pem", "uki-signing-cert.pem"
+POLICY_KEY, POLICY_PUBLIC = "pcr-signing-key.pem", "pcr-signing-public-key.pem"
+"""Files of the folder; the last one is read where the private key is in no file."""
+KEY_HELP = "a file in PEM, pkcs11:URI, or command:PROGRAM ARGUMENTS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerKeys:
+    """Who signs programs, and policies of PCR 11 if there is a key for them.
+
+    ``folder`` has the firmware's variables.
+    """
+
+    folder: Path
+    programs: SigningPair
+    policies: Signer | None
+
+
+def read_keys(
+    folder: Path, key: str = "", pcr_key: str = "", environment: Mapping[str, str] = os.environ
+) -> OwnerKeys:
+    """The keys of a folder, or others in place of its private ones. UserError."""
+    policy = pcr_key or (str(folder / POLICY_KEY) if (folder / POLICY_KEY).is_file() else "")
+    return OwnerKeys(
+        folder=folder,
+        programs=read_pair(folder / CERTIFICATE, key or str(folder / KEY), environment),
+        policies=_read_policy_key(policy, folder / POLICY_PUBLIC, environment) if policy else None,
+    )
+
+
+def read_pair(certificate: Path | str, key: str, environment: Mapping[str, str] = os.environ) -> SigningPair:
+    """A certificate whose signatures firmware accepts, and who signs with its key. UserError."""
+    owner = parse_certificate(read_file(certificate), where=str(certificate))
+    public = owner.public_key()
+    if not isinstance(public, RSAPublicKey):
+        raise UserError("firmware takes RSA keys only", where=str(certificate))
+    return SigningPair(certificate=owner, signer=open_signer(key, public, str(certificate), environment))
+
+
+def add_key_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of :func:`read_options`."""
+    parser.add_argument("--keys", type=Path, required=True, help="folder of `talosctl gen secureboot`")
+    parser.add_argument(
+        "--key", metavar="KEY", default="", help=f"in place of the folder's {KEY}: {KEY_HELP}"
+    )
+    parser.add_argument(
+        "--pcr-key",
+        metavar="KEY",
+        default="",
+        help=f"in place of the folder's {POLICY_KEY}; the folder has {POLICY_PUBLIC} then",
+    )
+
+
+def read_options(options: argparse.Namespace) -> OwnerKeys:
+    """The keys of these flags. UserError."""
+    return read_keys(options.keys, options.key, options.pcr_key)
+
+
+def _read_policy_key(key: str, public: Path, environment: Mapping[str, str]) -> Signer:
+    where = str(public) if is_remote(key) else key
+    try:
+        if is_remote(key):
+            found = check_key(parse_public_key(read_file(public), where=where))
+            return open_signer(key, found, where, environment)
+        signer = read_signer(key)
+        check_key(signer.public)
+    except ValueError as error:
+        raise UserError(str(error), where=where, hint="`talosctl gen secureboot pcr` makes one") from None
+    return signer
