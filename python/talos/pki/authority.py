@@ -62,15 +62,8 @@ class CertificateAuthority:
         """A new self-signed authority, valid from ``not_before``, by default from now on."""
         names = make_alternative_names((), ips)
         key = make_key(key_type)
-        subject = make_subject(common_name, organizations)
-        identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-        builder = (
-            _builder(subject, subject, not_before, ttl)
-            .public_key(key.public_key())
-            .add_extension(_key_usage(signs_certificates=True), critical=True)
-            .add_extension(_extended_usage(usages), critical=False)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .add_extension(identifier, critical=False)
+        builder = make_root_builder(
+            key.public_key(), make_subject(common_name, organizations), ttl, usages, not_before
         )
         if names is not None:
             builder = builder.add_extension(names, critical=False)
@@ -198,6 +191,20 @@ class CertificateAuthority:
         except x509.ExtensionNotFound:
             return x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
         return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(own.value)
+
+
+def make_root_builder(
+    key: PublicKey, subject: x509.Name, ttl: timedelta, usages: Usage, not_before: datetime | None = None
+) -> x509.CertificateBuilder:
+    """The certificate of an authority, which its own key is to sign."""
+    return (
+        _builder(subject, subject, not_before, ttl)
+        .public_key(key)
+        .add_extension(_key_usage(signs_certificates=True), critical=True)
+        .add_extension(_extended_usage(usages), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+    )
 
 
 def check_authority(certificate: x509.Certificate, *, where: str) -> None:

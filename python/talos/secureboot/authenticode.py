@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from talos.secureboot.signed_data import (
+    BITS,
     FIRST,
     SEQUENCE,
     SIGNED_DATA,
@@ -22,8 +23,8 @@ from talos.system.pe import CERTIFICATE, CERTIFICATES, CHECKSUM, HEADER, PKCS_SI
 
 _INDIRECT_DATA, _PE_IMAGE_DATA = "2b060104018237020104", "2b06010401823702010f"
 """Object identifiers: what is signed, a digest and of which kind of file it is; files like this one."""
-_BITS, _SECOND, _TEXT = 0x03, 0xA2, 0x80
-"""Tags of DER: a string of bits, a structure's part 2, a text in part 0."""
+_SECOND, _TEXT = 0xA2, 0x80
+"""Tags of DER: a structure's part 2, a text in part 0."""
 _REVISION = 0x0200
 _ALIGNMENT = 8
 """Bytes; so are signatures placed and padded."""
@@ -54,7 +55,7 @@ def add_signature(path: Path, pair: SigningPair) -> None:
 def _sign_digest(digest: bytes, pair: SigningPair) -> bytes:
     text = encode(_TEXT, "<<<Obsolete>>>".encode("utf-16-be"))
     link = encode(FIRST, encode(_SECOND, text))
-    kind = encode(SEQUENCE, encode_object(_PE_IMAGE_DATA), encode(SEQUENCE, encode(_BITS, b"\0"), link))
+    kind = encode(SEQUENCE, encode_object(_PE_IMAGE_DATA), encode(SEQUENCE, encode(BITS, b"\0"), link))
     return sign_content(_INDIRECT_DATA, kind + encode_digest(digest), pair)
 
 

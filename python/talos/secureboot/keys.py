@@ -4,14 +4,18 @@ import argparse
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
+from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
+from talos.pki.authority import Usage, make_root_builder
 from talos.pki.certificate import parse_certificate
 from talos.pki.keys import parse_public_key
+from talos.pki.names import make_subject
 from talos.pki.signer import Signer, is_remote, open_signer, read_signer
-from talos.secureboot.signed_data import SigningPair
+from talos.secureboot.signed_data import SigningPair, sign_certificate
 from talos.system.errors import UserError
 from talos.system.files import read_file
 from talos.system.tpm.signed_policy import check_key
@@ -53,6 +57,15 @@ def read_pair(certificate: Path | str, key: str, environment: Mapping[str, str] 
     if not isinstance(public, RSAPublicKey):
         raise UserError("firmware takes RSA keys only", where=str(certificate))
     return SigningPair(certificate=owner, signer=open_signer(key, public, str(certificate), environment))
+
+
+def make_certificate(key: str, public: Path | str, common_name: str, ttl: timedelta) -> x509.Certificate:
+    """A certificate for signatures of programs, of a key that may be in no file, signed by it. UserError."""
+    found = parse_public_key(read_file(public), where=str(public))
+    if not isinstance(found, RSAPublicKey):
+        raise UserError("firmware takes RSA keys only", where=str(public))
+    builder = make_root_builder(found, make_subject(common_name, ()), ttl, Usage.CODE_SIGNING)
+    return sign_certificate(builder, open_signer(key, found, str(public)))
 
 
 def add_key_flags(parser: argparse.ArgumentParser) -> None:

@@ -1,21 +1,24 @@
-"""SignedData of PKCS #7 with one signer, RSA and SHA-256, as firmware reads it (RFC 2315, section 9)."""
+"""What RSA with SHA-256 signs for firmware: SignedData of PKCS #7 (RFC 2315, section 9), certificates."""
 
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from talos.pki.signer import Signer
 
-_INTEGER, _OCTETS, _NULL, _OBJECT, SEQUENCE, _SET, FIRST = 0x02, 0x04, 0x05, 0x06, 0x30, 0x31, 0xA0
+_INTEGER, BITS, _OCTETS, _NULL, _OBJECT = 0x02, 0x03, 0x04, 0x05, 0x06
+SEQUENCE, _SET, FIRST = 0x30, 0x31, 0xA0
 """Tags of DER (ITU-T X.690); the last one is of a structure's part 0."""
 _CONTENT_TYPE, _MESSAGE_DIGEST = "2a864886f70d010903", "2a864886f70d010904"
 _DATA, SIGNED_DATA = "2a864886f70d010701", "2a864886f70d010702"
-_RSA = "2a864886f70d010101"
+_RSA, _SHA256_RSA = "2a864886f70d010101", "2a864886f70d01010b"
 _SHA256 = "608648016503040201"
-"""Object identifiers (RFC 2315, 2985, 5754), as they are encoded."""
+"""Object identifiers (RFC 2315, 2985, 4055, 5754), as they are encoded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +70,15 @@ def sign_content(kind: str, content: bytes, pair: SigningPair) -> bytes:
     signature = pair.signer.sign(encode(_SET, *rows))
     wrapped = encode(SEQUENCE, encode_object(kind), encode(FIRST, encode(SEQUENCE, content)))
     return _make(wrapped, pair, encode(FIRST, *rows), signature)
+
+
+def sign_certificate(builder: x509.CertificateBuilder, signer: Signer) -> x509.Certificate:
+    """The certificate, signed by a key that need not be in memory, RSA with SHA-256. UserError."""
+    # The library signs with private keys only: what another one has signed is signed anew.
+    other = generate_private_key(65537, 2048)
+    content = builder.sign(other, SHA256()).tbs_certificate_bytes
+    signature = encode(BITS, b"\0", signer.sign(content))
+    return x509.load_der_x509_certificate(encode(SEQUENCE, content, _algorithm(_SHA256_RSA), signature))
 
 
 def _make(content: bytes, pair: SigningPair, attributes: bytes, signature: bytes) -> bytes:

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from talos.pki.keys import KeyType
+from talos.pki.keys import KeyType, public_key_to_pem
 from talos.system.efi_signatures import SHA256, X509, parse_update
 from talos.talosctl.main import run
 
@@ -120,6 +120,16 @@ def test_keys_for_secure_boot(
         check_variable(name, Path(f"_out/{name}.auth").read_bytes(), certificate)
     assert run(["gen", "secureboot", "database", "--signing-key", "other/pcr-signing-key.pem", "-f"]) == 1
     assert "does not belong to _out/uki-signing-cert.pem" in capsys.readouterr().err
+
+    Path("pcr.pub").write_bytes(public_key_to_pem(policy))
+    argv = ["--key", "other/pcr-signing-key.pem", "--common-name", "Elsewhere", "-o", "elsewhere"]
+    assert run(["gen", "secureboot", "uki", *argv]) == 1
+    assert "--key, --public-key: come together" in capsys.readouterr().err
+    assert run(["gen", "secureboot", "uki", *argv, "--public-key", "pcr.pub"]) == 0
+    assert sorted(path.name for path in Path("elsewhere").iterdir()) == [
+        "uki-signing-cert.der",
+        "uki-signing-cert.pem",
+    ]
 
     assert run(["gen", "secureboot", "update"]) == 1
     assert "name --add CERTIFICATE or --revoke FILE" in capsys.readouterr().err

@@ -1,12 +1,17 @@
 """``talosctl gen secureboot``: the keys that boot images and disk encryption policies are signed with."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 
+from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from talos.pki.authority import CertificateAuthority, Usage
+from talos.pki.certificate import certificate_to_pem
 from talos.pki.keys import KeyType, key_to_pem
+from talos.secureboot.keys import KEY_HELP, make_certificate
+from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag
 from talos.talosctl.commands.gen_secureboot_database import DATABASE_COMMAND, UPDATE_COMMAND, write_files
@@ -18,19 +23,24 @@ PCR_BITS = 2048
 
 def run_uki(invocation: Invocation) -> int:
     """Write the key that boot images are signed with, and its certificate as PEM and DER."""
+    flags = invocation.flags
+    name, key, public = flags.text("common-name"), flags.text("key"), flags.text("public-key")
+    if bool(key) != bool(public):
+        raise UserError("come together", where="--key, --public-key")
+    if key:
+        return write_files(invocation, _list_files(make_certificate(key, public, name, LIFETIME)))
     authority = CertificateAuthority.generate(
-        KeyType.RSA4096,
-        common_name=invocation.flags.text("common-name"),
-        ttl=LIFETIME,
-        usages=Usage.CODE_SIGNING,
+        KeyType.RSA4096, common_name=name, ttl=LIFETIME, usages=Usage.CODE_SIGNING
     )
-    der = authority.certificate.public_bytes(serialization.Encoding.DER)
-    files = {
-        "uki-signing-cert.pem": authority.pem.crt,
-        "uki-signing-cert.der": der,
-        "uki-signing-key.pem": authority.pem.key,
-    }
+    files = {**_list_files(authority.certificate), "uki-signing-key.pem": authority.pem.key}
     return write_files(invocation, files)
+
+
+def _list_files(certificate: x509.Certificate) -> Mapping[str, bytes]:
+    return {
+        "uki-signing-cert.pem": certificate_to_pem(certificate),
+        "uki-signing-cert.der": certificate.public_bytes(serialization.Encoding.DER),
+    }
 
 
 def run_pcr(invocation: Invocation) -> int:
@@ -50,12 +60,15 @@ COMMAND = Command(
         Command(
             name="uki",
             summary="Make the key and certificate that boot images are signed with",
+            details="With --key and --public-key, the certificate alone, which that key signs.",
             flags=(
                 Flag(
                     name="common-name",
                     default="Test UKI Signing Key",
                     help="the certificate's common name",
                 ),
+                Flag(name="key", help=f"a key that is there already, RSA: {KEY_HELP}"),
+                Flag(name="public-key", help="the file of its public half, in PEM"),
             ),
             run=run_uki,
         ),
