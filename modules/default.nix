@@ -159,7 +159,9 @@ rec {
   makeImage = let make = extensions; kernels = kernel; in
     { stamps ? [ stamp ], extensions ? [ ], config ? "", imageCache ? "", kernelArgs ? [ ], kernelOptions ? { }, platform ? "metal", tracing ? false }:
     let
-      arguments = kernelArgs ++ (if platform == "metal" then [ ] else [ "talos.platform=${platform}" ]);
+      isConsole = argument: builtins.match "console=.*" argument != null;
+      hasConsole = builtins.any isConsole kernelArgs;
+      arguments = builtins.filter (argument: !(hasConsole && isConsole argument)) (import ./platforms.nix).${platform} ++ kernelArgs;
       default = if tracing then kernels.tracing.cmdline else builtins.readFile ../kernel/cmdline;
       grub = makeGrub (if arguments == [ ] && !tracing then ../kernel/cmdline else builtins.toFile "cmdline"
         (builtins.concatStringsSep "\n" ([ default ] ++ arguments ++ [ "" ])));
@@ -201,7 +203,7 @@ rec {
   };
 
   # What is wrong with options of `lib.image`: lines.
-  problemsOf = import ./options.nix { inherit (kernel) lockedOptions lockedBy; };
+  problemsOf = import ./options.nix { inherit (kernel) lockedOptions lockedBy; platforms = import ./platforms.nix; };
 
   # `lib.image`. It returns what is made of a composition; all that its options leave alone is shared with others.
   image = options:

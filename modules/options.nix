@@ -1,6 +1,6 @@
 # The options of `lib.image`, and what is wrong with given ones: a list of lines, each with the option, its value and
 # what is allowed.
-{ lockedOptions, lockedBy }:
+{ lockedOptions, lockedBy, platforms }:
 let
   inherit (builtins) all attrNames concatStringsSep filter isAttrs isBool isInt isList isPath isString match readFile toJSON typeOf;
 
@@ -54,8 +54,8 @@ let
       allowed = "a number from 1 to that of the keys";
     };
     platform = {
-      wrong = one (value: builtins.elem value [ "metal" "nocloud" ]);
-      allowed = "\"metal\" or \"nocloud\"";
+      wrong = one (value: isString value && platforms ? ${value});
+      allowed = "one of ${concatStringsSep ", " (map toJSON (attrNames platforms))}";
     };
     tracing = {
       wrong = one isBool;

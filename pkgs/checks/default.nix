@@ -32,7 +32,7 @@ let
   folders = builtins.attrNames (removeAttrs (builtins.readDir ../../tests/unit) [ "conftest.py" ]);
   pytest = [ "python3.13" "-m" "pytest" "--durations=60" "--durations-min=1" ];
   unit = name: folders: check name
-    [ "tests/bench/plots.py" "tests/bench/timeline.py" "tests/run" "tests/harness" "modules/default.nix" "modules/rootfs/contents.toml" "modules/rootfs/files" "nixos-tests/driver" "docs/examples" "pkgs/checks/import_daemons.py" "pkgs/fetch" "pkgs/roots.toml" "pkgs/locks" "pkgs/cves" "pkgs/dist" "kernel/config" "kernel/hardening" "modules/sbom" ]
+    [ "tests/bench/plots.py" "tests/bench/timeline.py" "tests/run" "tests/harness" "modules/default.nix" "modules/platforms.nix" "modules/rootfs/contents.toml" "modules/rootfs/files" "nixos-tests/driver" "docs/examples" "pkgs/checks/import_daemons.py" "pkgs/fetch" "pkgs/roots.toml" "pkgs/locks" "pkgs/cves" "pkgs/dist" "kernel/config" "kernel/hardening" "modules/sbom" ]
     (pytest ++ map (test: "--ignore=${test}") pageTests ++ map (folder: "tests/unit/${folder}") folders);
 in
 {

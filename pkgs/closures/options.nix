@@ -2,6 +2,7 @@
 { modules }:
 let
   inherit (modules) image problemsOf;
+  platforms = import ../../modules/platforms.nix;
 
   refused = [
     { options = 3; error = "lib.image: 3 is not allowed; it takes a set of options"; }
@@ -20,7 +21,7 @@ let
     { options = { keys = [ key ]; signatures = 2; }; error = "lib.image: signatures: 2 is not allowed; it is a number from 1 to that of the keys"; }
     { options = { signatures = 1; }; error = "lib.image: signatures: 1 is not allowed; it is a number from 1 to that of the keys"; }
     { options = { signatures = "2"; }; error = "lib.image: signatures: \"2\" is not allowed; it is a number from 1 to that of the keys"; }
-    { options = { platform = "aws"; }; error = "lib.image: platform: \"aws\" is not allowed; it is \"metal\" or \"nocloud\""; }
+    { options = { platform = "vax"; }; error = "lib.image: platform: \"vax\" is not allowed; it is one of ${builtins.concatStringsSep ", " (map builtins.toJSON (builtins.attrNames platforms))}"; }
     { options = { tracing = "kprobes"; }; error = "lib.image: tracing: \"kprobes\" is not allowed; it is true for a kernel that programs in pods may trace, or false"; }
   ];
   wrong = builtins.filter (each: problemsOf each.options != [ each.error ]) refused;
