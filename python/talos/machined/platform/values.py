@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from talos.system.errors import UserError
 
+MAX_DIGITS = 12
 MAX_ITEMS = 1024
 """Of one list or mapping: a text of aliases can stand for more than there is memory."""
 MAX_TEXT = 1024
@@ -79,7 +80,7 @@ def as_number(value: object, limits: tuple[int, int], where: str) -> int:
     """A number, or its text, between two others."""
     minimum, maximum = limits
     text = str(value) if isinstance(value, int | str) else ""
-    if not (text.isascii() and text.isdigit()) or not minimum <= int(text[:12]) <= maximum:
+    if len(text) > MAX_DIGITS or not (text.isascii() and text.isdigit() and minimum <= int(text) <= maximum):
         raise UserError(f"{text[:20]!r} is not between {minimum} and {maximum}", where=where)
     return int(text)
 

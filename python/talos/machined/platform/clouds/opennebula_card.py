@@ -39,6 +39,9 @@ class _Card:
         return method
 
     def add(self) -> None:
+        """Add what the variables have, once the card is there."""
+        if not self._link:
+            return
         link = self._builder.add_link(self._link)
         if self._get("MTU"):
             link.mtu = as_number(self._get("MTU"), MTUS, self._where("MTU"))
