@@ -311,8 +311,9 @@ hashes: ## Write the table of hashes of what was built to build/hashes.txt; OTHE
 	@$(PYTHON) -B pkgs/dist/hashes.py --out build/hashes.txt $(OTHER)
 
 # The file VERSION has the version, pkgs/keys the keys that images trust.
-DIST = PYTHONPATH=python $(DEV) -B pkgs/dist/dist.py --version "$(VERSION)" $(if $(RELEASE_KEY),--key $(RELEASE_KEY))
-dist: fetch devenv ## Build a release for publication into build/dist: VERSION=, RELEASE_KEY= the private key
+RELEASE_SIGNER = $(if $(RELEASE_KEY),--key "$(RELEASE_KEY:~/%=$$HOME/%)" $(if $(RELEASE_PUBLIC),--public-key $(RELEASE_PUBLIC)))
+DIST = PYTHONPATH=python $(DEV) -B pkgs/dist/dist.py --version "$(VERSION)" $(RELEASE_SIGNER)
+dist: fetch devenv ## Build a release for publication into build/dist: VERSION=, RELEASE_KEY= the private key, RELEASE_PUBLIC= its public half if that is in no file
 	@test -z "$$(git status --porcelain)" || { echo "dist: commit or remove what git status shows first" >&2; exit 1; }
 	@$(DIST) --check
 	@$(PYTHON) pkgs/fetch fetch kubernetes machines
@@ -324,7 +325,7 @@ dist: fetch devenv ## Build a release for publication into build/dist: VERSION=,
 	nix build .#sbom-images --print-build-logs --out-link build/dist-images-licenses
 	nix build .#talosctl-portable --print-build-logs --out-link build/dist-talosctl
 	nix build .#talosctl-pyz --print-build-logs --out-link build/dist-talosctl.pyz
-	$(if $(RELEASE_KEY),nix run .\#sign -- --key $(RELEASE_KEY) --out build/dist-signed.tar build/dist-release.tar,@cp build/dist-release.tar build/dist-signed.tar)
+	$(if $(RELEASE_KEY),nix run .\#sign -- $(RELEASE_SIGNER) --out build/dist-signed.tar build/dist-release.tar,@cp build/dist-release.tar build/dist-signed.tar)
 	@$(DIST) talos-@-amd64.release.tar=build/dist-signed.tar talos-@-amd64.iso=build/dist.iso \
 		talos-@-amd64.raw.gz=build/dist-disk/disk.raw talos-@-amd64.qcow2=build/dist-disk/disk.qcow2 \
 		talos-@-amd64.netboot.tar=build/dist-netboot talosctl-linux-amd64=build/dist-talosctl talosctl.pyz=build/dist-talosctl.pyz \

@@ -14,13 +14,13 @@ import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    PublicFormat,
-    load_pem_private_key,
-    load_pem_public_key,
-)
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+from talos.pki.signer import is_remote
+from talos.system.errors import UserError
+from talos.upgrade.release.signature import ReleaseKey, format_public
+from talos.upgrade.release.signer import open_key
 
 SUMS, SIGNATURE, PUBLIC, NOTES = "SHA256SUMS", "SHA256SUMS.sig", "release.pub", "NOTES.md"
 UNRELEASED = "Unreleased"
@@ -54,24 +54,22 @@ def find_notes(changelog: str, version: str) -> str:
     raise DistError(f'CHANGELOG.md: there is no section "## {version}" with text: rename "## {UNRELEASED}"')
 
 
-def load_key(path: Path | None, keys: Path) -> Ed25519PrivateKey | None:
-    """The release key; None when the image trusts none. DistError when the image does not trust this one."""
+def load_key(key: str, public: Path | None, keys: Path) -> tuple[ReleaseKey, Ed25519PublicKey] | None:
+    """The release key and its public half; None when the image trusts none. DistError when it does not trust this one."""
     trusted = [load_pem_public_key(file.read_bytes()) for file in sorted(keys.glob("*.pub"))]
-    if path is None:
+    if not key:
         if trusted:
             raise DistError(f"images accept releases of {len(trusted)} keys in pkgs/keys: name one, RELEASE_KEY=~/release.key")
         return None
+    if is_remote(key) and public is None:
+        raise DistError("RELEASE_KEY is in no file: name its public half, RELEASE_PUBLIC=pkgs/keys/2027.pub")
     try:
-        key = load_pem_private_key(path.read_bytes(), password=None)
-    except OSError as error:
-        raise DistError(f"RELEASE_KEY={path}: {error.strerror}") from None
-    except (ValueError, TypeError):
-        raise DistError(f"RELEASE_KEY={path}: is no private key in PEM: nix run .#keygen") from None
-    if not isinstance(key, Ed25519PrivateKey):
-        raise DistError(f"RELEASE_KEY={path}: is no Ed25519 key: nix run .#keygen")
-    if key.public_key() not in trusted:
-        raise DistError(f"RELEASE_KEY={path}: its public half is not in pkgs/keys, so nodes would refuse the release: commit it there")
-    return key
+        found, half = open_key(key, public)
+    except UserError as error:
+        raise DistError(f"RELEASE_KEY: {error}") from None
+    if half not in trusted:
+        raise DistError("RELEASE_KEY: its public half is not in pkgs/keys, so nodes would refuse the release: commit it there")
+    return found, half
 
 
 def add_file(source: Path, target: Path) -> None:
@@ -101,8 +99,10 @@ def hash_files(folder: Path) -> str:
     return "".join(lines)
 
 
-def lay_out(version: str, notes: str, key: Ed25519PrivateKey | None, files: dict[str, Path], out: Path) -> None:
-    """Fill the folder, which must not be there yet; DistError."""
+def lay_out(
+    version: str, notes: str, key: tuple[ReleaseKey, Ed25519PublicKey] | None, files: dict[str, Path], out: Path
+) -> None:
+    """Fill the folder, which must not be there yet; DistError, UserError."""
     if out.exists():
         raise DistError(f"{out} is there already: remove it, or publish it")
     new = out.with_name(f"{out.name}.new")
@@ -113,11 +113,11 @@ def lay_out(version: str, notes: str, key: Ed25519PrivateKey | None, files: dict
     warning = "" if key else f"**Without a key**: {KEYLESS}.\n\n"
     (new / NOTES).write_text(f"# Talos in Python {version}\n\n{warning}{notes}\n", encoding="utf-8")
     if key:
-        (new / PUBLIC).write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+        (new / PUBLIC).write_bytes(format_public(key[1]))
     sums = hash_files(new)
     (new / SUMS).write_text(sums, encoding="utf-8")
     if key:
-        (new / SIGNATURE).write_bytes(key.sign(sums.encode()))
+        (new / SIGNATURE).write_bytes(key[0].sign(sums.encode()))
     new.rename(out)
 
 
@@ -126,7 +126,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="dist")
     parser.add_argument("--check", action="store_true", help="build nothing yet: check version, notes and key")
     parser.add_argument("--version", default="")
-    parser.add_argument("--key", type=Path, help="the private release key")
+    parser.add_argument("--key", default="", help="the private release key, as `nix run .#sign` takes it")
+    parser.add_argument("--public-key", type=Path, help="the file of its public half")
     parser.add_argument("--tree", type=Path, default=Path(), help="the repository")
     parser.add_argument("--out", type=Path, default=Path("build/dist"), help="where the version's folder is made")
     parser.add_argument("file", nargs="*", metavar="NAME=PATH", help="NAME.tar packs a folder, NAME.gz compresses")
@@ -135,7 +136,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         version = check_version(options.version, tree / "VERSION")
         notes = find_notes((tree / "CHANGELOG.md").read_text(encoding="utf-8"), version)
-        key = load_key(options.key, tree / "pkgs/keys")
+        key = load_key(options.key, options.public_key, tree / "pkgs/keys")
         out = options.out / version
         if options.check and out.exists():
             raise DistError(f"{out} is there already: remove it, or publish it")
@@ -143,7 +144,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             names = (word.replace("@", version).partition("=") for word in options.file)
             lay_out(version, notes, key, {name: Path(path) for name, _, path in names}, out)
             sys.stdout.write(f"{out}: {len(list(out.iterdir()))} files; sha256sum -c {SUMS} checks them\n")
-    except (DistError, OSError) as error:
+    except (DistError, UserError, OSError) as error:
         sys.stderr.write(f"dist: {error}\n")
         return 1
     if key is None:

@@ -2,6 +2,8 @@
 
 import gzip
 import hashlib
+import shlex
+import sys
 import tarfile
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from dist import KEYLESS, DistError, find_notes, main
+from tests.unit.pki.test_signer import PROGRAM
 
 from talos.upgrade.release.signature import format_private, format_public
 
@@ -43,6 +46,19 @@ def run(tree: Path, *argv: str) -> int:
     """The command, on this repository."""
     files = [f"talos-@-netboot.tar={tree}/netboot", f"disk.raw.gz={tree}/disk", f"talosctl={tree}/talosctl"]
     return main(["--tree", str(tree), "--out", str(tree / "out"), *argv, *files])
+
+
+def test_release_with_a_key_behind_a_command(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", ":".join(sys.path))
+    path, key = add_key(tree)
+    argv = ["--key", f"command:{shlex.join([sys.executable, '-c', PROGRAM, str(path)])}"]
+    assert run(tree, *argv) == 1
+    assert "name its public half, RELEASE_PUBLIC=" in capsys.readouterr().err
+    assert run(tree, *argv, "--public-key", str(tree / "pkgs/keys/a.pub")) == 0
+    out = tree / "out/v1.3.0-alpha.0"
+    key.public_key().verify((out / "SHA256SUMS.sig").read_bytes(), (out / "SHA256SUMS").read_bytes())
 
 
 def test_release_with_a_key(tree: Path) -> None:
@@ -97,7 +113,7 @@ def test_what_is_refused(tree: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "its public half is not in pkgs/keys" in error("--key", str(path))
     assert "No such file or directory" in error("--key", str(tree / "none"))
     path.write_text("nonsense")
-    assert "is no private key in PEM" in error("--key", str(path))
+    assert "is no private Ed25519 key in PEM" in error("--key", str(path))
     add_key(tree)
     assert "name one, RELEASE_KEY=~/release.key" in error()
 

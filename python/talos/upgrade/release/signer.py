@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
 from talos.pki.signer import is_remote, open_signer
 from talos.system.errors import UserError
 from talos.upgrade.release.signature import ReleaseKey, load_private, load_public, sign
@@ -12,15 +14,17 @@ def sign_manifest(manifest: bytes, key: str, public: Path | None) -> str:
 
     ``public`` is the file of the public key; without it the private one has to be a file's.
     """
-    return sign(manifest, _open_key(key, public))
+    return sign(manifest, open_key(key, public)[0])
 
 
-def _open_key(key: str, public: Path | None) -> ReleaseKey:
+def open_key(key: str, public: Path | None) -> tuple[ReleaseKey, Ed25519PublicKey]:
+    """Who signs with a key, and its public half; the arguments are :func:`sign_manifest`'s. UserError."""
     if is_remote(key):
         if public is None:
             raise UserError("which key is it?", where="--key", hint="--public-key has its file")
-        return open_signer(key, load_public(public), str(public))
+        half = load_public(public)
+        return open_signer(key, half, str(public)), half
     private = load_private(Path(key))
     if public is not None and load_public(public) != private.public_key():
         raise UserError(f"does not belong to {public}", where=key)
-    return private
+    return private, private.public_key()
