@@ -33,8 +33,9 @@ def check(node: Machine) -> None:
 
 
 def test(world: World) -> None:
-    node, cluster = world["node"], world.cluster()
-    if not take(world, INSTALLED):
+    node, is_taken = world["node"], take(world, INSTALLED)
+    cluster = world.cluster()
+    if not is_taken:
         install_new(node, cluster, world.releases())
     node.client.talosconfig = cluster.talosconfig
     machine = replace(
