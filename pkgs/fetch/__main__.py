@@ -5,6 +5,7 @@
     python3 pkgs/fetch fetch --all   the same, with all of them
     python3 pkgs/fetch lock          resolve roots.toml again and rewrite the locks
     python3 pkgs/fetch lock go       the same for the Go modules alone
+    python3 pkgs/fetch lock SET …    the same for these sets of Go programs, and nothing else
     python3 pkgs/fetch mirror DIR    copy all of them, of every root, into a folder that FETCH_MIRROR names;
                                      with ROOT …, what is fetched with these roots alone
     python3 pkgs/fetch check ROOT …  fail unless all of that is in the store
@@ -81,16 +82,23 @@ def follow(old: dict[str, Any], lost: list[str]) -> dict[str, Any]:
 
 
 def run_lock(parts: list[str]) -> None:
-    """Resolve what roots.toml requests, all of it or these parts, and write the locks."""
+    """Resolve what roots.toml requests, all or these parts and sets of Go programs, and write the locks."""
     resolvers = {
         "debian": lambda: locks.write_debian(debian.resolve()),
         "wheels": lambda: locks.write_wheels(wheels.resolve()),
         "go": lambda: locks.write_go(gomodules.resolve()),
     }
-    if unknown := set(parts) - resolvers.keys():
-        raise FetchError(f"no such lock: {', '.join(sorted(unknown))}; known: {', '.join(resolvers)}")
+    go_sets = locks.read_roots()["go"]["sets"]
+    if unknown := set(parts) - resolvers.keys() - go_sets.keys():
+        known = ", ".join([*resolvers, *sorted(go_sets)])
+        raise FetchError(f"no such lock: {', '.join(sorted(unknown))}; known: {known}")
+    if some := [part for part in parts if part in go_sets]:
+        locks.write_go(gomodules.resolve_some(locks.read_go(), some))
+    wanted = [part for part in parts if part in resolvers] if parts else list(resolvers)
+    if not wanted:
+        return
     old = locks.read_debian()
-    for part in parts or resolvers:
+    for part in wanted:
         resolvers[part]()
     run_fetch([])
     changes = moved.compare(old, locks.read_debian())

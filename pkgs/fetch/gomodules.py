@@ -148,23 +148,37 @@ def resolve() -> GoLock:
     """Write each set's go.mod and go.sum, and lock the modules that its programs are compiled from."""
     spec = read_roots()["go"]
     compiler = download_modules([toolchain_module()])
-    modules, sets = dict(compiler), {"toolchain": sorted(compiler)}
     for module in compiler.values():
         add(module, WORK / "cache")
     client = unpack_toolchain(next(iter(compiler.values())))
+    lock = GoLock(modules=dict(compiler), sets={"toolchain": sorted(compiler)})
     for name, wanted in spec["sets"].items():
-        folder = WORK / "sets" / name
-        tidy(client, name, wanted, folder)
-        found = find_needed(client, wanted, folder)
-        (GO_SETS / name).mkdir(parents=True, exist_ok=True)
-        for file in ("go.mod", "go.sum"):
-            shutil.copyfile(folder / file, GO_SETS / name / file)
-        for module in found:
-            add(module, WORK / "cache")
-        modules |= {module.name: module for module in found}
-        sets[name] = sorted(module.name for module in found)
-        log(f"lock: Go modules of {name}: {len(found)}")
-    return GoLock(modules=modules, sets=sets)
+        lock = lock.with_set(name, resolve_set(client, name, wanted))
+    return lock
+
+
+def resolve_some(lock: GoLock, names: Iterable[str]) -> GoLock:
+    """Resolve these sets alone, with the locked compiler; the others stay as they are."""
+    fetch(lock, ["toolchain"])
+    (compiler,) = (lock.modules[name] for name in lock.sets["toolchain"])
+    client, sets = unpack_toolchain(compiler), read_roots()["go"]["sets"]
+    for name in names:
+        lock = lock.with_set(name, resolve_set(client, name, sets[name]))
+    return lock
+
+
+def resolve_set(client: Path, name: str, wanted: Mapping[str, Any]) -> list[GoModule]:
+    """Write a set's go.mod and go.sum; return the modules that its programs are compiled from."""
+    folder = WORK / "sets" / name
+    tidy(client, name, wanted, folder)
+    found = find_needed(client, wanted, folder)
+    (GO_SETS / name).mkdir(parents=True, exist_ok=True)
+    for file in ("go.mod", "go.sum"):
+        shutil.copyfile(folder / file, GO_SETS / name / file)
+    for module in found:
+        add(module, WORK / "cache")
+    log(f"lock: Go modules of {name}: {len(found)}")
+    return found
 
 
 def unpack_toolchain(compiler: GoModule) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,13 @@ class GoLock:
         chosen = [name for name in sets if name in self.sets]
         names = {name for each in chosen for name in [*self.sets[each], *self.sets["toolchain"]]}
         return [self.modules[name] for name in sorted(names)]
+
+    def with_set(self, set_name: str, found: Sequence[GoModule]) -> GoLock:
+        """Return a lock in which a set is made of these modules, without those that none needs any more."""
+        modules = {**self.modules, **{module.name: module for module in found}}
+        sets = {**self.sets, set_name: sorted(module.name for module in found)}
+        needed = {name for names in sets.values() for name in names}
+        return GoLock({name: modules[name] for name in sorted(needed)}, sets)
 
 
 def legal(file: str) -> str:

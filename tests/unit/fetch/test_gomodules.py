@@ -1,10 +1,12 @@
 """Modules are found in a cache by the go command's rules, and the lock has what each set needs."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from gomodules import STAGING_LINE, cache_file, find_name, read_json_stream
-from locks import GoLock, GoModule, expand, on_demand_names, read_go, read_roots
+from locks import PKGS, GoLock, GoModule, expand, on_demand_names, read_go, read_roots
 from report import FetchError
 
 EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -56,3 +58,21 @@ def test_a_group_stands_for_its_roots() -> None:
     assert expand(["machines", "etcd", "vm"]) == sorted({*read_roots()["groups"]["machines"], "etcd", "vm"})
     for members in read_roots()["groups"].values():
         assert set(members) <= set(on_demand_names())
+
+
+def test_a_set_that_is_resolved_anew_leaves_the_others_as_they_are() -> None:
+    old, kept, new = (
+        GoModule(path="a", version=version, zip=EMPTY, mod=EMPTY) for version in ("v1", "v2", "v3")
+    )
+    lock = GoLock({"a@v1": old, "a@v2": kept}, {"one": ["a@v1"], "two": ["a@v2"]})
+    assert lock.with_set("one", [new]) == GoLock(
+        {"a@v2": kept, "a@v3": new}, {"one": ["a@v3"], "two": ["a@v2"]}
+    )
+
+
+def test_a_lock_of_something_else_is_refused() -> None:
+    argv = [sys.executable, "-B", str(PKGS / "fetch"), "lock", "etcd", "nonsense"]
+    result = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert result.stderr.startswith("fetch: no such lock: nonsense; known: debian, wheels, go, "), result
+    assert "etcd" in result.stderr
