@@ -45,7 +45,7 @@ VM_TESTS := $(filter-out $(SLOW_VM_TESTS),$(basename $(notdir $(wildcard nixos-t
 
 .DEFAULT_GOAL := help
 .PHONY: vm-tests vm-test run-vm vm-inputs netboot-tests
-.PHONY: images-previous kubernetes-upgrade-tests
+.PHONY: images-previous images-workloads kubernetes-upgrade-tests
 .PHONY: site pages cves dist hashes reach extended help release upgrade-controller peers grants references tools fetch locks mirror build images all-images kubernetes-tests size kernel assets kernel-hardening api cluster machines destroy test check lint types protocols conformance unit coverage root-unit node cluster-tests soak bench reproducible clean
 
 help: ## Show this list
@@ -92,6 +92,11 @@ images-previous: tools ## Build the programs of the minor version of Kubernetes 
 	@$(PYTHON) pkgs/fetch fetch kubernetes-previous
 	@mkdir -p build
 	nix build .#images-previous --print-build-logs --out-link build/images-previous
+
+images-workloads: tools ## Build programs that people install on a cluster, and a CSI driver of ours
+	@$(PYTHON) pkgs/fetch fetch kubernetes workloads
+	@mkdir -p build
+	nix build .#images-workloads --print-build-logs --out-link build/images-workloads
 
 size: fetch ## Show what the image is made of, largest first
 	@nix build .#size --out-link build/size-report

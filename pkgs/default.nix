@@ -111,8 +111,9 @@ rec {
     talosctl-man-pages = man-pages;
     inherit site;
     images-previous = images.previous;
+    images-workloads = images.workloads;
     kubectl = go.kubernetes.kubectl;
-    inherit (go) cni containerd coredns etcd flannel grpc-interop h2spec kubernetes kubernetes-e2e runc;
+    inherit (go) cni containerd coredns etcd flannel grpc-interop h2spec kubernetes kubernetes-e2e runc workloads;
     root-uki = roots.uki;
     root-vm = roots.vm;
     root-peers = roots.peers;

@@ -29,6 +29,7 @@ let
     images-all = "the container images of Kubernetes, etcd, CoreDNS and flannel";
     images-e2e = "the container images that the conformance tests of Kubernetes start";
     images-previous = "the container images of Kubernetes' minor version before";
+    images-workloads = "the container images and manifests of what people install on a cluster, for tests";
     init = "the early init, which maps and mounts the system image";
     initramfs = "what the kernel unpacks: early init and system image";
     intel-ucode = "a system extension: microcode for Intel's processors";
@@ -76,6 +77,7 @@ let
     upgrade-controller = "keeps a cluster's nodes at the release of a channel";
     upgrade-controller-image = "the container image of the upgrade controller";
     util-linux-tools = "a system extension: fstrim, nsenter, lsblk and others for drivers of storage";
+    workloads = "what people install on a cluster, compiled from locked modules";
     workstation = "Python with all wheels, for tests and linters";
   };
 

@@ -85,13 +85,18 @@ let
     };
   kubernetes = programImages "kubernetes";
 
+  # A file of a locked module.
+  member = { set, module, path, name ? baseNameOf path }:
+    let found = builtins.head (builtins.filter (each: each.path == module) inputs.modules.${set});
+    in build {
+      inherit name;
+      command = [ "python3.13" ./member.py ];
+      archive = found.zip;
+      member = "${module}@${found.version}/${path}";
+    };
+
   # A file of Kubernetes' source.
-  source = path: build {
-    name = baseNameOf path;
-    command = [ "python3.13" ./member.py ];
-    archive = (builtins.head (builtins.filter (module: module.path == "k8s.io/kubernetes") inputs.modules.kubernetes)).zip;
-    member = "k8s.io/kubernetes@${tagOf "kubernetes"}/${path}";
-  };
+  source = path: member { set = "kubernetes"; module = "k8s.io/kubernetes"; inherit path; };
 in
 rec {
   etcd = image {
@@ -213,6 +218,8 @@ rec {
   all = folder "all" (builtins.sort (a: b: a.name < b.name) ([ busybox coredns debug etcd flannel pause ] ++ builtins.attrValues kubernetes));
   # What its conformance tests start in pods.
   e2e = import ./e2e.nix { inherit inputs roots go image folder applets source tagOf; };
+  # What people install on a cluster, for tests.
+  workloads = import ./workloads.nix { inherit roots go wheels image folder member; };
   # What Kubernetes is upgraded from in a test.
   previous = folder "previous" (builtins.attrValues (programImages "kubernetes-previous"));
 }

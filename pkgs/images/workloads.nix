@@ -1,0 +1,62 @@
+# What people install on a cluster (docs/workloads.md), for tests: images under the names that its own
+# manifests have, and these manifests.
+{ roots, go, wheels, image, folder, member }:
+let
+  spec = (builtins.fromTOML (builtins.readFile ../roots.toml)).go.sets.workloads;
+  versionOf = path: builtins.elemAt (builtins.match ".+@(.+)" (builtins.head (builtins.filter (name: builtins.match "${path}@.+" name != null) spec.modules))) 0;
+
+  program = program: name: module: image {
+    inherit name;
+    tag = versionOf module;
+    # On the PATH, where local-path-provisioner's manifest looks for it.
+    files = { "/usr/bin/${program}" = "${go.workloads.${program}}/bin/${program}"; };
+    entrypoint = [ "/usr/bin/${program}" ];
+    # As upstream's: metrics-server's manifest sets another one.
+    user = "0:0";
+  };
+  file = name: module: path: member { set = "workloads"; inherit name module path; };
+  sidecar = name: program name "registry.k8s.io/sig-storage/${name}";
+in
+folder "workloads" ([
+  (program "metrics-server" "registry.k8s.io/metrics-server/metrics-server" "sigs.k8s.io/metrics-server")
+  (program "local-path-provisioner" "docker.io/rancher/local-path-provisioner" "github.com/rancher/local-path-provisioner")
+  (sidecar "csi-attacher" "github.com/kubernetes-csi/external-attacher/v4")
+  (sidecar "csi-provisioner" "github.com/kubernetes-csi/external-provisioner/v6")
+  (sidecar "csi-resizer" "github.com/kubernetes-csi/external-resizer/v2")
+  (sidecar "csi-snapshotter" "github.com/kubernetes-csi/external-snapshotter/v8")
+  (sidecar "snapshot-controller" "github.com/kubernetes-csi/external-snapshotter/v8")
+  # The driver of the tests, which is Python.
+  (image {
+    name = "registry.example.org/csi-driver";
+    tag = "1.0.0";
+    files = {
+      "/usr/lib/python3.13" = { tree = "${roots.workstation}/usr/lib/python3.13"; };
+      "/usr/lib/driver/driver.py" = ../../tests/kubernetes/workloads/driver.py;
+      "/usr/lib/driver/csi.proto" = file "csi.proto" "github.com/container-storage-interface/spec" "csi.proto";
+      "/usr/lib/driver/registration.proto" = member { set = "kubernetes"; module = "k8s.io/kubelet"; path = "pkg/apis/pluginregistration/v1/api.proto"; };
+      "/usr/lib/driver/google" = { tree = "${wheels.image}/site/google"; };
+      "/usr/lib/driver/grpc" = { tree = "${wheels.client}/site/grpc"; };
+      "/usr/lib/driver/grpc_tools" = { tree = "${wheels.build}/site/grpc_tools"; };
+      "/usr/lib/driver/typing_extensions.py" = "${wheels.client}/site/typing_extensions.py";
+    };
+    debian = [ "usr/bin/python3.13" ];
+    packages = roots.workstation;
+    entrypoint = [ "python3.13" "-B" "/usr/lib/driver/driver.py" ];
+    user = "0:0";
+  })
+  (file "attacher-rbac.yaml" "github.com/kubernetes-csi/external-attacher/v4" "deploy/kubernetes/rbac.yaml")
+  (file "provisioner-rbac.yaml" "github.com/kubernetes-csi/external-provisioner/v6" "deploy/kubernetes/rbac.yaml")
+  (file "resizer-rbac.yaml" "github.com/kubernetes-csi/external-resizer/v2" "deploy/kubernetes/rbac.yaml")
+  (file "snapshotter-rbac.yaml" "github.com/kubernetes-csi/external-snapshotter/v8" "deploy/kubernetes/csi-snapshotter/rbac-csi-snapshotter.yaml")
+  (file "snapshot-controller-rbac.yaml" "github.com/kubernetes-csi/external-snapshotter/v8" "deploy/kubernetes/snapshot-controller/rbac-snapshot-controller.yaml")
+  (file "snapshot-controller.yaml" "github.com/kubernetes-csi/external-snapshotter/v8" "deploy/kubernetes/snapshot-controller/setup-snapshot-controller.yaml")
+  (file "local-path.yaml" "github.com/rancher/local-path-provisioner" "deploy/local-path-storage.yaml")
+] ++ map (name: file "metrics-server-${name}.yaml" "sigs.k8s.io/metrics-server" "manifests/base/${name}.yaml") [ "apiservice" "deployment" "rbac" "service" ]
+++ map (name: file "crd-${name}.yaml" "github.com/kubernetes-csi/external-snapshotter/client/v8" "config/crd/${name}.yaml") [
+  "groupsnapshot.storage.k8s.io_volumegroupsnapshotclasses"
+  "groupsnapshot.storage.k8s.io_volumegroupsnapshotcontents"
+  "groupsnapshot.storage.k8s.io_volumegroupsnapshots"
+  "snapshot.storage.k8s.io_volumesnapshotclasses"
+  "snapshot.storage.k8s.io_volumesnapshotcontents"
+  "snapshot.storage.k8s.io_volumesnapshots"
+])
