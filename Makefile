@@ -45,7 +45,7 @@ VM_TESTS := $(filter-out $(SLOW_VM_TESTS),$(basename $(notdir $(wildcard nixos-t
 
 .DEFAULT_GOAL := help
 .PHONY: vm-tests vm-test run-vm vm-inputs netboot-tests
-.PHONY: images-previous images-workloads kubernetes-upgrade-tests
+.PHONY: images-previous images-workloads kubernetes-upgrade-tests workload-tests
 .PHONY: site pages cves dist hashes reach extended help release upgrade-controller peers grants references tools fetch locks mirror build images all-images kubernetes-tests size kernel assets kernel-hardening api cluster machines destroy test check lint types protocols conformance unit coverage root-unit node cluster-tests soak bench reproducible clean
 
 help: ## Show this list
@@ -249,6 +249,10 @@ conformance-selection: build all-images conformance-inputs api devenv ## Its qui
 kubernetes-upgrade-tests: build all-images images-previous api devenv ## Upgrade Kubernetes from the minor version before, as root
 	$(PYTEST) -s tests/kubernetes/test_upgrade_minor.py
 
+# Seven minutes of two processors for what is installed, once.
+workload-tests: build all-images images-workloads api devenv ## Install on a cluster what people install: metrics-server, storage with snapshots; as root
+	$(PYTEST) -s tests/kubernetes/workloads
+
 vm-inputs: fetch
 	@$(PYTHON) pkgs/fetch fetch etcd kernel kernel-source media uki vm
 
@@ -271,7 +275,7 @@ run-vm: build vm-inputs $(KEY) ## Boot a machine from the ISO; its disk stays in
 	@nix run .\#run-vm $(IMPURE) -- --folder build/vm $(VM)
 
 SOAK := 180
-soak: build images extended peers all-images images-previous conformance-inputs upgrade-controller api devenv soak-vm ## Fuzz every parser for SOAK seconds (180), break five nodes for ten times as long, cut 200 upgrades, run the conformance suite
+soak: build images extended peers all-images images-previous images-workloads conformance-inputs upgrade-controller api devenv soak-vm ## Fuzz every parser for SOAK seconds (180), break five nodes for ten times as long, cut 200 upgrades, run the conformance suite
 	FUZZ_SECONDS=$(SOAK) $(PYTEST) tests/unit/fuzz
 	$(PYTEST) -m soak --ignore tests/kubernetes/redundant tests/cluster tests/kubernetes tests/netboot
 	FAULT_NODES=5 FAULT_SECONDS=$$(( 10 * $(SOAK) )) $(PYTEST) -s tests/cluster/faults

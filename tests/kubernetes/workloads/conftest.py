@@ -1,0 +1,28 @@
+"""A cluster that has the images of programs of others, and kubelets whose certificates they can verify."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.harness.kubernetes import Kubernetes, link_images, running_kubernetes
+from tests.kubernetes.workloads.manifests import built_workloads
+
+from talos.config.change.patch import parse_patch
+from talos.provision.configs import ConfigOptions
+
+SERVING_CERTIFICATES = """\
+apiVersion: v1alpha1
+kind: KubeletConfig
+config: {serverTLSBootstrap: true}
+"""
+
+
+@pytest.fixture(scope="package")
+def workloads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
+    folder: Path = tmp_path_factory.mktemp("clusters")
+    images = link_images(folder)
+    for path in built_workloads().glob("*.tar"):
+        (images / path.name).symlink_to(path)
+    configs = ConfigOptions(patches=[parse_patch(SERVING_CERTIFICATES)])
+    with running_kubernetes(folder, controlplanes=1, workers=1, images=images, configs=configs) as kubernetes:
+        yield kubernetes
