@@ -23,7 +23,7 @@ from talos.resource.memory.state import MemoryState
 from talos.system.logging import Log
 from talos.system.power import PowerAction
 
-from .test_power import Machine, Services, succeed
+from .test_power import Machine, Services, run_inline, succeed
 
 FIFTEEN_MINUTES = 900.0
 """Seconds that a pod takes to end, of the 1,200 that a kubelet may be configured to give it."""
@@ -32,7 +32,8 @@ DRAIN_SECONDS = 350.0
 
 @pytest.fixture(autouse=True)
 def member(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Etcd has run on these nodes."""
+    """Etcd has run on these nodes; the mock clock must not jump while a thread looks for its data."""
+    run_inline(monkeypatch)
     monkeypatch.setattr(etcd_data, "has_data", lambda: True)
 
 

@@ -34,6 +34,22 @@ from talos.testing.mounts import MemoryMounts
 from talos.testing.power import MemoryPower
 
 
+@pytest.fixture(autouse=True)
+def inline_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work of threads takes no time: a mock clock jumps while one runs that may be abandoned."""
+    run_inline(monkeypatch)
+
+
+def run_inline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have what belongs in a thread run in the loop."""
+
+    async def run_sync[T](call: Callable[..., T], *arguments: object, **_options: object) -> T:
+        await trio.lowlevel.checkpoint()
+        return call(*arguments)
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", run_sync)
+
+
 async def succeed() -> None:
     await trio.lowlevel.checkpoint()
 
