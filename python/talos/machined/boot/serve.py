@@ -107,7 +107,7 @@ def start_cloud_network(machine: Machine) -> None:
         files=machine.ports.files,
         mounts=machine.ports.mounts,
         arguments=machine.platform.arguments,
-        report=machine.log.info,
+        report=lambda text: machine.log.info(f"name and network of the platform: {text}"),
     )
     network = CloudNetwork(
         state=machine.state,

@@ -41,7 +41,7 @@ class VolumeSource:
         volume = await self._find_attached(label, filesystems)
         if volume is None:
             kind = f"with the label {label}" if label else f"of {' or '.join(filesystems)}"
-            self.report(f"there is no volume {kind}: attach it, or apply a config")
+            self.report(f"there is no volume {kind} yet")
             with trio.move_on_after(TOTAL_LIMIT):
                 volume = await self._wait(label, filesystems)
         if volume is None:
