@@ -5,14 +5,12 @@ adds to a database, or if another certificate has signed it, and else to stay as
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from cryptography import x509
 
 from talos.pki.authenticode import read_certificates
 from talos.system.errors import UserError
-from talos.system.pe import Program
 from talos.system.tpm.event_log import replay
 from talos.upgrade.slots.systemd_boot.databases import NO_UPDATES, Updates
 from talos.upgrade.slots.systemd_boot.firmware import Firmware
@@ -98,11 +96,13 @@ def _find_reason(
 
 def _find_certificate(firmware: Firmware, partition: EfiPartition) -> x509.Certificate | None:
     """The certificate by which firmware would start the system that runs; None where it would not."""
-    found, slot = list[x509.Certificate | None](), firmware.running
-    if slot:
-        with suppress(UserError):  # it has started it: its databases were changed since
-            partition.check(slot, lambda program: found.append(firmware.check(program, f"slot {slot}")))
-    return found[0] if found else None
+    slot = firmware.running
+    if not slot:
+        return None
+    try:
+        return partition.check(slot, lambda program: firmware.check(program, f"slot {slot}"))
+    except UserError:  # it has started it: its databases were changed since
+        return None
 
 
 def _forecast(
@@ -126,14 +126,7 @@ def _forecast(
 
 def _read_running(firmware: Firmware, partition: EfiPartition) -> tuple[Certificates, Certificates]:
     """Of systemd-boot and of the UKI that run. ValueError, UserError, OSError."""
-    found: list[Certificates] = []
-
-    def read(program: Program) -> None:
-        found.append(read_certificates(program))
-
     if not firmware.running:
         raise ValueError("which slot runs is not known")
-    partition.check_loader(read)
-    partition.check(firmware.running, read)
-    loader, uki = found
-    return loader, uki
+    loader = partition.check_loader(read_certificates)
+    return loader, partition.check(firmware.running, read_certificates)

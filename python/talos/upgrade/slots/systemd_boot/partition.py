@@ -80,15 +80,15 @@ class EfiPartition:
         with self.target.mount(_PLACE, read_only=True) as root:
             return BootState(versions=_list_versions(root), default=_read_default(root))
 
-    def check(self, slot: str, check: Callable[[Program], object]) -> None:
-        """Have a slot's UKI checked; what the check raises."""
+    def check[T](self, slot: str, check: Callable[[Program], T]) -> T:
+        """Have a slot's UKI checked; what the check returns or raises."""
         with self.target.mount(_PLACE, read_only=True) as root:
-            _check(root / FOLDER / name_slot(slot), check)
+            return _check(root / FOLDER / name_slot(slot), check)
 
-    def check_loader(self, check: Callable[[Program], object]) -> None:
-        """Have the present systemd-boot checked; what the check raises."""
+    def check_loader[T](self, check: Callable[[Program], T]) -> T:
+        """Have the present systemd-boot checked; what the check returns or raises."""
         with self.target.mount(_PLACE, read_only=True) as root:
-            _check(root / LOADER_PATH, check)
+            return _check(root / LOADER_PATH, check)
 
     def read_revocations(self, slot: str) -> bytes:
         """The update of ``dbx`` beside a slot; empty without one."""
@@ -159,9 +159,9 @@ class EfiPartition:
             _write_settings(root, make_settings(INITIAL, default if default in there else there[0]))
 
 
-def _check(path: Path, check: Callable[[Program], object]) -> None:
+def _check[T](path: Path, check: Callable[[Program], T]) -> T:
     with path.open("rb") as file:
-        check(Program(file, path.stat().st_size))
+        return check(Program(file, path.stat().st_size))
 
 
 def _keep_revocations(root: Path, slot: str, update: bytes) -> None:

@@ -39,15 +39,14 @@ def check_release(
 
 def check_slot(slot: str, firmware: Firmware, partition: EfiPartition, devices: Mapping[str, str]) -> None:
     """UserError when this machine would not start what is in a slot, or that not open its volumes."""
-    where, found = f"slot {slot}", list[tuple[x509.Certificate | None, Certificates]]()
+    where = f"slot {slot}"
 
-    def read(program: Program) -> None:
-        found.append((firmware.check(program, where), _read_certificates(program, firmware)))
+    def read(program: Program) -> tuple[x509.Certificate | None, Certificates]:
+        return firmware.check(program, where), _read_certificates(program, firmware)
 
-    partition.check(slot, read)
+    certificate, uki = partition.check(slot, read)
     if not devices:
         return
-    ((certificate, uki),) = found
     planned = [Planned(name="at the next start", uki=uki)]
     outlook = make_outlook(firmware, partition, planned, certificate)
     partition.check(slot, lambda program: check_unsealing(program, devices, where, outlook))

@@ -35,15 +35,14 @@ def revoke(
         return
     updates, where = {DBX: update}, f"slot {slot}"
     if firmware.find_changed(updates):
-        certificates: list[Certificates] = []
 
-        def read(program: Program) -> None:
+        def read(program: Program) -> Certificates:
             firmware.check(program, where, updates)
-            certificates.append(read_certificates(program))
+            return read_certificates(program)
 
-        partition.check(slot, read)
+        uki = partition.check(slot, read)
         partition.check_loader(lambda program: firmware.check(program, LOADER_PATH, updates))
-        planned = [Planned(name="at the next start", updates=updates, uki=certificates[0])]
+        planned = [Planned(name="at the next start", updates=updates, uki=uki)]
         outlook = make_outlook(firmware, partition, planned)
         partition.check(slot, lambda program: check_unsealing(program, devices, where, outlook))
         firmware.add(DBX, updates, where)
