@@ -10,12 +10,11 @@ from talos.api.definitions import network_pb2 as network
 from talos.machined.platform.values import Fields, as_list, as_number, parse_value
 from talos.resource.addresses import family_of
 from talos.system.errors import UserError
+from talos.system.net.links import RTNH_F_ONLINK
 
 METRIC, METRIC6 = 1024, 2048
 METRICS = (0, 0xFFFFFFFF)
 MTUS = (68, 65535)
-_PERMANENT, _ON_LINK = 0x80, 4
-"""Flags of addresses and routes, linux/if_addr.h and linux/rtnetlink.h."""
 _DOMAIN = re.compile(r"[\w.-]{1,253}")
 
 type Cards = Mapping[str, str]
@@ -73,7 +72,7 @@ class NetworkBuilder:
             link_name=link,
             family=family_of(address),
             scope=enums.SCOPE_GLOBAL,
-            flags=_PERMANENT,
+            flags=enums.ADDRESS_PERMANENT,
             config_layer=enums.CONFIG_PLATFORM,
         )
 
@@ -87,15 +86,14 @@ class NetworkBuilder:
             destination = parse_value(lambda: ip_network(to, strict=False), place)
         if gateway is None and destination is None:
             raise UserError("a route needs a destination or a gateway", where=place)
-        version = (gateway or destination or IPv4Network(0)).version
-        on_link = gateway is None and version == 4
+        family = family_of(gateway or destination or IPv4Network(0))
+        is_ipv4 = family == enums.FAMILY_INET4
         spec = self.spec.routes.add(
-            family=enums.FAMILY_INET4 if version == 4 else enums.FAMILY_INET6,
+            family=family,
             out_link_name=link,
             table=enums.TABLE_MAIN,
-            priority=as_number(route.get("metric") or 0, METRICS, place)
-            or (METRIC if version == 4 else METRIC6),
-            scope=enums.SCOPE_LINK if on_link else enums.SCOPE_GLOBAL,
+            priority=as_number(route.get("metric") or 0, METRICS, place) or (METRIC if is_ipv4 else METRIC6),
+            scope=enums.SCOPE_LINK if gateway is None and is_ipv4 else enums.SCOPE_GLOBAL,
             type=enums.TYPE_UNICAST,
             protocol=enums.PROTOCOL_STATIC,
             config_layer=enums.CONFIG_PLATFORM,
@@ -103,7 +101,7 @@ class NetworkBuilder:
         if route.get("table"):
             setattr(spec, "table", as_number(route["table"], METRICS, place))  # noqa: B010 - any number is a table's
         if route.get("on-link"):
-            spec.flags = _ON_LINK
+            spec.flags = RTNH_F_ONLINK
         if route.get("mtu"):
             spec.mtu = as_number(route["mtu"], MTUS, place)
         if destination is not None:

@@ -8,11 +8,10 @@ import yaml
 from talos.api.addresses import make_ip, make_prefix
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions import network_pb2 as network
+from talos.resource.addresses import family_of
 from talos.system.errors import UserError
 
 FILE = "network.yaml"
-PERMANENT = 0x80
-"""Address flag, linux/if_addr.h."""
 LOW_PRIORITY = 1024
 """Metric of default routes without one, as upstream's."""
 
@@ -48,15 +47,15 @@ def _add_link(spec: network.PlatformConfigSpec, link: dict[str, Any]) -> None:
         spec.addresses.add(
             address=make_prefix(interface),
             link_name=name,
-            family=_family(interface.version),
+            family=family_of(interface),
             scope=enums.SCOPE_GLOBAL,
-            flags=PERMANENT,
+            flags=enums.ADDRESS_PERMANENT,
             config_layer=enums.CONFIG_PLATFORM,
         )
     if link.get("gateway"):
         gateway = ipaddress.ip_address(link["gateway"])
         spec.routes.add(
-            family=_family(gateway.version),
+            family=family_of(gateway),
             gateway=make_ip(gateway),
             out_link_name=name,
             table=enums.TABLE_MAIN,
@@ -66,7 +65,3 @@ def _add_link(spec: network.PlatformConfigSpec, link: dict[str, Any]) -> None:
             protocol=enums.PROTOCOL_STATIC,
             config_layer=enums.CONFIG_PLATFORM,
         )
-
-
-def _family(version: int) -> enums.NethelpersFamily:
-    return enums.FAMILY_INET4 if version == 4 else enums.FAMILY_INET6

@@ -5,7 +5,15 @@ from typing import Any
 
 from talos.machined.platform.builder import NetworkBuilder
 from talos.machined.platform.clouds.network_config import add_network_config
-from talos.machined.platform.values import Fields, as_fields, as_list, as_text, parse_value, read_fields
+from talos.machined.platform.values import (
+    Fields,
+    as_fields,
+    as_list,
+    as_text,
+    items_of,
+    parse_value,
+    read_fields,
+)
 from talos.system.errors import UserError
 
 NETWORK_DATA = "network_data.json"
@@ -89,8 +97,7 @@ class _Translation:
 
 
 def _list(fields: Fields, name: str) -> list[Fields]:
-    where = f"{NETWORK_DATA}: {name}"
-    return [as_fields(value, where) for value in as_list(fields.get(name), where)]
+    return items_of(fields.get(name), f"{NETWORK_DATA}: {name}")
 
 
 def _join(address: object, mask: object, where: str) -> str:
