@@ -60,11 +60,16 @@ async def make_cloud_source(server: FakeServer) -> Source:
     )
 
 
+async def describe_by(cloud: Cloud, source: Source, cards: Cards = CARDS) -> PlatformConfigSpec:
+    """What a machine learns from where it looks."""
+    builder = NetworkBuilder(cards)
+    cloud.describe(await cloud.load_documents(source), builder)
+    return builder.spec
+
+
 async def describe(cloud: Cloud, server: FakeServer, cards: Cards = CARDS) -> PlatformConfigSpec:
     """What a machine learns from the server."""
-    builder = NetworkBuilder(cards)
-    cloud.describe(await cloud.load_documents(await make_cloud_source(server)), builder)
-    return builder.spec
+    return await describe_by(cloud, await make_cloud_source(server), cards)
 
 
 async def load_user_data(cloud: Cloud, server: FakeServer) -> bytes:

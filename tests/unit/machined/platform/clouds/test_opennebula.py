@@ -4,8 +4,8 @@ import base64
 from pathlib import Path
 
 import pytest
-from tests.unit.machined.platform.clouds.cloud import show
-from tests.unit.machined.platform.clouds.volume import describe_by, make_volume_source
+from tests.unit.machined.platform.clouds.cloud import describe_by, show
+from tests.unit.machined.platform.clouds.volume import make_volume_source
 
 from talos.api.definitions.network_pb2 import PlatformConfigSpec
 from talos.machined.platform.clouds.opennebula import CLOUD

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.unit.machined.platform.clouds.cloud import FakeServer, load_user_data, show
-from tests.unit.machined.platform.clouds.volume import describe_by, make_volume_source
+from tests.unit.machined.platform.clouds.cloud import FakeServer, describe_by, load_user_data, show
+from tests.unit.machined.platform.clouds.volume import make_volume_source
 
 from talos.api.definitions.network_pb2 import PlatformConfigSpec
 from talos.machined.platform.builder import NetworkBuilder

@@ -4,12 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from tests.unit.machined.platform.clouds.cloud import CARDS, FakeServer, make_cloud_source
+from tests.unit.machined.platform.clouds.cloud import FakeServer, make_cloud_source
 from tests.unit.machined.platform.machine import Machine, Volumes
 
-from talos.api.definitions.network_pb2 import PlatformConfigSpec
-from talos.machined.platform.builder import NetworkBuilder
-from talos.machined.platform.clouds.cloud import Cloud, Source
+from talos.machined.platform.clouds.cloud import Source
 from talos.resource import ids
 from talos.resource.changes import modify
 from talos.resource.memory.state import MemoryState
@@ -28,10 +26,3 @@ async def make_volume_source(
         await machine.attach(label)
     mounts = Volumes(files={name: text.encode() for name, text in files.items()})
     return machine.place_volume(replace(source, volume=replace(source.volume, mounts=mounts)))
-
-
-async def describe_by(cloud: Cloud, source: Source) -> PlatformConfigSpec:
-    """What the machine learns from there."""
-    builder = NetworkBuilder(CARDS)
-    cloud.describe(await cloud.load_documents(source), builder)
-    return builder.spec
