@@ -34,8 +34,8 @@ rec {
     inherit base version;
     product = "Talos";
     debs = inputs.debs.image ++ inputs.debs.pci-ids;
-    lock = ../pkgs/locks/debian.json;
-    go_lock = ../pkgs/locks/go.json;
+    lock = inputs.debianLock [ "image" "pci-ids" ] (packagesOf parts);
+    go_lock = inputs.goLock sets;
     wheels = inputs.wheels.image;
     sets = [ "cni" "containerd" "runc" ];
     modules = modulesOf sets;
@@ -46,6 +46,7 @@ rec {
       "systemd-boot=systemd-boot-efi=LGPL-2.1-or-later" # with its stub, in UKIs and signed media
     ];
   };
+  packagesOf = map (part: builtins.head (builtins.match "[^=]+=([^=]+)=.+" part)); # NAME=PACKAGE=LICENCE
   modulesOf = sets: map (module: module.zip) (builtins.concatMap (set: inputs.modules.${set}) sets);
   sbom = build (bill // { name = "talos.spdx.json"; });
 
@@ -57,13 +58,15 @@ rec {
 
   # And of Kubernetes' images: the modules of all programs, and the packages that their few other programs are chosen
   # from, which are those of the base, and all of the kubelet's and debug's.
-  sbomImages = let sets = [ "coredns" "etcd" "flannel" "kubernetes" ]; in build (bill // {
+  sbomImages = build (bill // rec {
     name = "talos-${version}-images-licenses";
     product = "Talos-images";
     debs = inputs.debs.image ++ inputs.debs.kubelet ++ inputs.debs.debug;
     whole = inputs.debs.kubelet ++ inputs.debs.debug;
+    lock = inputs.debianLock [ "image" "kubelet" "debug" ] (packagesOf parts);
     wheels = [ ];
-    inherit sets;
+    sets = [ "coredns" "etcd" "flannel" "kubernetes" ];
+    go_lock = inputs.goLock sets;
     modules = builtins.concatStringsSep "\n" (modulesOf sets);
     passAsFile = [ "modules" ];
     parts = [ "busybox=busybox-static=GPL-2.0-only" "musl=musl-dev=MIT" ];

@@ -46,6 +46,9 @@ let
     in
     map (fields: fixed { name = builtins.elemAt fields 3; sha256 = builtins.elemAt fields 2; }) found;
 
+  pick = names: from: builtins.listToAttrs (map (name: { inherit name; value = from.${name}; }) names);
+  concatValues = from: builtins.concatLists (builtins.attrValues from);
+
   go = builtins.fromJSON (builtins.readFile ./locks/go.json);
   module = name:
     let
@@ -60,6 +63,15 @@ in
 {
   # By set, the modules that its programs are made of: path, version, and the two files a proxy has of each.
   modules = builtins.mapAttrs (_: map module) go.sets;
+
+  # Parts of the locks, so that what is made from them stays when the rest changes: sets and the compiler, packages of
+  # roots and others.
+  goLock = names:
+    let sets = pick ([ "toolchain" ] ++ names) go.sets;
+    in builtins.toFile "go.json" (builtins.toJSON { inherit sets; modules = pick (concatValues sets) go.modules; });
+  debianLock = names: others:
+    let packages = pick (concatValues (pick names lock.roots) ++ others) lock.packages;
+    in builtins.toFile "debian.json" (builtins.toJSON { inherit packages; });
 
   # The .deb file of a package.
   inherit deb;
