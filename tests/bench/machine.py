@@ -20,7 +20,7 @@ from talos.provision.host.checks import check_subnet
 from talos.provision.host.names import cluster_group
 from talos.provision.local import CreateOptions, create_cluster, destroy_cluster
 from talos.provision.plan import ClusterOptions
-from talos.provision.progress import Silent
+from talos.provision.progress import NoProgress
 from talos.provision.store import ClusterFolder
 from talos.system.errors import UserError
 
@@ -31,7 +31,7 @@ SUBNETS = ip_network("10.224.0.0/12")
 
 
 @dataclass(slots=True)
-class Stopwatch(Silent):
+class Stopwatch(NoProgress):
     """When each step of making a cluster began."""
 
     begun: dict[str, float] = field(default_factory=dict[str, float])
@@ -126,4 +126,4 @@ def run_nodes(
             launched=watch.begun["starting"],
         )
     finally:
-        destroy_cluster(name, directory, Silent(), talosconfig=str(talosconfig))
+        destroy_cluster(name, directory, NoProgress(), talosconfig=str(talosconfig))

@@ -13,7 +13,7 @@ from talos.provision.cluster import NodeState
 from talos.provision.configs import ConfigOptions
 from talos.provision.local import CreateOptions, create_cluster, destroy_cluster, reboot_node, show_cluster
 from talos.provision.plan import ClusterOptions
-from talos.provision.progress import Silent
+from talos.provision.progress import NoProgress
 from talos.provision.store import ClusterFolder
 from talos.system.errors import UserError
 
@@ -36,7 +36,9 @@ def test_a_destroyed_cluster_leaves_nothing_behind(tmp_path: Path) -> None:
         cluster.talosctl("version", "--short")
     check_clean(cluster.name, tmp_path)
     assert parse_talosconfig(cluster.talosconfig.read_bytes()).contexts == {}
-    assert destroy_cluster(cluster.name, tmp_path, Silent(), talosconfig=str(cluster.talosconfig)) is False
+    assert (
+        destroy_cluster(cluster.name, tmp_path, NoProgress(), talosconfig=str(cluster.talosconfig)) is False
+    )
 
 
 def test_a_launcher_that_crashed_is_cleaned_up_after(tmp_path: Path) -> None:
@@ -92,10 +94,10 @@ def test_a_cluster_that_does_not_start_leaves_nothing(tmp_path: Path) -> None:
     chosen = ClusterOptions(name="broken", subnet="10.199.0.0/24", image=broken)
     options = CreateOptions(directory=tmp_path, merge_talosconfig=False)
     with pytest.raises(UserError, match="mount"):
-        create_cluster(chosen, ConfigOptions(), options, Silent())
+        create_cluster(chosen, ConfigOptions(), options, NoProgress())
     check_clean("broken", tmp_path)
 
 
 def create(chosen: ClusterOptions, directory: Path, cluster: Cluster) -> None:
     options = CreateOptions(directory=directory, talosconfig=str(cluster.talosconfig))
-    create_cluster(chosen, ConfigOptions(), options, Silent())
+    create_cluster(chosen, ConfigOptions(), options, NoProgress())

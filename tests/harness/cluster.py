@@ -18,7 +18,7 @@ from talos.provision.cluster import ClusterInfo, NodeInfo, Role
 from talos.provision.configs import ConfigOptions, generate_configs
 from talos.provision.local import CreateOptions, create_cluster, destroy_cluster, show_cluster
 from talos.provision.plan import ClusterOptions, make_request
-from talos.provision.progress import Silent
+from talos.provision.progress import NoProgress
 from talos.system.errors import UserError
 from talos.system.process import CommandResult, run_command
 
@@ -211,14 +211,14 @@ def running_cluster(
     options = CreateOptions(directory=directory, talosconfig=str(talosconfig), wait=0)
     cluster = Cluster(name, directory, talosconfig)
     try:
-        create_cluster(chosen, configs or ConfigOptions(), options, Silent())
+        create_cluster(chosen, configs or ConfigOptions(), options, NoProgress())
         if controlplanes and bootstrap:
             eventually("etcd is bootstrapped", cluster.bootstrap)
         for address in cluster.addresses if bootstrap else ():
             eventually(f"{address} is up", lambda node=address: check_services(cluster, node))
         yield cluster
     finally:
-        destroy_cluster(name, directory, Silent(), talosconfig=str(talosconfig))
+        destroy_cluster(name, directory, NoProgress(), talosconfig=str(talosconfig))
 
 
 def check_services(cluster: Cluster, address: str, *, without: Collection[str] = ()) -> None:
@@ -282,7 +282,7 @@ def unconfigured_node(directory: Path) -> Generator[Unconfigured]:
     config.write_text(generated.request.nodes[0].config, encoding="utf-8")
     cluster = Cluster(name, directory, talosconfig)
     try:
-        provider.create(request, directory, Silent())
+        provider.create(request, directory, NoProgress())
         node = Unconfigured(cluster, cluster.addresses[0], config)
 
         def is_there() -> None:
@@ -292,4 +292,4 @@ def unconfigured_node(directory: Path) -> Generator[Unconfigured]:
         eventually("the node is in maintenance", is_there)
         yield node
     finally:
-        destroy_cluster(name, directory, Silent(), talosconfig=str(talosconfig))
+        destroy_cluster(name, directory, NoProgress(), talosconfig=str(talosconfig))

@@ -12,7 +12,7 @@ from tests.kubernetes.objects import make_pod
 from tests.netboot.test_machines import BUILD
 
 from talos.provision.local import destroy_cluster
-from talos.provision.progress import Silent
+from talos.provision.progress import NoProgress
 from talos.provision.qemu.programs import ROOT_VARIABLE
 
 pytestmark = pytest.mark.soak
@@ -105,4 +105,4 @@ def test_machines_are_nodes_of_kubernetes(
         print(cluster.diagnose() if (cluster.directory / cluster.name).exists() else "")  # noqa: T201
         raise
     finally:
-        destroy_cluster(cluster.name, cluster.directory, Silent(), talosconfig=str(cluster.talosconfig))
+        destroy_cluster(cluster.name, cluster.directory, NoProgress(), talosconfig=str(cluster.talosconfig))

@@ -9,7 +9,7 @@ from driver.scenarios import add_kernel_arguments
 from tests.harness.cluster import KUBELET, Cluster, eventually, free_subnet
 
 from talos.provision.local import destroy_cluster
-from talos.provision.progress import Silent
+from talos.provision.progress import NoProgress
 from talos.provision.qemu.programs import ROOT_VARIABLE
 
 pytestmark = pytest.mark.soak
@@ -65,7 +65,7 @@ def test_machines_install_themselves_and_keep_their_disks(
         print(cluster.diagnose() if (cluster.directory / cluster.name).exists() else "")  # noqa: T201
         raise
     finally:
-        destroy_cluster(cluster.name, cluster.directory, Silent(), talosconfig=str(cluster.talosconfig))
+        destroy_cluster(cluster.name, cluster.directory, NoProgress(), talosconfig=str(cluster.talosconfig))
     assert not (cluster.directory / cluster.name).exists()
 
 

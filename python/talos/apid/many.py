@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from talos.api.methods import streams_replies
 from talos.api.rpc import Code, RpcError
 from talos.apid.wire import MergeError, make_error_frame, make_error_reply, mark_frame, mark_reply
+from talos.rpc.client_quota import ClientQuota
 from talos.rpc.limits import MAX_MESSAGE
 from talos.rpc.protocol import OK, Metadata, Status
 from talos.rpc.proxy.raw import RawCall
-from talos.rpc.shares import Shares
 
 QUEUED_REQUESTS = 2
 """Requests of a stream that a slow node may be behind before the others wait for it."""
@@ -63,7 +63,7 @@ class Replies:
     Their memory is the client's part of what all calls share.
     """
 
-    def __init__(self, memory: Shares, client: str) -> None:
+    def __init__(self, memory: ClientQuota, client: str) -> None:
         self._memory = memory
         self._client = client
         self._parts: list[bytes] = []
@@ -102,7 +102,7 @@ class Replies:
 
 
 async def forward_to_many(
-    call: RawCall, upstreams: Sequence[Upstream], *, memory: Shares, client: str
+    call: RawCall, upstreams: Sequence[Upstream], *, memory: ClientQuota, client: str
 ) -> Status:
     """Pass a call on to all nodes; one that fails is an element of the reply.
 

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from talos.api.rpc import Code, RpcError
+from talos.rpc.http2.backend import ASYNCIO
 from talos.rpc.http2.client import Channel
-from talos.rpc.http2.waiting import ASYNCIO
 from talos.rpc.port.remote import RemoteChannel, RemoteServer
 
 PORT = 50000

@@ -12,13 +12,13 @@ from talos.apid.peers import Peers
 from talos.apid.routes import NODE, NODES, Local, OneToMany, OneToOne, Routing, choose_route, values_of
 from talos.apid.wire import code_name
 from talos.process.audit import STARTED, Audit
+from talos.rpc.client_quota import ClientQuota
 from talos.rpc.http2.client import LocalChannel
 from talos.rpc.port.call import PortCall
 from talos.rpc.protocol import Metadata, Status
 from talos.rpc.proxy.local import forward
 from talos.rpc.proxy.raw import RawCall
 from talos.rpc.proxy.roles import check_roles
-from talos.rpc.shares import Shares
 from talos.system.logging import Log
 
 DEBUG = "/machine.DebugService/ContainerRun"
@@ -37,7 +37,7 @@ class Proxy:
     is_own: Callable[[str], bool]
     log: Log
     audit: Audit
-    reply_memory: Shares
+    reply_memory: ClientQuota
     peers: Peers | None = None
     maintenance: bool = False
 

@@ -16,7 +16,7 @@ from talos.bgpd.messages.update import Update
 from talos.bgpd.places import find_place
 from talos.bgpd.rib.announcer import Announcer
 from talos.bgpd.rib.table import MAX_PREFIXES, PrefixLimitError, Rib
-from talos.bgpd.session import COLLISION, Event, Moment, Session, SessionState, Terms, wins
+from talos.bgpd.session import COLLISION, Event, Session, SessionEvent, SessionSettings, SessionState, wins
 from talos.bgpd.settings import InstanceSettings, NeighborSettings
 from talos.bgpd.views import make_views
 from talos.bgpd.wire.places import Place
@@ -154,13 +154,13 @@ class Neighbor(Handler):
 
     async def _converse(self, stream: trio.SocketStream, *, is_own: bool) -> bool:
         """Run a session to its end; whether it was established."""
-        terms = Terms(
+        settings = SessionSettings(
             local_asn=self.settings.local_asn,
             peer_asn=self.settings.peer_asn,
             router_id=self._speaker.settings.identity.router_id,
             hold_time=self.settings.hold_time,
         )
-        connection = Connection(stream, Session(terms, trio.current_time()), is_own=is_own)
+        connection = Connection(stream, Session(settings, trio.current_time()), is_own=is_own)
         self._connections.append(connection)
         self._notify()
         try:
@@ -184,11 +184,11 @@ class Neighbor(Handler):
     def handle(self, connection: Connection, event: Event) -> None:
         """Take an event of a session."""
         match event:
-            case Moment.OPENED:
+            case SessionEvent.OPENED:
                 self._settle_collision(connection)
-            case Moment.ESTABLISHED:
+            case SessionEvent.ESTABLISHED:
                 self._establish(connection)
-            case Moment.REFRESH if connection.announcer is not None:
+            case SessionEvent.REFRESH if connection.announcer is not None:
                 connection.announcer.refresh()
             case Update():
                 self._apply(connection, event)

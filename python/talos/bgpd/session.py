@@ -28,7 +28,7 @@ class SessionState(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class SessionSettings:
     """What this side opens a session with. ``peer_asn`` is 0 for any."""
 
     local_asn: int
@@ -37,7 +37,7 @@ class Terms:
     hold_time: int
 
 
-class Moment(enum.Enum):
+class SessionEvent(enum.Enum):
     """Events without further data."""
 
     OPENED = enum.auto()
@@ -47,19 +47,19 @@ class Moment(enum.Enum):
     """The peer wants all routes once more."""
 
 
-type Event = Moment | Update
+type Event = SessionEvent | Update
 
 
 class Session:
     """A connection from its first byte on. Times are seconds of any clock that does not go back."""
 
-    def __init__(self, terms: Terms, now: float) -> None:
+    def __init__(self, settings: SessionSettings, now: float) -> None:
         self.state = SessionState.OPEN_SENT
         self.agreement: Agreement | None = None
         self.ending = ""
         """Why the session is over; empty while it is not."""
-        self._open = Open(asn=terms.local_asn, hold_time=terms.hold_time, router_id=terms.router_id)
-        self._peer_asn = terms.peer_asn
+        self._open = Open(asn=settings.local_asn, hold_time=settings.hold_time, router_id=settings.router_id)
+        self._peer_asn = settings.peer_asn
         self._reader = MessageReader()
         self._outgoing = bytearray(make_message(Kind.OPEN, self._open.format()))
         self._expires = now + OPEN_TIMEOUT
@@ -133,7 +133,7 @@ class Session:
             case SessionState.OPEN_CONFIRM, Kind.KEEPALIVE:
                 self.state = SessionState.ESTABLISHED
                 self._restart_hold(now)
-                return Moment.ESTABLISHED
+                return SessionEvent.ESTABLISHED
             case SessionState.ESTABLISHED, Kind.KEEPALIVE:
                 self._restart_hold(now)
                 return None
@@ -142,7 +142,7 @@ class Session:
                 assert self.agreement is not None
                 return parse_update(message.body, self.agreement)
             case SessionState.ESTABLISHED, Kind.ROUTE_REFRESH:
-                return Moment.REFRESH
+                return SessionEvent.REFRESH
             case _:
                 # The subcodes of RFC 6608: unexpected in OpenSent, OpenConfirm, Established.
                 raise BgpError(Code.STATE_MACHINE, self.state - SessionState.OPEN_SENT + 1)
@@ -152,7 +152,7 @@ class Session:
         self.state = SessionState.OPEN_CONFIRM
         self._send_keepalive(now)
         self._restart_hold(now)
-        return Moment.OPENED
+        return SessionEvent.OPENED
 
     def _restart_hold(self, now: float) -> None:
         assert self.agreement is not None

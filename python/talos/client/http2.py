@@ -8,9 +8,9 @@ import asyncio
 from typing import override
 
 from talos.api.rpc import Code, RpcError
+from talos.rpc.http2.backend import ASYNCIO
 from talos.rpc.http2.client import ClientCall, ClientConnection
 from talos.rpc.http2.frames import Bounds, ErrorCode, ProtocolError
-from talos.rpc.http2.waiting import ASYNCIO
 from talos.rpc.limits import MAX_MESSAGE
 from talos.rpc.protocol import Headers
 

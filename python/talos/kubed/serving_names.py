@@ -18,7 +18,7 @@ OBJECT = "object "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
+class NodeNames:
     """What a node is called. ``reasons`` has, for others that it claims, why it is not called so."""
 
     dns_names: frozenset[str]
@@ -27,7 +27,7 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reserved:
+class ReservedNames:
     """What is the cluster's and no node's: the API's names and addresses, virtual ones, networks of pods."""
 
     dns_names: frozenset[str]
@@ -46,7 +46,7 @@ class Reserved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class AddressClaim:
     """The addresses that are claimed for a node. ``by`` is who claims: one member or object, one claim."""
 
     by: str
@@ -54,23 +54,23 @@ class Claim:
     ips: frozenset[str]
 
 
-def make_reserved(dns_names: Iterable[str], ips: Iterable[str], networks: Iterable[str]) -> Reserved:
+def make_reserved(dns_names: Iterable[str], ips: Iterable[str], networks: Iterable[str]) -> ReservedNames:
     """From names and addresses as configs have them; what is no address is left out."""
-    return Reserved(
+    return ReservedNames(
         dns_names=frozenset(name.lower() for name in dns_names),
         ips=frozenset(map(_normalize, filter(is_ip, ips))),
         networks=[ip_network(one, strict=False) for one in networks],
     )
 
 
-def find_names(node: str, claims: Collection[Claim], reserved: Reserved) -> Names:
+def find_names(node: str, claims: Collection[AddressClaim], reserved: ReservedNames) -> NodeNames:
     """What a node may be called by the first kind of claims that there is for it: members, else objects.
 
     Two members of one name are two nodes, of which one pretends: then it has no names at all.
     """
     own = [claim for claim in claims if claim.node == node]
     if not own or len({claim.by for claim in own if not claim.by.startswith(OBJECT)}) > 1:
-        return Names(dns_names=frozenset(), ips=frozenset())
+        return NodeNames(dns_names=frozenset(), ips=frozenset())
     chosen = next((claim for claim in own if not claim.by.startswith(OBJECT)), own[0])
     reasons: dict[str, str] = {}
     for address in chosen.ips:
@@ -85,13 +85,13 @@ def find_names(node: str, claims: Collection[Claim], reserved: Reserved) -> Name
     names = frozenset({node})
     if node.lower() in reserved.dns_names:
         names, reasons[node] = frozenset[str](), "it is the API server's"
-    return Names(dns_names=names, ips=chosen.ips - reasons.keys(), reasons=reasons)
+    return NodeNames(dns_names=names, ips=chosen.ips - reasons.keys(), reasons=reasons)
 
 
-def read_members(affiliates: Iterable[AffiliateSpec]) -> list[Claim]:
+def read_members(affiliates: Iterable[AffiliateSpec]) -> list[AddressClaim]:
     """The claims of what discovery has: also of those that lost a name to another one."""
     return [
-        Claim(
+        AddressClaim(
             by=one.node_id,
             node=one.nodename,
             ips=frozenset(str(ip_address(address.ip[:16])) for address in one.addresses),
@@ -100,14 +100,14 @@ def read_members(affiliates: Iterable[AffiliateSpec]) -> list[Claim]:
     ]
 
 
-def read_nodes(nodes: Iterable[Mapping[str, Any]]) -> list[Claim]:
+def read_nodes(nodes: Iterable[Mapping[str, Any]]) -> list[AddressClaim]:
     """The claims of nodes' objects in Kubernetes."""
-    found: list[Claim] = []
+    found: list[AddressClaim] = []
     for node in nodes:
         name = str(node["metadata"]["name"])
         addresses: Iterable[Mapping[str, str]] = node.get("status", {}).get("addresses") or ()
         ips = frozenset(_normalize(one["address"]) for one in addresses if is_ip(one["address"]))
-        found.append(Claim(by=f"{OBJECT}{name}", node=name, ips=ips))
+        found.append(AddressClaim(by=f"{OBJECT}{name}", node=name, ips=ips))
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from talos.kubed.serving_names import Names
+from talos.kubed.serving_names import NodeNames
 from talos.pki.csr import parse_csr
 from talos.system.errors import UserError
 
@@ -38,7 +38,7 @@ def find_node(request: Request) -> str:
     return user.removeprefix(USER_PREFIX) if is_kubelet and spec.get("signerName") == SIGNER else ""
 
 
-def find_problem(request: Request, node: str, known: Names) -> str:
+def find_problem(request: Request, node: str, known: NodeNames) -> str:
     """Why the request is not approved; empty when everything in it belongs to the node."""
     spec = request["spec"]
     usages = set(spec.get("usages", ()))
@@ -59,7 +59,7 @@ def _check_subject(subject: x509.Name, node: str) -> str:
     return ""
 
 
-def _check_names(found: x509.CertificateSigningRequest, known: Names) -> str:
+def _check_names(found: x509.CertificateSigningRequest, known: NodeNames) -> str:
     try:
         names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

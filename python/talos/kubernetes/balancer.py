@@ -6,7 +6,7 @@ from typing import Any
 
 import trio
 
-from talos.kubernetes.places import ConnectionPlace, Places
+from talos.kubernetes.connection_slots import ConnectionSlot, ConnectionSlots
 
 type Endpoint = tuple[str, int]
 
@@ -33,17 +33,17 @@ class _Server:
 class Balancer:
     """Servers in turn, those first that have not failed lately. ``report`` gets each one's health.
 
-    Connections are bounded by ``places``; one that gets none is closed.
+    Connections are bounded by ``slots``; one that gets none is closed.
 
     A server that stops has accepted connections that it does not answer any more. Such a connection goes on
     at another server, which gets what the client has sent so far. In TLS that is the first message of the
     handshake, which requests nothing yet.
     """
 
-    def __init__(self, report: Callable[[Endpoint, bool], Any], places: Places | None = None) -> None:
+    def __init__(self, report: Callable[[Endpoint, bool], Any], slots: ConnectionSlots | None = None) -> None:
         self._servers: list[_Server] = []
         self._report = report
-        self._places = places or Places()
+        self._slots = slots or ConnectionSlots()
 
     def set_endpoints(self, endpoints: Sequence[Endpoint]) -> None:
         """The servers from now on; connections to others stay."""
@@ -53,14 +53,14 @@ class Balancer:
     async def serve(self, client: trio.SocketStream) -> None:
         """Pass bytes both ways until both sides have ended, or one has failed."""
         async with client:
-            place = self._places.take(client.socket)
-            if place is None:
+            slot = self._slots.take(client.socket)
+            if slot is None:
                 return
             try:
-                with place.scope:
-                    await self._serve(_Exchange(client, place))
+                with slot.scope:
+                    await self._serve(_Exchange(client, slot))
             finally:
-                self._places.leave(place)
+                self._slots.leave(slot)
 
     async def _serve(self, exchange: "_Exchange") -> None:
         for server in sorted(self._servers, key=lambda one: not one.is_healthy):
@@ -98,7 +98,7 @@ class _Exchange:
     """What a client and a server send to each other."""
 
     client: trio.SocketStream
-    place: ConnectionPlace
+    slot: ConnectionSlot
     may_move: bool = True
     """Whether another server may take over: the client waits, and has had no answer."""
     unanswered: bytes = b""
@@ -133,7 +133,7 @@ class _Exchange:
         except _FAILED:
             self._stay()
             raise
-        self.place.note_use()
+        self.slot.note_use()
         if self.may_move:
             self.unanswered += block
             if not block or len(self.unanswered) > MAX_UNANSWERED:
@@ -148,7 +148,7 @@ class _Exchange:
                 return False
             self._stay()
             while block:
-                self.place.note_use()
+                self.slot.note_use()
                 await self.client.send_all(block)
                 block = await server.receive_some(_BLOCK)
             await self.client.send_eof()

@@ -14,7 +14,7 @@ from talos.api.rpc import Call, Code, RpcError
 from talos.api.tables import read_table
 from talos.process.daemons import BY_NAME, DAEMONS, DaemonSpec
 from talos.resource.builtin import NAMESPACES
-from talos.resource.controller.access import Strength
+from talos.resource.controller.access import InputStrength
 from talos.resource.controller.controller import Controller
 from talos.resource.kinds import REGISTRY
 from talos.resource.memory.usage import Usage
@@ -136,5 +136,5 @@ def find_held(controllers: Sequence[Controller]) -> set[str]:
         item.kind.type
         for controller in controllers
         for item in controller.inputs
-        if item.strength is Strength.STRONG and item.kind.type not in written
+        if item.strength is InputStrength.STRONG and item.kind.type not in written
     }

@@ -27,7 +27,7 @@ class Progress(Protocol):
         ...
 
 
-class Silent:
+class NoProgress:
     """Drops everything."""
 
     def begin(self, text: str) -> None:

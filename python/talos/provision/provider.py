@@ -26,7 +26,7 @@ from talos.provision.host.leftovers import (
 )
 from talos.provision.host.processes import from_data
 from talos.provision.interpreter import interpreter_command
-from talos.provision.progress import Progress, Silent
+from talos.provision.progress import NoProgress, Progress
 from talos.provision.qemu.checks import check_machine as check_qemu
 from talos.provision.store import (
     ClusterFolder,
@@ -115,7 +115,7 @@ def reboot_node(name: str, directory: Path, nodes: Sequence[str] = ()) -> list[s
     if launcher is None:
         # It crashed, or the machine was restarted: begin anew with what the disks hold.
         remove_leftovers(folder, lambda _: None)
-        _launch(folder, Silent())
+        _launch(folder, NoProgress())
         return [node.name for node in cluster.nodes]
     for name in restarted:
         folder.reboot_mark(name).touch()

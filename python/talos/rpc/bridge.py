@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 import trio
 
-from talos.rpc.http2.waiting import Waiting
+from talos.rpc.http2.backend import AsyncBackend
 from talos.system.logging import Log
 
-TRIO = Waiting(event=trio.Event, sleep=trio.sleep)
+TRIO = AsyncBackend(event=trio.Event, sleep=trio.sleep)
 """How trio's functions wait for what arrives on asyncio."""
 
 

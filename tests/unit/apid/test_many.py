@@ -11,9 +11,9 @@ import pytest
 from talos.api.machine import machine_pb2 as machine
 from talos.api.rpc import Code
 from talos.apid import many
+from talos.rpc.client_quota import ClientQuota
 from talos.rpc.http2.call import ServerCall
 from talos.rpc.protocol import OK, Status
-from talos.rpc.shares import Shares
 
 from .backends import tagged, two_nodes
 from .world import Backend, Pki, call, client
@@ -131,7 +131,7 @@ async def test_what_other_releases_know_answers_once_unless_it_says_otherwise(
 
 def test_errors_have_a_place_in_a_full_reply() -> None:
     """The room that is left for them is in every message that a client takes."""
-    memory = Shares(total=10 * many.MAX_MESSAGE, what="replies")
+    memory = ClientQuota(total=10 * many.MAX_MESSAGE, what="replies")
     replies = many.Replies(memory, "c")
     replies.add(b"x" * (many.MAX_MESSAGE - many.ERRORS_SIZE))
     replies.add_error(b"e" * many.ERRORS_SIZE)

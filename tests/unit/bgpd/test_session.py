@@ -7,12 +7,14 @@ import pytest
 from talos.bgpd.messages.framing import KEEPALIVE, Kind, make_message
 from talos.bgpd.messages.notification import Cease, Code, Notification
 from talos.bgpd.messages.opening import Agreement
-from talos.bgpd.session import Event, Moment, Session, SessionState, Terms, wins
+from talos.bgpd.session import Event, Session, SessionEvent, SessionSettings, SessionState, wins
 
 
 def make_session(asn: int, peer: int, *, hold_time: int = 9, at: int = 0) -> Session:
     router_id = IPv4Address("10.0.0.1") + asn % 2 + at
-    return Session(Terms(local_asn=asn, peer_asn=peer, router_id=router_id, hold_time=hold_time), 0.0)
+    return Session(
+        SessionSettings(local_asn=asn, peer_asn=peer, router_id=router_id, hold_time=hold_time), 0.0
+    )
 
 
 def join(one: Session, two: Session, now: float = 0.0) -> list[Event]:
@@ -26,7 +28,7 @@ def join(one: Session, two: Session, now: float = 0.0) -> list[Event]:
 
 def test_a_session_is_established() -> None:
     one, two = make_session(4200000001, 65000), make_session(65000, 0, hold_time=30)
-    assert join(one, two).count(Moment.ESTABLISHED) == 2
+    assert join(one, two).count(SessionEvent.ESTABLISHED) == 2
     assert one.agreement is not None
     assert two.agreement is not None
     assert (one.agreement.peer_asn, two.agreement.peer_asn) == (65000, 4200000001)

@@ -10,7 +10,7 @@ from tests.harness.tuf import NOW, Repository
 from talos.machined.tuf.metadata import Role, parse_metadata
 from talos.machined.tuf.program import OF_SIGSTORE
 from talos.machined.tuf.refresh import refresh
-from talos.machined.tuf.trusted import Trusted, format_trusted, parse_trusted
+from talos.machined.tuf.trusted import TrustedMetadata, format_trusted, parse_trusted
 
 from .trial import Parser, check_parser
 
@@ -20,7 +20,7 @@ REPOSITORY = Repository(json.dumps(Sigstore().trusted_root()).encode(), NOW + ti
 def _follow(name: str, data: bytes) -> None:
     """A refresh in which one file is another."""
     files = {**REPOSITORY.files, name: data}
-    list(refresh(Trusted(root=REPOSITORY.root), lambda one, _: files.get(one), NOW))
+    list(refresh(TrustedMetadata(root=REPOSITORY.root), lambda one, _: files.get(one), NOW))
 
 
 def _follow_root(data: bytes) -> None:
@@ -38,7 +38,8 @@ PARSERS = {
     "next root": Parser(parse=_follow_root, seeds=[OF_SIGSTORE.read_bytes(), REPOSITORY.root.encode()]),
     "timestamp": Parser(parse=_follow_timestamp, seeds=[REPOSITORY.files["timestamp.json"]]),
     "trusted files": Parser(
-        parse=lambda data: parse_trusted(data, "x"), seeds=[format_trusted(Trusted(root=REPOSITORY.root))]
+        parse=lambda data: parse_trusted(data, "x"),
+        seeds=[format_trusted(TrustedMetadata(root=REPOSITORY.root))],
     ),
 }
 

@@ -27,13 +27,14 @@ from talos.discovery.limits import FullError, InvalidRequestError, check_update,
 from talos.images.registry.hosts import RegistryError
 from talos.images.registry.http import Abort, Client, check_status
 from talos.images.registry.http import request as send_request
-from talos.kubed.serving_request import GROUP, SIGNER, USER_PREFIX, Names, find_node, find_problem
+from talos.kubed.serving_request import GROUP, SIGNER, USER_PREFIX, NodeNames, find_node, find_problem
 from talos.kubernetes.client import KubernetesClient, KubernetesError
 from talos.kubernetes.watch import Watch, check_event
 from talos.machined.containerd.archive import import_archive
 from talos.machined.containerd.client import Containerd
 from talos.pki.csr import make_csr
 from talos.pki.keys import KeyType, make_key
+from talos.rpc.http2.backend import ASYNCIO
 from talos.rpc.http2.client import ClientConnection
 from talos.rpc.http2.frames import (
     ACK,
@@ -45,7 +46,6 @@ from talos.rpc.http2.frames import (
     make_window_update,
 )
 from talos.rpc.http2.headers import encode_headers
-from talos.rpc.http2.waiting import ASYNCIO
 from talos.system.errors import UserError
 from talos.timed.nts.key_exchange import Keys
 from talos.timed.nts.records import REQUEST, Granted, parse_reply
@@ -64,7 +64,7 @@ GRANT = b"".join(
     )
 )  # fmt: skip
 CSR = make_csr(make_key(KeyType.P256), common_name=f"{USER_PREFIX}a", organizations=[GROUP], dns_names=["a"])
-KNOWN = Names(dns_names=frozenset({"a"}), ips=frozenset({"10.0.0.1"}))
+KNOWN = NodeNames(dns_names=frozenset({"a"}), ips=frozenset({"10.0.0.1"}))
 HEADERS = encode_headers(((":status", "200"), ("content-type", "application/grpc"), ("x-bin", "YQ")))
 TRAILERS = encode_headers(
     (("grpc-status", "5"), ("grpc-message", "a%20b"), ("grpc-status-details-bin", "YQ"))

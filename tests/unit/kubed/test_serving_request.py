@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from talos.kubed.serving_names import Names
+from talos.kubed.serving_names import NodeNames
 from talos.kubed.serving_request import find_node, find_problem, is_decided
 from talos.pki.csr import make_csr
 from talos.pki.keys import KeyType, make_key
 
-KNOWN = Names(dns_names=frozenset({"one"}), ips=frozenset({"10.0.0.2", "fd00::2"}))
+KNOWN = NodeNames(dns_names=frozenset({"one"}), ips=frozenset({"10.0.0.2", "fd00::2"}))
 KEY = make_key(KeyType.P256)
 
 

@@ -23,7 +23,7 @@ from talos.logd.controllers.logs import Deliveries
 from talos.logd.feed import Feed
 from talos.logd.main import make_controllers
 from talos.machined.logs.feed import make_feed_service
-from talos.machined.logs.kubernetes_audit import MAX_PART
+from talos.machined.logs.kubernetes_audit import MAX_CHUNK
 from talos.machined.logs.store import LogStore
 from talos.machined.node.events import EventLog
 from talos.process.run import Daemon, host
@@ -118,7 +118,7 @@ def test_records_of_the_api_server_come_with_their_own_time(tmp_path: Path) -> N
         (node.folder / "audit").mkdir()
         file = node.folder / "audit/kube-apiserver.log"
         record = {"verb": "get", "level": "Metadata", "stageTimestamp": "2026-01-02T03:04:05.678901Z"}
-        more = 2 * MAX_PART // 1000
+        more = 2 * MAX_CHUNK // 1000
         file.write_text(f"{json.dumps(record)}\nno JSON\n" + f"{'x' * 999}\n" * more)
         async with running_sink() as sink:
             await node.configure(sink.port)

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
-from tests.unit.disks.rehearsal.machine import make_document, make_found
+from tests.unit.disks.preview.machine import make_document, make_found
 from tests.unit.talosctl.fake import Client, FakeNode
 
 from talos.api.common.common_pb2 import NetIP
@@ -22,7 +22,7 @@ from talos.api.definitions.cluster_pb2 import MemberSpec
 from talos.api.definitions.enums_pb2 import RuntimeMachineStage
 from talos.api.definitions.runtime_pb2 import MachineStatusStatus
 from talos.api.machine import machine_pb2 as machine
-from talos.disks.rehearsal.copies import FoundDevices
+from talos.disks.preview.copies import FoundDevices
 from talos.fleet import calls
 from talos.resource import kinds
 from talos.talosctl.cli.exit import Exit

@@ -19,7 +19,7 @@ from talos.bgpd.messages.notification import BgpError, Code
 IGP, EGP, INCOMPLETE = 0, 1, 2
 """Values of ORIGIN."""
 _OPTIONAL, _TRANSITIVE, _PARTIAL, _EXTENDED = 0x80, 0x40, 0x20, 0x10
-MAX_CARRIED = 1024
+MAX_UNRECOGNIZED = 1024
 """Bytes of what is passed on as it came; a path with more is not taken."""
 _AGGREGATOR, _AGGREGATOR2 = struct.Struct(">I4s"), struct.Struct(">H4s")
 # Subcodes of ``Code.UPDATE``.
@@ -75,7 +75,7 @@ class WithdrawError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class UnrecognizedAttribute:
     """An attribute that is passed on as it came."""
 
     flags: int
@@ -91,12 +91,12 @@ class Attributes:
     as_path: AsPath = ()
     med: int | None = None
     local_pref: int | None = None
-    carried: tuple[Carried, ...] = ()
+    unrecognized: tuple[UnrecognizedAttribute, ...] = ()
     """In the order of their codes."""
 
     def find_communities(self) -> frozenset[int]:
         """The communities of RFC 1997."""
-        values = [item.value for item in self.carried if item.code == Type.COMMUNITIES]
+        values = [item.value for item in self.unrecognized if item.code == Type.COMMUNITIES]
         return frozenset(number for value in values for (number,) in struct.iter_unpack(">I", value))
 
 
@@ -149,15 +149,15 @@ def read_attributes(found: dict[int, Raw], *, width: int, is_internal: bool) -> 
         if needed not in found:
             raise WithdrawError(f"{needed.name} is missing")
     local_pref = _read_number(found, Type.LOCAL_PREF) if is_internal else None
-    carried = tuple(sorted(_find_carried(found, width), key=lambda item: item.code))
-    if sum(len(item.value) for item in carried) > MAX_CARRIED:
-        raise WithdrawError(f"more than {MAX_CARRIED} bytes of attributes")
+    unrecognized = tuple(sorted(_find_unrecognized(found, width), key=lambda item: item.code))
+    if sum(len(item.value) for item in unrecognized) > MAX_UNRECOGNIZED:
+        raise WithdrawError(f"more than {MAX_UNRECOGNIZED} bytes of attributes")
     return Attributes(
         origin=_read_origin(found[Type.ORIGIN].value),
         as_path=_read_as_path(found, width),
         med=_read_number(found, Type.MED),
         local_pref=local_pref,
-        carried=carried,
+        unrecognized=unrecognized,
     )
 
 
@@ -207,19 +207,19 @@ def _read_as_path(found: dict[int, Raw], width: int) -> AsPath:
         return path  # it is left out (RFC 6793, section 6)
 
 
-def _find_carried(found: dict[int, Raw], width: int) -> Iterator[Carried]:
+def _find_unrecognized(found: dict[int, Raw], width: int) -> Iterator[UnrecognizedAttribute]:
     for item in found.values():
         if item.code in _UNITS:
             if not item.value or len(item.value) % _UNITS[Type(item.code)]:
                 raise WithdrawError(f"{Type(item.code).name} of {len(item.value)} bytes")
-            yield Carried(item.flags, item.code, item.value)
+            yield UnrecognizedAttribute(item.flags, item.code, item.value)
         elif item.code == Type.ATOMIC_AGGREGATE:
             if not item.value:
-                yield Carried(item.flags, item.code, b"")
+                yield UnrecognizedAttribute(item.flags, item.code, b"")
         elif item.code not in Type and item.flags & _TRANSITIVE:
-            yield Carried(item.flags | _PARTIAL, item.code, item.value)
+            yield UnrecognizedAttribute(item.flags | _PARTIAL, item.code, item.value)
     if aggregator := _read_aggregator(found, width):
-        yield Carried(_OPTIONAL | _TRANSITIVE, Type.AGGREGATOR, aggregator)
+        yield UnrecognizedAttribute(_OPTIONAL | _TRANSITIVE, Type.AGGREGATOR, aggregator)
 
 
 def _read_aggregator(found: dict[int, Raw], width: int) -> bytes:
@@ -248,7 +248,7 @@ def format_attributes(attributes: Attributes, *, width: int, next_hop: IPv4Addre
         parts.append(_format(_OPTIONAL, Type.MED, attributes.med.to_bytes(4)))
     if attributes.local_pref is not None:
         parts.append(_format(_TRANSITIVE, Type.LOCAL_PREF, attributes.local_pref.to_bytes(4)))
-    for item in attributes.carried:
+    for item in attributes.unrecognized:
         if item.code == Type.AGGREGATOR and width == 2:
             number, address = _AGGREGATOR.unpack(item.value)
             short = number if number < 1 << 16 else AS_TRANS

@@ -19,7 +19,7 @@ from talos.clusterd.siderolink.provision import (
     MAX_REPLY,
     Address,
     Enrollment,
-    Provisioned,
+    ProvisionedLink,
     check_endpoint,
     provision,
     shorten,
@@ -66,7 +66,7 @@ async def resolve_endpoint(endpoint: Endpoint) -> Address:
 class _Link:
     """What is in force: a reply, and which of its endpoints is tried, None when that one has no address."""
 
-    reply: Provisioned
+    reply: ProvisionedLink
     turn: int
     endpoint: tuple[Address, int] | None
 
@@ -221,7 +221,7 @@ class SiderolinkManagerController(Controller):
         async with self._connect(remote) as transport:
             yield transport
 
-    async def _begin_relay(self, server: Endpoint, reply: Provisioned) -> None:
+    async def _begin_relay(self, server: Endpoint, reply: ProvisionedLink) -> None:
         """Carry the link's packets to the service from now on, in place of an earlier relay."""
         self._end_relay()
         self._relay = Relay(partial(self._open, server, MAX_MESSAGE), reply.stream_peer, self._log)
@@ -235,7 +235,7 @@ class SiderolinkManagerController(Controller):
             self._relay.end()
             self._relay = None
 
-    async def _try_endpoint(self, reply: Provisioned, turn: int) -> None:
+    async def _try_endpoint(self, reply: ProvisionedLink, turn: int) -> None:
         chosen = reply.endpoints[turn]
         endpoint: tuple[Address, int] | None = None
         try:

@@ -42,7 +42,7 @@ class Enrollment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Provisioned:
+class ProvisionedLink:
     """Both ends of the link; ``endpoints`` are where the server's may be reached, in the order of trial.
 
     With WireGuard over gRPC there are none: the server is called again, by the name ``stream_peer``.
@@ -57,7 +57,7 @@ class Provisioned:
 
 async def provision(
     transport: Transport, enrollment: Enrollment, *, public_key: str, version: str
-) -> Provisioned:
+) -> ProvisionedLink:
     """Make the call. RpcError; ValueError when the reply can't be used, with a short part of it."""
     request = ProvisionRequest(
         node_uuid=enrollment.node_uuid,
@@ -73,7 +73,7 @@ async def provision(
     return parse_reply(reply, has_tunnel=enrollment.has_tunnel)
 
 
-def parse_reply(reply: ProvisionResponse, *, has_tunnel: bool) -> Provisioned:
+def parse_reply(reply: ProvisionResponse, *, has_tunnel: bool) -> ProvisionedLink:
     """ValueError."""
     if has_tunnel != bool(reply.grpc_peer_addr_port):
         offer = "no WireGuard over gRPC" if has_tunnel else "WireGuard over gRPC alone"
@@ -84,7 +84,7 @@ def parse_reply(reply: ProvisionResponse, *, has_tunnel: bool) -> Provisioned:
     server = _parse_address("server_address", reply.server_address)
     if server not in node.network or server == node.ip:
         raise ValueError(f"server_address {server} is no other address of the node's network {node.network}")
-    return Provisioned(
+    return ProvisionedLink(
         node_address=node,
         server_address=server,
         server_key=reply.server_public_key,

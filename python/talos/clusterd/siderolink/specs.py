@@ -10,7 +10,7 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.network_pb2 import AddressSpecSpec, LinkSpecSpec, WireguardPeer, WireguardSpec
 from talos.api.definitions.siderolink_pb2 import TunnelSpec
 from talos.api.service_endpoint import parse_endpoint
-from talos.clusterd.siderolink.provision import Address, Provisioned
+from talos.clusterd.siderolink.provision import Address, ProvisionedLink
 
 MTU = 1280
 """Bytes: the least of IPv6, which passes everywhere."""
@@ -24,7 +24,9 @@ def make_link_id(name: str) -> str:
     return f"operator/{name}"
 
 
-def make_link(name: str, private_key: str, reply: Provisioned, endpoint: tuple[Address, int]) -> LinkSpecSpec:
+def make_link(
+    name: str, private_key: str, reply: ProvisionedLink, endpoint: tuple[Address, int]
+) -> LinkSpecSpec:
     """The tunnel, whose only peer is the server."""
     host, port = endpoint
     peer = WireguardPeer(
@@ -45,7 +47,7 @@ def make_link(name: str, private_key: str, reply: Provisioned, endpoint: tuple[A
     )
 
 
-def make_address(name: str, reply: Provisioned) -> AddressSpecSpec:
+def make_address(name: str, reply: ProvisionedLink) -> AddressSpecSpec:
     """The node's address, whose network leads to the server."""
     return AddressSpecSpec(
         address=make_prefix(reply.node_address),
@@ -57,12 +59,12 @@ def make_address(name: str, reply: Provisioned) -> AddressSpecSpec:
     )
 
 
-def make_address_id(name: str, reply: Provisioned) -> str:
+def make_address_id(name: str, reply: ProvisionedLink) -> str:
     """Of the address among those of its layer."""
     return f"{make_link_id(name)}/{reply.node_address}"
 
 
-def make_tunnel(name: str, api_endpoint: str, reply: Provisioned) -> TunnelSpec:
+def make_tunnel(name: str, api_endpoint: str, reply: ProvisionedLink) -> TunnelSpec:
     """What shows the stream that carries the link's packets."""
     endpoint = parse_endpoint(reply.stream_peer)
     peer = NetIPPort(ip=ip_address(endpoint.host).packed, port=endpoint.port)

@@ -15,7 +15,7 @@ type Parts = Mapping[str, Sequence[str]]
 type Opcode = tuple[Literal["replace", "delete", "insert", "equal"], int, int, int, int]
 
 
-class _Known(difflib.SequenceMatcher[str]):
+class _PresetOpcodes(difflib.SequenceMatcher[str]):
     """Opcodes that were found already, to be grouped."""
 
     def __init__(self, opcodes: list[Opcode]) -> None:
@@ -35,7 +35,7 @@ def find_hunks(before: Parts, after: Parts) -> Iterator[str]:
     if all(code == "equal" for code, *_ in opcodes):
         return
     yield from ("--- a", "+++ b")
-    for group in _Known(opcodes).get_grouped_opcodes():
+    for group in _PresetOpcodes(opcodes).get_grouped_opcodes():
         first, last = group[0], group[-1]
         ranges = (_format_range(first[1], last[2]), _format_range(first[3], last[4]))
         yield "@@ -{} +{} @@".format(*ranges)

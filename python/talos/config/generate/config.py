@@ -41,7 +41,7 @@ from talos.config.read.loader import dump
 from talos.config.schema import Document
 from talos.config.talosconfig.model import Context, TalosConfig
 from talos.config.values import Duration, Expression, Url
-from talos.config.write.remarks import remarks_for
+from talos.config.write.field_comments import comments_for
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
@@ -90,7 +90,7 @@ def render(config: Config, *, docs: bool = True, examples: bool = True) -> str:
     if not docs and not examples:
         return dump(config)
     parts = (
-        dump(Config((document,)), comments=remarks_for(document, docs=docs, examples=examples))
+        dump(Config((document,)), comments=comments_for(document, docs=docs, examples=examples))
         for document in config.documents
     )
     return "---\n".join(parts)

@@ -13,7 +13,7 @@ from talos.system.sizes import format_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Provided:
+class ProvisionResult:
     """What came of it. ``failed`` when a program failed: it may succeed later, without another change."""
 
     problems: Sequence[Problem] = ()
@@ -29,7 +29,7 @@ class LvmProvider:
         self._read_head = read_head
         self._log = log
 
-    async def provide(self, specs: LvmSpecs, report: LvmReport) -> Provided:
+    async def provide(self, specs: LvmSpecs, report: LvmReport) -> ProvisionResult:
         """Groups first, then the volumes in them."""
         problems: list[Problem] = []
         changed = failed = False
@@ -58,7 +58,7 @@ class LvmProvider:
                 failed = True
                 problems.append(_name_problem(volume, error))
             report = await self._lvm.report()
-        return Provided(problems=problems, changed=changed, failed=failed)
+        return ProvisionResult(problems=problems, changed=changed, failed=failed)
 
     async def _provide_group(self, group: WantedGroup, report: LvmReport) -> tuple[list[str], bool, bool]:
         """Why devices are not taken, whether there was a change, and whether a program failed."""

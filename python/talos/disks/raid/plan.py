@@ -28,7 +28,7 @@ class Addition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Return:
+class ReAdd:
     """A device that was a member of this array before, to take back."""
 
     array: Array
@@ -51,13 +51,13 @@ class NewBitmap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cleaning:
+class Removal:
     """Members that have failed, or are gone, to take out."""
 
     array: Array
 
 
-type Change = Creation | Addition | Return | Growth | NewBitmap | Cleaning
+type Change = Creation | Addition | ReAdd | Growth | NewBitmap | Removal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,14 +145,14 @@ def _plan_change(
     is_gone = any(not member.is_present for member in array.members)
     has_failed = any(not member.is_working for member in array.members)
     if is_gone or (has_failed and new):
-        return Plan(array=array, change=Cleaning(array=array), problems=problems)
+        return Plan(array=array, change=Removal(array=array), problems=problems)
     if array.is_busy:
         waiting = SYNCING if new or (spares and not array.missing) else ""
         return Plan(array=array, waiting=waiting, problems=problems)
     if blank:
         return Plan(array=array, change=Addition(array=array, devices=tuple(blank)), problems=problems)
     if returning:
-        return Plan(array=array, change=Return(array=array, device=returning[0]), problems=problems)
+        return Plan(array=array, change=ReAdd(array=array, device=returning[0]), problems=problems)
     if spares and not array.missing:
         growth = Growth(array=array, slots=array.slots + len(spares))
         return Plan(array=array, change=growth, problems=problems)

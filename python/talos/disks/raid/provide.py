@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from talos.disks.candidates import describe_refusal
-from talos.disks.raid.plan import Addition, Change, Cleaning, Creation, NewBitmap, Plan, Return, make_plan
+from talos.disks.raid.plan import Addition, Change, Creation, NewBitmap, Plan, ReAdd, Removal, make_plan
 from talos.disks.raid.specs import FoundMember, WantedArray
 from talos.system.block.blkid import Content
 from talos.system.block.md import Array, Mdadm, find_free_device
@@ -26,7 +26,7 @@ class DeviceReader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Provided:
+class ProvisionResult:
     """What came of an array's document. ``error`` when it can't be as wanted.
 
     ``failed`` when a program failed: it may succeed later, without another change.
@@ -47,7 +47,7 @@ class RaidProvider:
         self._reader = reader
         self._log = log
 
-    async def provide(self, wanted: WantedArray, members: Sequence[FoundMember]) -> Provided:
+    async def provide(self, wanted: WantedArray, members: Sequence[FoundMember]) -> ProvisionResult:
         """Change by change, until there is nothing to do, or something fails."""
         plan, changed = Plan(), False
         for _ in range(_MAX_STEPS):
@@ -55,17 +55,17 @@ class RaidProvider:
             try:
                 plan = make_plan(wanted, arrays, members)
             except UserError as error:
-                return Provided(plan=Plan(), error=str(error), changed=changed)
+                return ProvisionResult(plan=Plan(), error=str(error), changed=changed)
             if plan.change is None:
                 break
             try:
                 await self._change(wanted, plan.change, arrays)
             except (UserError, OSError) as error:
-                return Provided(
+                return ProvisionResult(
                     plan=replace(plan, change=None), error=str(error), changed=changed, failed=True
                 )
             changed = True
-        return Provided(plan=replace(plan, change=None), changed=changed)
+        return ProvisionResult(plan=replace(plan, change=None), changed=changed)
 
     async def _change(self, wanted: WantedArray, change: Change, arrays: Sequence[Array]) -> None:
         where = f"RAID array {wanted.name}"
@@ -79,20 +79,20 @@ class RaidProvider:
                 await self._check_blank(wanted.name, change.devices)
                 await self._mdadm.add(change.array.device, change.devices)
                 self._log.info(f"{where}: members added", members=" ".join(change.devices))
-            case Return():
+            case ReAdd():
                 await self._take_back(wanted.name, change)
                 self._log.info(f"{where}: a member is back", member=change.device)
             case NewBitmap():
                 await self._mdadm.add_bitmap(change.array.device)
                 self._log.info(f"{where}: has a bitmap", device=change.array.device)
-            case Cleaning():
+            case Removal():
                 await self._mdadm.drop_failed(change.array.device)
                 self._log.warning(f"{where}: failed members taken out", device=change.array.device)
             case _:
                 await self._mdadm.grow(change.array.device, change.slots)
                 self._log.info(f"{where}: grown to {change.slots} members")
 
-    async def _take_back(self, name: str, change: Return) -> None:
+    async def _take_back(self, name: str, change: ReAdd) -> None:
         device = change.device
         if await self._mdadm.has_run_alone(device):
             reason = "was a member of this array, and was used without the others: it is not written over"

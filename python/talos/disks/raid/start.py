@@ -17,7 +17,7 @@ MISSING_DISK_TIMEOUT = 30.0
 
 
 @dataclass(slots=True)
-class _Known:
+class _StartAttempt:
     """What was done about an array, by the devices of its members."""
 
     started: frozenset[str] = frozenset()
@@ -37,7 +37,7 @@ class ArrayStarter:
     mdadm: Mdadm
     read_arrays: ReadArrays
     log: Log
-    _known: dict[str, _Known] = field(default_factory=dict[str, _Known])
+    _known: dict[str, _StartAttempt] = field(default_factory=dict[str, _StartAttempt])
     """By UUID."""
 
     @property
@@ -55,17 +55,17 @@ class ArrayStarter:
         """Start the arrays of these members that did not run yet. The kernel announces what is on them."""
         groups = group_members(members)
         running = {array.uuid for array in await self.read_arrays()}
-        self._known = {uuid: self._known.get(uuid, _Known()) for uuid in groups}
+        self._known = {uuid: self._known.get(uuid, _StartAttempt()) for uuid in groups}
         for uuid, found in groups.items():
             known, devices = self._known[uuid], frozenset(member.device for member in found)
             if uuid in running:
-                self._known[uuid] = _Known(started=known.started | devices, tried=known.tried)
+                self._known[uuid] = _StartAttempt(started=known.started | devices, tried=known.tried)
             elif not devices <= known.started:
                 await self._try(known, found, devices)
             else:
                 known.waits_since = None
 
-    async def _try(self, known: _Known, found: Sequence[FoundMember], devices: frozenset[str]) -> None:
+    async def _try(self, known: _StartAttempt, found: Sequence[FoundMember], devices: frozenset[str]) -> None:
         """Start an array with these devices, at once or, after a while, without the others."""
         now = trio.current_time()
         if known.waits_since is None:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions import storage_pb2
-from talos.disks.raid.provide import Provided
+from talos.disks.raid.provide import ProvisionResult
 from talos.disks.raid.specs import LEVEL, FoundMember, WantedArray
 from talos.system.block.md import Array, Member, format_uuid
 
@@ -26,7 +26,7 @@ class ArrayStatus:
 
 
 def make_wanted_status(
-    wanted: WantedArray, provided: Provided, array: Array | None, members: Sequence[FoundMember]
+    wanted: WantedArray, provided: ProvisionResult, array: Array | None, members: Sequence[FoundMember]
 ) -> ArrayStatus:
     """The status of a document's array, and of the ``array`` that it means as it is now."""
     plan = provided.plan

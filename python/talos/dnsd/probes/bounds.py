@@ -12,7 +12,7 @@ _NANOSECONDS = 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Number:
+class IntegerField:
     """A whole number of a request by the name of its field, and what it is when it is absent."""
 
     name: str
@@ -32,7 +32,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class DurationField:
     """A time of a request in seconds by the name of its field, and what it is when it is absent."""
 
     name: str

@@ -9,7 +9,7 @@ from talos.api.probe import probe_pb2 as pb
 from talos.api.rpc import Code, RpcError
 from talos.api.timestamps import make_duration
 from talos.dnsd.message import IN, OPT, UDP_SIZE, MalformedError, Query, encode_name
-from talos.dnsd.probes.bounds import Span
+from talos.dnsd.probes.bounds import DurationField
 from talos.dnsd.probes.records import TYPES, Record, format_code, read_records
 from talos.dnsd.upstream import Server, Upstream, UpstreamError
 
@@ -17,7 +17,7 @@ RESOLV_CONF = "/etc/resolv.conf"
 """The C library's, which also has the host's resolver where that is on."""
 MAX_SERVERS = 3
 """How many the C library reads."""
-TIMEOUT = Span(name="timeout", minimum=0.1, maximum=30.0, default=5.0)
+TIMEOUT = DurationField(name="timeout", minimum=0.1, maximum=30.0, default=5.0)
 MAX_NAME = 1024
 """Characters of a request's texts."""
 _META_TYPES = range(128, 256)

@@ -8,16 +8,16 @@ from talos.api.ping_summary import make_summary
 from talos.api.probe import probe_pb2 as pb
 from talos.api.rpc import Call, Send
 from talos.api.timestamps import make_duration
-from talos.dnsd.probes.bounds import Number, Span
+from talos.dnsd.probes.bounds import DurationField, IntegerField
 from talos.dnsd.probes.sockets import format_error, measure_round_trip, open_echo_socket
 from talos.dnsd.probes.target import find_target
 from talos.system.net.echo import EchoError, EchoReply, EchoSocket
 
-COUNT = Number(name="count", minimum=1, maximum=10_000, default=5)
-SIZE = Number(name="size", minimum=0, maximum=8972, default=56)
+COUNT = IntegerField(name="count", minimum=1, maximum=10_000, default=5)
+SIZE = IntegerField(name="size", minimum=0, maximum=8972, default=56)
 """Bytes; the largest packet has the 9000 bytes of a jumbo frame."""
-INTERVAL = Span(name="interval", minimum=0.1, maximum=60.0, default=1.0)
-TIMEOUT = Span(name="timeout", minimum=0.1, maximum=60.0, default=2.0)
+INTERVAL = DurationField(name="interval", minimum=0.1, maximum=60.0, default=1.0)
+TIMEOUT = DurationField(name="timeout", minimum=0.1, maximum=60.0, default=2.0)
 
 
 async def run_ping(request: pb.PingRequest, _call: Call, send: Send) -> None:

@@ -10,7 +10,7 @@ import trio
 from talos.api.probe import probe_pb2 as pb
 from talos.api.rpc import Call, Code, RpcError, Send
 from talos.api.timestamps import make_duration
-from talos.dnsd.probes.bounds import Number, Span
+from talos.dnsd.probes.bounds import DurationField, IntegerField
 from talos.dnsd.probes.sockets import (
     format_error,
     measure_round_trip,
@@ -22,9 +22,9 @@ from talos.system.net.echo import EchoReply, EchoSocket
 from talos.system.net.icmp_errors import IcmpError
 from talos.system.net.udp_probe import PortReply, UdpProbeSocket
 
-MAX_HOPS = Number(name="max_hops", minimum=1, maximum=64, default=30)
-QUERIES = Number(name="queries", minimum=1, maximum=10, default=3)
-TIMEOUT = Span(name="timeout", minimum=0.1, maximum=10.0, default=1.0)
+MAX_HOPS = IntegerField(name="max_hops", minimum=1, maximum=64, default=30)
+QUERIES = IntegerField(name="queries", minimum=1, maximum=10, default=3)
+TIMEOUT = DurationField(name="timeout", minimum=0.1, maximum=10.0, default=1.0)
 FIRST_PORT = 33434
 """The port that traceroute has always begun at."""
 

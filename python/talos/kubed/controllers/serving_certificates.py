@@ -20,7 +20,14 @@ from talos.config.effective import network as effective_network
 from talos.config.model import Config
 from talos.kubed.admin import ADMIN_INPUTS, AdminAccess, find_admin_secret
 from talos.kubed.controllers.certificates import make_sans
-from talos.kubed.serving_names import Names, Reserved, find_names, make_reserved, read_members, read_nodes
+from talos.kubed.serving_names import (
+    NodeNames,
+    ReservedNames,
+    find_names,
+    make_reserved,
+    read_members,
+    read_nodes,
+)
 from talos.kubed.serving_request import REQUESTS, SIGNER, find_node, find_problem, is_decided
 from talos.kubed.watch import keep_following
 from talos.kubernetes.client import KubernetesClient, KubernetesError
@@ -117,11 +124,11 @@ class ServingCertificatesController(Controller):
 
     async def _find_names(
         self, runtime: ControllerRuntime, client: KubernetesClient, root: KubernetesRootSpec, node: str
-    ) -> Names:
+    ) -> NodeNames:
         config = await read_config(runtime)
         reserved = find_reserved(config, root) if config else None
         if config is None or reserved is None:
-            return Names(dns_names=frozenset(), ips=frozenset())
+            return NodeNames(dns_names=frozenset(), ips=frozenset())
         affiliates = [one.spec for one in await runtime.list(kinds.AFFILIATE)]
         # Objects count as well: who has the cluster's id can withdraw another node at a discovery server.
         nodes = await client.list_all("/api/v1/nodes")
@@ -135,10 +142,10 @@ class ServingCertificatesController(Controller):
         own = {str(ip_address(one.ip[:16])) for one in addresses} - set(
             effective_network.virtual_addresses(config)
         )
-        return Names(dns_names=frozenset({node}), ips=names.ips | own, reasons=names.reasons)
+        return NodeNames(dns_names=frozenset({node}), ips=names.ips | own, reasons=names.reasons)
 
 
-def find_reserved(config: Config, root: KubernetesRootSpec) -> Reserved:
+def find_reserved(config: Config, root: KubernetesRootSpec) -> ReservedNames:
     """What is the cluster's: the names of the API server, but for those of the node that it runs on."""
     sans = make_sans(root, ["localhost"], [])
     virtual = effective_network.virtual_addresses(config)

@@ -47,7 +47,7 @@ type Pod = Mapping[str, Any]
 
 
 @dataclass(slots=True)
-class _Ending:
+class _TerminatingPod:
     """The version of a pod that is replaced, and until when the new one waits, on trio's clock."""
 
     uid: str
@@ -62,14 +62,14 @@ class Replacements:
     def __init__(self, find_group: Callable[[str], PodGroup] = find_pod_group) -> None:
         self._find_group = find_group
         self._offered: Mapping[str, Pod] = {}
-        self._endings: dict[str, _Ending] = {}
+        self._endings: dict[str, _TerminatingPod] = {}
 
     def choose(self, offered: Mapping[str, Pod], uids: Mapping[str, str]) -> list[Pod]:
         """The pods to serve now; ``uids`` are those that the kubelet has shown last."""
         now = trio.current_time()
         for name in offered.keys() & uids.keys() - self._endings.keys():
             if self._offered.get(name, offered[name]) != offered[name]:
-                self._endings[name] = _Ending(uids[name], now + END_LIMIT)
+                self._endings[name] = _TerminatingPod(uids[name], now + END_LIMIT)
         for ending in self._endings.values():
             group = self._find_group(ending.uid)
             if ending.stopped_at is None and group is not PodGroup.BUSY:

@@ -52,7 +52,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class ConfigTrial:
     """A config on trial: the config to revert to, None for none, and the scope that ends the trial early."""
 
     resource: ConfigResource
@@ -68,7 +68,7 @@ class Applier:
         self._busy = False
         self._place = _PLACES.get(node.platform.mode, Place.METAL)
         self._writing = trio.Lock()
-        self._trial: Trial | None = None
+        self._trial: ConfigTrial | None = None
 
     async def apply(self, request: _Request, call: Call) -> pb.ApplyConfigurationResponse:
         """Handle a request.
@@ -157,7 +157,7 @@ class Applier:
             await publish_config(state, active, config.text)
 
     def _begin_trial(self, resource: ConfigResource, before: bytes | None, seconds: float) -> None:
-        trial = self._trial = Trial(resource=resource, before=before, scope=trio.CancelScope())
+        trial = self._trial = ConfigTrial(resource=resource, before=before, scope=trio.CancelScope())
 
         async def revert() -> None:
             with trial.scope:
@@ -170,7 +170,7 @@ class Applier:
         # It must outlive the call that started it.
         trio.lowlevel.spawn_system_task(revert, name="revert the config on trial")
 
-    async def _revert(self, trial: Trial, pause: float) -> bool:
+    async def _revert(self, trial: ConfigTrial, pause: float) -> bool:
         """Whether the config from before is in force again; else the next attempt is in ``pause`` seconds.
 
         Until then the trial goes on: a config that is applied for good ends it.

@@ -10,7 +10,7 @@ import trio
 
 from talos.api.containerd import tasks_pb2
 from talos.machined.containerd.client import Containerd
-from talos.machined.containerd.container import Contained, Placement, run_container
+from talos.machined.containerd.container import ContainerProcess, Placement, run_container
 from talos.machined.containerd.pipes import open_named_pipe
 from talos.machined.containerd.spec import ContainerSpec
 from talos.machined.containerd.store import Image
@@ -25,7 +25,7 @@ class Attached:
     """A running container. Its pipes are this process's until the context of :func:`run_attached` ends."""
 
     def __init__(
-        self, containerd: Containerd, id: str, child: Contained, output: FileIO, input: FileIO
+        self, containerd: Containerd, id: str, child: ContainerProcess, output: FileIO, input: FileIO
     ) -> None:
         self._containerd = containerd
         self._id = id

@@ -52,7 +52,7 @@ class Placement:
     """Empty: the shim stays in containerd's group."""
 
 
-class Contained(Child):
+class ContainerProcess(Child):
     """The first process of a container.
 
     It is its shim's child: a pidfd is how PID 1 signals it and sees that it ended, also while containerd
@@ -74,7 +74,7 @@ class Contained(Child):
 @asynccontextmanager
 async def run_container(
     containerd: Containerd, spec: ContainerSpec, image: Image | None, placement: Placement
-) -> AsyncGenerator[Contained]:
+) -> AsyncGenerator[ContainerProcess]:
     """Run a container for as long as the context is open; then nothing of it is left.
 
     It has an image unless its spec names another root.
@@ -101,7 +101,7 @@ async def run_container(
 
 async def _create(
     containerd: Containerd, spec: ContainerSpec, image: Image | None, placement: Placement
-) -> Contained:
+) -> ContainerProcess:
     config = image.config if image else ImageConfig(diff_ids=())
     document = make_oci_spec(spec, config, placement.group)
     async with containerd.leased() as leased:
@@ -134,7 +134,7 @@ async def _create(
         tasks_pb2.CreateTaskResponse,
         timeout=WORK_TIMEOUT,
     )
-    child = Contained(containerd.find_pid(task.pid))
+    child = ContainerProcess(containerd.find_pid(task.pid))
     try:
         set_oom_score(child.pid, placement.oom_score_adj)
         start = tasks_pb2.StartRequest(container_id=placement.id)
@@ -162,7 +162,7 @@ def _make_overlay(root: str, folder: Path) -> mount_pb2.Mount:
     return mount_pb2.Mount(type="overlay", source="overlay", options=options)
 
 
-async def _watch(containerd: Containerd, id: str, child: Contained) -> None:
+async def _watch(containerd: Containerd, id: str, child: ContainerProcess) -> None:
     """Wait for the end of the process, and for its exit code."""
     await trio.lowlevel.wait_readable(child.pidfd)
     code = UNKNOWN_EXIT

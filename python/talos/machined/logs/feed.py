@@ -13,7 +13,7 @@ from google.protobuf.any_pb2 import Any
 from talos.api.internal import feed_pb2 as pb
 from talos.api.rpc import Call, Code, RpcError, Send, Service
 from talos.api.siderolink.events_pb2 import EventRequest
-from talos.machined.logs.kubernetes_audit import FOLDER, POLL_INTERVAL, Place, read_part
+from talos.machined.logs.kubernetes_audit import FOLDER, POLL_INTERVAL, ReadPosition, read_chunk
 from talos.machined.logs.store import LogStore
 from talos.machined.node.ports.logs import Event, Events
 from talos.system.kmsg import DEVICE, KmsgReader
@@ -76,16 +76,16 @@ def make_event(event: Event) -> pb.EventRecord:
 async def _follow_audit(
     folder: Path, request: pb.KubernetesAuditRequest
 ) -> AsyncGenerator[pb.KubernetesAuditPart]:
-    had = Place(inode=request.after.inode, position=request.after.bytes)
+    had = ReadPosition(inode=request.after.inode, offset=request.after.bytes)
     after = had if request.HasField("after") else None
     while True:
-        part = await trio.to_thread.run_sync(read_part, folder, after)
-        if part is None:
+        chunk = await trio.to_thread.run_sync(read_chunk, folder, after)
+        if chunk is None:
             await trio.sleep(POLL_INTERVAL)
             continue
-        after = part.place
-        place = pb.FilePlace(inode=after.inode, bytes=after.position)
-        yield pb.KubernetesAuditPart(lines=part.lines, place=place, has_gap=part.has_gap)
+        after = chunk.position
+        place = pb.FilePlace(inode=after.inode, bytes=after.offset)
+        yield pb.KubernetesAuditPart(lines=chunk.lines, place=place, has_gap=chunk.has_gap)
 
 
 async def _follow_kernel(device: str, request: pb.KernelRequest) -> AsyncGenerator[pb.KernelRecord]:

@@ -15,7 +15,7 @@ FOLDER = Path("/var/log/audit/kube")
 CURRENT = "kube-apiserver.log"
 BACKLOG = 1024 * 1024
 """Bytes of the newest file with which a stream begins."""
-MAX_PART = 128 * 1024
+MAX_CHUNK = 128 * 1024
 """Bytes that are read at once; a line that is longer is cut."""
 POLL_INTERVAL = 1.0
 """Seconds between two checks for new lines."""
@@ -24,19 +24,19 @@ _NAME = re.compile(r"kube-apiserver(?:-[0-9T.-]{1,40})?\.log", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """What was read up to there; the inode is the file, whatever its name is by now."""
+class ReadPosition:
+    """Up to where a file was read; the inode is the file, whatever its name is by now."""
 
     inode: int
-    position: int
+    offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """Whole lines, and the place behind them."""
+class Chunk:
+    """Whole lines, and the position after them."""
 
     lines: bytes
-    place: Place
+    position: ReadPosition
     has_gap: bool = False
     """The file with the lines before was removed."""
 
@@ -48,25 +48,25 @@ class _File:
     size: int
 
 
-def read_part(folder: Path, after: Place | None) -> Part | None:
-    """The next lines behind a place, or of the newest file; None when there are none yet. Blocks."""
+def read_chunk(folder: Path, after: ReadPosition | None) -> Chunk | None:
+    """The next lines after a position, or of the newest file; None when there are none yet. Blocks."""
     files, index, has_gap = _find(folder, after)
     if not files:
         return None
     if after is None:
         file = files[-1]
         return _read(file, max(0, file.size - BACKLOG), is_whole=file.size <= BACKLOG)
-    position = 0 if has_gap or after.position > files[index].size else after.position
+    offset = 0 if has_gap or after.offset > files[index].size else after.offset
     for file in files[index:]:
-        found = _read(file, position)
+        found = _read(file, offset)
         if found is not None:
-            return Part(lines=found.lines, place=found.place, has_gap=has_gap)
-        position = 0
+            return Chunk(lines=found.lines, position=found.position, has_gap=has_gap)
+        offset = 0
     return None
 
 
-def _find(folder: Path, after: Place | None) -> tuple[list[_File], int, bool]:
-    """The files, the oldest first; where that of a place is; whether it is gone, so that all are newer."""
+def _find(folder: Path, after: ReadPosition | None) -> tuple[list[_File], int, bool]:
+    """The files, the oldest first; where that of a position is; whether it is gone, so that all are newer."""
     files: list[_File] = []
     # A listing may miss a file that is renamed meanwhile.
     for _ in range(2):
@@ -90,16 +90,16 @@ def _list_files(folder: Path) -> list[_File]:
     return sorted(found, key=lambda file: (file.path.endswith(f"/{CURRENT}"), file.path))
 
 
-def _read(file: _File, position: int, *, is_whole: bool = True) -> Part | None:
-    """Lines of a file from a position on, which is not the start of one if it is not ``is_whole``."""
-    data = read_regular(Path(file.path), position, MAX_PART, inode=file.inode)
+def _read(file: _File, offset: int, *, is_whole: bool = True) -> Chunk | None:
+    """Lines of a file from a offset on, which is not the start of one if it is not ``is_whole``."""
+    data = read_regular(Path(file.path), offset, MAX_CHUNK, inode=file.inode)
     if data is None:
         return None
     begin = 0 if is_whole else data.find(b"\n") + 1
     end = data.rfind(b"\n") + 1
-    cut = b"\n" if not end and len(data) == MAX_PART else b""
+    cut = b"\n" if not end and len(data) == MAX_CHUNK else b""
     end = len(data) if cut else end
     if not end:
         return None
-    place = Place(inode=file.inode, position=position + end)
-    return Part(lines=data[begin:end] + cut, place=place)
+    position = ReadPosition(inode=file.inode, offset=offset + end)
+    return Chunk(lines=data[begin:end] + cut, position=position)

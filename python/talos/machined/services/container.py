@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from talos.images.reference import parse_reference
 from talos.machined.containerd.client import SYSTEM, Connect, Containerd, find_root, open_namespace
-from talos.machined.containerd.container import SHIM_GROUP, Contained, Placement, run_container
+from talos.machined.containerd.container import SHIM_GROUP, ContainerProcess, Placement, run_container
 from talos.machined.containerd.pull import pull_image, read_sources
 from talos.machined.containerd.store import Image, find_image
 from talos.machined.containerd.verify.search import Verifier
@@ -22,7 +22,7 @@ async def start_container(
     groups: Groups,
     output: str,
     report: Callable[[str], None],
-) -> AsyncGenerator[Contained]:
+) -> AsyncGenerator[ContainerProcess]:
     """Run a service's container for as long as the context is open; UserError, RpcError, OSError.
 
     ``output`` is the named pipe that takes what it writes; ``report`` is called before what takes long.

@@ -21,7 +21,7 @@ from talos.machined.tuf.metadata import (
     list_metadata,
     parse_metadata,
 )
-from talos.machined.tuf.trusted import Trusted
+from talos.machined.tuf.trusted import TrustedMetadata
 from talos.system.errors import UserError
 
 TARGET = "trusted_root.json"
@@ -41,7 +41,7 @@ type Fetch = Callable[[str, int], bytes | None]
 """Fetches a file of the repository of so many bytes at most; None when there is none. UserError."""
 
 
-def refresh(trusted: Trusted, fetch: Fetch, now: datetime) -> Iterator[Trusted]:
+def refresh(trusted: TrustedMetadata, fetch: Fetch, now: datetime) -> Iterator[TrustedMetadata]:
     """Yields what is trusted after each step, which is to be kept even if a later one fails; UserError.
 
     Only a whole refresh changes the ``trusted_root``.

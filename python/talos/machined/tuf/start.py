@@ -8,7 +8,7 @@ from talos.machined.tuf.trusted import (
     MAX_TRUSTED,
     PROGRAM,
     REFUSED,
-    Trusted,
+    TrustedMetadata,
     format_request,
     format_trusted,
     parse_trusted,
@@ -24,7 +24,9 @@ type Run = Callable[[Sequence[str], bytes], Awaitable[Finished]]
 """Runs a program with this input to its end; UserError when it can't be started."""
 
 
-async def run_refresh(run: Run, trusted: Trusted, environment: Mapping[str, str]) -> tuple[Trusted, str]:
+async def run_refresh(
+    run: Run, trusted: TrustedMetadata, environment: Mapping[str, str]
+) -> tuple[TrustedMetadata, str]:
     """What is trusted afterwards, and why the refresh has failed, if it has; UserError for a defect."""
     done = await run((PROGRAM,), format_request(trusted, environment))
     if done.code not in (0, REFUSED):
@@ -34,12 +36,12 @@ async def run_refresh(run: Run, trusted: Trusted, environment: Mapping[str, str]
     return parse_trusted(done.stdout[:MAX_TRUSTED], PROGRAM), reason
 
 
-def load_trusted(folder: Path) -> Trusted:
+def load_trusted(folder: Path) -> TrustedMetadata:
     """What is kept in a folder; nothing the first time. UserError."""
     path = folder / FILE
-    return parse_trusted(read_file(path, MAX_TRUSTED), str(path)) if path.exists() else Trusted()
+    return parse_trusted(read_file(path, MAX_TRUSTED), str(path)) if path.exists() else TrustedMetadata()
 
 
-def keep_trusted(folder: Path, trusted: Trusted) -> None:
+def keep_trusted(folder: Path, trusted: TrustedMetadata) -> None:
     """Replace what is kept; OSError, and the old file is then untouched."""
     replace_durably(folder / FILE, [format_trusted(trusted)], mode=0o600)

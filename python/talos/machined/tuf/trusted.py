@@ -18,7 +18,7 @@ MAX_REASON = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trusted:
+class TrustedMetadata:
     """Files of the repository that were verified last, and each is empty until it is fetched."""
 
     root: str = ""
@@ -32,29 +32,29 @@ class Trusted:
     """Seconds since the epoch: when the ``trusted_root`` was found to be the newest."""
 
 
-def format_trusted(trusted: Trusted) -> bytes:
+def format_trusted(trusted: TrustedMetadata) -> bytes:
     """The files in JSON."""
     return json.dumps(asdict(trusted)).encode()
 
 
-def parse_trusted(data: bytes, where: str) -> Trusted:
+def parse_trusted(data: bytes, where: str) -> TrustedMetadata:
     """The files in JSON; UserError."""
     return _make_trusted(parse_object(data), where)
 
 
-def _make_trusted(part: Mapping[str, Any], where: str) -> Trusted:
-    default = asdict(Trusted())
+def _make_trusted(part: Mapping[str, Any], where: str) -> TrustedMetadata:
+    default = asdict(TrustedMetadata())
     if part.keys() != default.keys() or any(type(part[key]) is not type(default[key]) for key in default):
         raise UserError("has no trusted files of a repository", where=where)
-    return Trusted(**part)
+    return TrustedMetadata(**part)
 
 
-def format_request(trusted: Trusted, environment: Mapping[str, str]) -> bytes:
+def format_request(trusted: TrustedMetadata, environment: Mapping[str, str]) -> bytes:
     """The program's input: what was trusted before, and the environment, which may name a proxy."""
     return json.dumps({"trusted": asdict(trusted), "environment": dict(environment)}).encode()
 
 
-def parse_request(data: bytes) -> tuple[Trusted, Mapping[str, str]]:
+def parse_request(data: bytes) -> tuple[TrustedMetadata, Mapping[str, str]]:
     """UserError."""
     where = "stdin"
     part = parse_object(data)

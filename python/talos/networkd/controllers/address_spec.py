@@ -5,7 +5,7 @@ from talos.api.definitions.network_pb2 import AddressSpecSpec
 from talos.networkd.controllers.kernel import KernelReconciler
 from talos.resource import kinds
 from talos.resource.addresses import parse_interface
-from talos.resource.controller.controller import ControllerRuntime, Input, Strength
+from talos.resource.controller.controller import ControllerRuntime, Input, InputStrength
 from talos.resource.resource import Phase
 from talos.system.net.links import AddressState, Topic
 
@@ -24,7 +24,7 @@ class AddressSpecController(KernelReconciler):
     """Adds addresses that are missing, and removes those whose spec is removed, no others."""
 
     name = "network.AddressSpecController"
-    inputs = (Input(kinds.ADDRESS_SPEC, strength=Strength.STRONG),)
+    inputs = (Input(kinds.ADDRESS_SPEC, strength=InputStrength.STRONG),)
     topics = Topic.LINK | Topic.ADDRESS
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:

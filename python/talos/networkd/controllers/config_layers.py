@@ -196,13 +196,13 @@ async def read_devices(runtime: ControllerRuntime) -> DeviceConfig:
         return DeviceConfig()
     links = {link.id: link.spec for link in await runtime.list(kinds.LINK_STATUS)}
     facts = find_link_facts(config, links)
-    if _last.config is not config or _last.facts != facts:
-        _last.config, _last.facts, _last.value = config, facts, make_device_config(config, links)
-    return _last.value
+    if _derived.config is not config or _derived.facts != facts:
+        _derived.config, _derived.facts, _derived.value = config, facts, make_device_config(config, links)
+    return _derived.value
 
 
 @dataclass(slots=True)
-class _Last:
+class _DerivedConfig:
     """What several controllers derive from the config and the links, made once for each state of both."""
 
     config: Config | None = None
@@ -210,7 +210,7 @@ class _Last:
     value: DeviceConfig = field(default_factory=DeviceConfig)
 
 
-_last = _Last()
+_derived = _DerivedConfig()
 
 
 async def write_layer(

@@ -27,7 +27,7 @@ type Names = Mapping[int, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown[State: Hashable, Spec: Message]:
+class StatusTable[State: Hashable, Spec: Message]:
     """How a table is shown.
 
     ``identify`` and ``make`` get the names of links by their index; without an id an entry is left out.
@@ -46,7 +46,7 @@ class Shown[State: Hashable, Spec: Message]:
 class KernelStatusController[State: Hashable, Spec: Message](KernelReconciler):
     """Writes one status for each entry of a table; of a long one those that have changed."""
 
-    def __init__(self, shown: Shown[State, Spec], links: Links, log: Log) -> None:
+    def __init__(self, shown: StatusTable[State, Spec], links: Links, log: Log) -> None:
         super().__init__(links, log)
         # One class, a controller for each kind: each instance has a name and topics of its own.
         self.name = shown.name  # pyright: ignore[reportAttributeAccessIssue]
@@ -83,7 +83,7 @@ def make_kernel_status_controllers(links: Links, log: Log) -> list[Controller]:
     """One for each table but that of the links."""
     return [
         KernelStatusController(
-            Shown(
+            StatusTable(
                 name=ADDRESS_STATUS,
                 kind=kinds.ADDRESS_STATUS,
                 topics=Topic.ADDRESS | Topic.LINK,
@@ -97,7 +97,7 @@ def make_kernel_status_controllers(links: Links, log: Log) -> list[Controller]:
             log,
         ),
         KernelStatusController(
-            Shown(
+            StatusTable(
                 name="network.RouteStatusController",
                 kind=kinds.ROUTE_STATUS,
                 topics=Topic.ROUTE | Topic.LINK,
@@ -109,7 +109,7 @@ def make_kernel_status_controllers(links: Links, log: Log) -> list[Controller]:
             log,
         ),
         KernelStatusController(
-            Shown(
+            StatusTable(
                 name="network.RoutingRuleStatusController",
                 kind=kinds.ROUTING_RULE_STATUS,
                 topics=Topic.RULE,

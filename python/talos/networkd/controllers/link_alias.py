@@ -9,7 +9,7 @@ from talos.config.model import Config
 from talos.networkd.controllers.kernel import KernelReconciler
 from talos.networkd.controllers.link_status import is_physical
 from talos.resource import kinds
-from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler, Strength
+from talos.resource.controller.controller import ControllerRuntime, Input, InputStrength, Output, Reconciler
 from talos.resource.resource import Phase
 from talos.system.errors import UserError
 from talos.system.logging import Log
@@ -87,7 +87,7 @@ class LinkAliasSpecController(KernelReconciler):
     """Sets the aliases in the kernel, and removes those whose spec is removed."""
 
     name = "network.LinkAliasSpecController"
-    inputs = (Input(kinds.LINK_ALIAS_SPEC, strength=Strength.STRONG),)
+    inputs = (Input(kinds.LINK_ALIAS_SPEC, strength=InputStrength.STRONG),)
     topics = Topic.LINK
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:

@@ -19,7 +19,7 @@ from talos.networkd.link_attributes import (
 )
 from talos.networkd.wireguard import find_wireguard_change
 from talos.resource import kinds
-from talos.resource.controller.controller import ControllerRuntime, Input, Output, Strength
+from talos.resource.controller.controller import ControllerRuntime, Input, InputStrength, Output
 from talos.resource.resource import Phase
 from talos.system.logging import Log
 from talos.system.net.links import IFF_MULTICAST, LinkError, Links, LinkState, Topic
@@ -34,7 +34,7 @@ class LinkSpecController(KernelReconciler):
 
     name = "network.LinkSpecController"
     inputs = (
-        Input(kinds.LINK_SPEC, strength=Strength.STRONG),
+        Input(kinds.LINK_SPEC, strength=InputStrength.STRONG),
         Input(kinds.LINK_STATUS),
         *PARTIAL_CONFIG_INPUTS,
     )

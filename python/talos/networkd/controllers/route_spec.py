@@ -8,7 +8,7 @@ from talos.api.definitions.network_pb2 import RouteSpecSpec
 from talos.networkd.controllers.kernel import KernelReconciler
 from talos.resource import kinds
 from talos.resource.addresses import parse_ip, parse_network, route_state_id
-from talos.resource.controller.controller import ControllerRuntime, Input, Strength
+from talos.resource.controller.controller import ControllerRuntime, Input, InputStrength
 from talos.resource.resource import Phase, Resource
 from talos.system.net.links import (
     RTNH_F_ONLINK,
@@ -31,7 +31,7 @@ class RouteSpecController(KernelReconciler):
     """
 
     name = "network.RouteSpecController"
-    inputs = (Input(kinds.ROUTE_SPEC, strength=Strength.STRONG),)
+    inputs = (Input(kinds.ROUTE_SPEC, strength=InputStrength.STRONG),)
     topics = Topic.LINK | Topic.ADDRESS | Topic.ROUTE
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:

@@ -13,7 +13,7 @@ from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
 from talos.networkd.spec_makers import parse_table
 from talos.resource import kinds
 from talos.resource.addresses import make_rule_id, parse_network
-from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler, Strength
+from talos.resource.controller.controller import ControllerRuntime, Input, InputStrength, Output, Reconciler
 from talos.resource.resource import Phase
 from talos.system.net.links import RTPROT_STATIC, RuleState, Topic
 
@@ -52,7 +52,7 @@ class RoutingRuleSpecController(KernelReconciler):
     """
 
     name = "network.RoutingRuleSpecController"
-    inputs = (Input(kinds.ROUTING_RULE_SPEC, strength=Strength.STRONG),)
+    inputs = (Input(kinds.ROUTING_RULE_SPEC, strength=InputStrength.STRONG),)
     topics = Topic.RULE
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:

@@ -15,7 +15,7 @@ class UndeclaredAccessError(Exception):
     """A controller touched a resource it did not declare: a defect of that controller."""
 
 
-class Strength(enum.Enum):
+class InputStrength(enum.Enum):
     """How an input binds its controller.
 
     WEAK: reconcile on every change. STRONG: the same, and the controller may put its
@@ -35,7 +35,7 @@ class Input:
     kind: Kind[Message]
     id: str | None = None
     namespace: str | None = None
-    strength: Strength = field(default=Strength.WEAK, kw_only=True)
+    strength: InputStrength = field(default=InputStrength.WEAK, kw_only=True)
 
     @property
     def effective_namespace(self) -> str:
@@ -49,14 +49,14 @@ class Input:
             kind.type == self.kind.type
             and wanted == self.effective_namespace
             and self.id in (None, id)
-            and self.strength is not Strength.DESTROY_READY
+            and self.strength is not InputStrength.DESTROY_READY
         )
 
     def is_woken_by(self, resource: Resource[Message]) -> bool:
         """Whether a change of this resource, of the input's kind and namespace, matters."""
         if self.id is not None and self.id != resource.id:
             return False
-        return self.strength is not Strength.DESTROY_READY or is_destroy_ready(resource)
+        return self.strength is not InputStrength.DESTROY_READY or is_destroy_ready(resource)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class ControllerAccess:
     def check_finalizer(self, kind: Kind[Message], id: str, namespace: str | None) -> None:
         """Refuse a finalizer on a kind that is not a strong input."""
         for item in self.inputs:
-            if item.strength is Strength.STRONG and item.covers(kind, id, namespace):
+            if item.strength is InputStrength.STRONG and item.covers(kind, id, namespace):
                 return
         self._refuse("changes a finalizer of", kind, id, namespace, "a strong input")
 

@@ -9,7 +9,13 @@ import trio
 from google.protobuf.message import Message
 
 from talos.resource import changes
-from talos.resource.controller.access import ControllerAccess, Input, Output, Strength, UndeclaredAccessError
+from talos.resource.controller.access import (
+    ControllerAccess,
+    Input,
+    InputStrength,
+    Output,
+    UndeclaredAccessError,
+)
 from talos.resource.controller.activity import Activity
 from talos.resource.kind import Kind
 from talos.resource.query import ALL, Query
@@ -22,9 +28,9 @@ __all__ = [
     "Controller",
     "ControllerRuntime",
     "Input",
+    "InputStrength",
     "Output",
     "Reconciler",
-    "Strength",
     "UndeclaredAccessError",
 ]
 

@@ -6,7 +6,7 @@ from google.protobuf.empty_pb2 import Empty
 
 from talos.api.inspect import inspect_pb2
 from talos.api.rpc import Call, Service
-from talos.resource.controller.access import Strength
+from talos.resource.controller.access import InputStrength
 from talos.resource.controller.controller import Controller
 
 type Edge = inspect_pb2.ControllerDependencyEdge
@@ -14,9 +14,9 @@ type Edge = inspect_pb2.ControllerDependencyEdge
 GRAPH_METHOD = "/inspect.InspectService/ControllerRuntimeDependencies"
 
 _INPUTS = {
-    Strength.WEAK: inspect_pb2.INPUT_WEAK,
-    Strength.STRONG: inspect_pb2.INPUT_STRONG,
-    Strength.DESTROY_READY: inspect_pb2.INPUT_DESTROY_READY,
+    InputStrength.WEAK: inspect_pb2.INPUT_WEAK,
+    InputStrength.STRONG: inspect_pb2.INPUT_STRONG,
+    InputStrength.DESTROY_READY: inspect_pb2.INPUT_DESTROY_READY,
 }
 
 

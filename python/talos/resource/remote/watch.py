@@ -100,14 +100,14 @@ class RemoteWatch[S: Message]:
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
         """Feed the iterator until the watch ends; started when the watch is in place."""
         has_started = False
-        way = _Way.FIRST
+        start = _StreamStart.FIRST
         delays = iter(RECONNECT_BACKOFF)
         async with self._send:
             while True:
                 is_in_place = False
                 try:
                     async with self._transport.stream(
-                        SERVICE + "Watch", self._request(way), state_pb2.WatchResponse, metadata=PLAIN_SPECS
+                        SERVICE + "Watch", self._request(start), state_pb2.WatchResponse, metadata=PLAIN_SPECS
                     ) as replies:
                         # The first reply is empty: the watch is in place.
                         await anext(replies, None)
@@ -116,11 +116,15 @@ class RemoteWatch[S: Message]:
                         if not has_started:
                             has_started = True
                             task_status.started()
-                        await self._follow(replies, way)
+                        await self._follow(replies, start)
                 except RpcError as error:
                     if not has_started:
                         raise _to_state_error(error) from error
-                    if way is _Way.BOOKMARK and error.code is Code.FAILED_PRECONDITION and not is_in_place:
+                    if (
+                        start is _StreamStart.BOOKMARK
+                        and error.code is Code.FAILED_PRECONDITION
+                        and not is_in_place
+                    ):
                         self._bookmark = b""
                         delays = chain((0.0,), RECONNECT_BACKOFF)
                     elif error.code not in _TRANSIENT:
@@ -128,39 +132,39 @@ class RemoteWatch[S: Message]:
                         return
                 if self._has_ended:
                     return
-                way = self._next_way()
+                start = self._next_start()
                 await trio.sleep(next(delays))
 
-    def _next_way(self) -> "_Way":
+    def _next_start(self) -> "_StreamStart":
         if self._id is not None:
-            return _Way.RESYNC
-        return _Way.BOOKMARK if self._bookmark else _Way.RESYNC
+            return _StreamStart.RESYNC
+        return _StreamStart.BOOKMARK if self._bookmark else _StreamStart.RESYNC
 
-    def _request(self, way: "_Way") -> state_pb2.WatchRequest:
+    def _request(self, start: "_StreamStart") -> state_pb2.WatchRequest:
         given = self._options
         request = state_pb2.WatchRequest(
             namespace=self._namespace, type=self._kind.type, id=self._id, api_version=API_VERSION
         )
         options = request.options
         options.aggregated = given.aggregated
-        if way is _Way.BOOKMARK or (way is _Way.FIRST and given.bookmark is not None):
+        if start is _StreamStart.BOOKMARK or (start is _StreamStart.FIRST and given.bookmark is not None):
             options.start_from_bookmark = self._bookmark
-        if way is _Way.FIRST:
+        if start is _StreamStart.FIRST:
             options.tail_events = given.tail
         if self._id is not None:
             return request
         labels, ids = query_to_proto(self._query)
         options.label_query.extend(labels)
         options.id_query.CopyFrom(ids)
-        if way is _Way.RESYNC or (way is _Way.FIRST and given.bootstrap):
+        if start is _StreamStart.RESYNC or (start is _StreamStart.FIRST and given.bootstrap):
             options.bootstrap_contents = True
-        elif way is _Way.FIRST and not given.tail and given.bookmark is None:
+        elif start is _StreamStart.FIRST and not given.tail and given.bookmark is None:
             # Set from the start, so that a break before the first event loses nothing.
             options.bootstrap_bookmark = True
         return request
 
-    async def _follow(self, replies: AsyncIterator[state_pb2.WatchResponse], way: "_Way") -> None:
-        is_resync = way is _Way.RESYNC
+    async def _follow(self, replies: AsyncIterator[state_pb2.WatchResponse], start: "_StreamStart") -> None:
+        is_resync = start is _StreamStart.RESYNC
         fresh: dict[str, Resource[S]] | None = {} if is_resync and self._options.bootstrap else None
         async for reply in replies:
             batch = [event_from_proto(self._kind, event) for event in reply.event]
@@ -223,7 +227,7 @@ class RemoteWatch[S: Message]:
         return None
 
 
-class _Way(enum.Enum):
+class _StreamStart(enum.Enum):
     """How a stream begins."""
 
     FIRST = "with the given options"

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import override
 
 from talos.api.rpc import Code, RpcError
+from talos.rpc.http2.backend import AsyncBackend
 from talos.rpc.http2.connection import Connection
 from talos.rpc.http2.frames import END_STREAM, ErrorCode, ProtocolError, make_reset
 from talos.rpc.http2.rules import check_trailers
 from talos.rpc.http2.stream import Stream
-from talos.rpc.http2.waiting import Waiting
 from talos.rpc.limits import SMALL_MESSAGE
 from talos.rpc.protocol import (
     DEADLINE_EXCEEDED,
@@ -41,7 +41,7 @@ class ServerCall(Stream):
         self,
         connection: Connection,
         number: int,
-        waiting: Waiting,
+        backend: AsyncBackend,
         *,
         method: str,
         metadata: Metadata,
@@ -49,7 +49,7 @@ class ServerCall(Stream):
         max_message: int,
         body: int | None = None,
     ) -> None:
-        super().__init__(connection, number, waiting, max_message=max_message)
+        super().__init__(connection, number, backend, max_message=max_message)
         self.body_left = body
         self.method = method
         self.metadata = metadata

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import override
 
 from talos.api.rpc import Code, RpcError
+from talos.rpc.client_quota import ClientQuota
+from talos.rpc.http2.backend import AsyncBackend
 from talos.rpc.http2.connection import Connection
 from talos.rpc.http2.frames import (
     END_STREAM,
@@ -19,7 +21,6 @@ from talos.rpc.http2.frames import (
 )
 from talos.rpc.http2.rules import check_reply, check_trailers, parse_length
 from talos.rpc.http2.stream import Stream
-from talos.rpc.http2.waiting import Waiting
 from talos.rpc.limits import MAX_MESSAGE, SMALL_MESSAGE
 from talos.rpc.protocol import (
     DEADLINE_EXCEEDED,
@@ -33,7 +34,6 @@ from talos.rpc.protocol import (
     parse_metadata,
     parse_trailers,
 )
-from talos.rpc.shares import Shares
 from talos.system.backoff import Backoff
 
 RETRY_BACKOFF = Backoff(0.02, 1.0)
@@ -50,16 +50,16 @@ class NotConnectedError(RpcError):
 class ClientCall(Stream):
     """An open call. End it by :meth:`cancel`, which does nothing to one that has ended."""
 
-    def __init__(self, connection: Connection, number: int, waiting: Waiting, max_message: int) -> None:
-        super().__init__(connection, number, waiting, max_message=max_message)
+    def __init__(self, connection: Connection, number: int, backend: AsyncBackend, max_message: int) -> None:
+        super().__init__(connection, number, backend, max_message=max_message)
         self.headers: Metadata | None = None
         self.status: Status | None = None
         self.timer: asyncio.TimerHandle | None = None
-        self._memory: Shares | None = None
+        self._memory: ClientQuota | None = None
         self._payer = ""
         self._held = 0
 
-    def charge(self, memory: Shares, payer: str, max_message: int) -> None:
+    def charge(self, memory: ClientQuota, payer: str, max_message: int) -> None:
         """Bound the replies, and count large ones, from their first bytes on, for who will read them."""
         self._memory, self._payer, self.max_message = memory, payer, max_message
 
@@ -209,9 +209,9 @@ class ClientConnection(Connection):
         if not self.streams:
             self.close()
 
-    def begin(self, headers: Headers, waiting: Waiting) -> ClientCall:
+    def begin(self, headers: Headers, backend: AsyncBackend) -> ClientCall:
         """Begin a call."""
-        call = ClientCall(self, self.next, waiting, self._max_message)
+        call = ClientCall(self, self.next, backend, self._max_message)
         self.begin_call(call, headers)
         return call
 
@@ -228,7 +228,7 @@ class ClientConnection(Connection):
 
 
 class Channel:
-    """Calls to one server, called ``place`` in errors. Made on asyncio; calls wait as ``waiting`` does.
+    """Calls to one server, called ``place`` in errors. Made on asyncio; calls wait by ``backend``.
 
     Subclasses connect.
     """
@@ -236,9 +236,9 @@ class Channel:
     scheme = "http"
     authority = "localhost"
 
-    def __init__(self, place: str, waiting: Waiting, *, wait_for_ready: bool = False) -> None:
+    def __init__(self, place: str, backend: AsyncBackend, *, wait_for_ready: bool = False) -> None:
         self._place = place
-        self._waiting = waiting
+        self._backend = backend
         self._wait_for_ready = wait_for_ready
         self._loop = asyncio.get_running_loop()
         self._connection: ClientConnection | None = None
@@ -264,7 +264,7 @@ class Channel:
         )
         if timeout is not None:
             headers = (*headers, ("grpc-timeout", make_timeout(timeout)))
-        call = connection.begin(headers, self._waiting)
+        call = connection.begin(headers, self._backend)
         if timeout is not None:
             call.timer = self._loop.call_later(timeout, call.expire)
         return call
@@ -283,7 +283,7 @@ class Channel:
                 raise _CLOSED
             if self._attempt is None:
                 self._attempt = self._loop.create_task(self._try())
-            attempt, done = self._attempt, self._waiting.event()
+            attempt, done = self._attempt, self._backend.event()
             attempt.add_done_callback(lambda _, done=done: done.set())
             await done.wait()
             if self._attempt is attempt:
@@ -297,7 +297,7 @@ class Channel:
                 raise NotConnectedError(
                     Code.UNAVAILABLE, f"failed to connect to {self._place}: {self._reason}"
                 )
-            await self._waiting.sleep(next(delays))
+            await self._backend.sleep(next(delays))
 
     async def _try(self) -> None:
         try:
@@ -319,8 +319,8 @@ class Channel:
 class LocalChannel(Channel):
     """Calls to the server behind a unix socket."""
 
-    def __init__(self, path: Path | str, waiting: Waiting, *, wait_for_ready: bool = False) -> None:
-        super().__init__(str(path), waiting, wait_for_ready=wait_for_ready)
+    def __init__(self, path: Path | str, backend: AsyncBackend, *, wait_for_ready: bool = False) -> None:
+        super().__init__(str(path), backend, wait_for_ready=wait_for_ready)
 
     @override
     async def dial(self) -> ClientConnection:

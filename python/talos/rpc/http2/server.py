@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast, override
 
 from talos.api.rpc import Code, RpcError
+from talos.rpc.http2.backend import AsyncBackend
 from talos.rpc.http2.call import STOPPING, ServerCall, check_request_trailers
 from talos.rpc.http2.connection import Connection
 from talos.rpc.http2.frames import END_STREAM, PREFACE, ErrorCode, ProtocolError, make_reset
@@ -16,7 +17,6 @@ from talos.rpc.http2.local_limits import LocalLimits, read_peer
 from talos.rpc.http2.meter import FrameMeter
 from talos.rpc.http2.rules import Known, check_request, parse_length
 from talos.rpc.http2.stream import Stream
-from talos.rpc.http2.waiting import Waiting
 from talos.rpc.protocol import PREFIX, REPLY_HEADERS, Headers, Status, make_trailers, parse_metadata
 from talos.system.logging import Log
 
@@ -90,7 +90,7 @@ class _ServerConnection(Connection):
         return make(
             self,
             number,
-            self._server.waiting,
+            self._server.backend,
             method=method,
             metadata=parse_metadata(headers),
             timeout=known.get("grpc-timeout"),
@@ -143,14 +143,14 @@ class LocalServer:
     def __init__(
         self,
         begin: Callable[[ServerCall], None],
-        waiting: Waiting,
+        backend: AsyncBackend,
         max_message: Callable[[str], int],
         log: Log,
         limits: LocalLimits | None = None,
     ) -> None:
         self.begin = begin
         self.max_message = max_message
-        self.waiting = waiting
+        self.backend = backend
         self.limits = limits or LocalLimits()
         self.connections: set[_ServerConnection] = set()
         self.held = 0

@@ -4,6 +4,7 @@ import asyncio
 from typing import override
 
 from talos.api.rpc import Code, RpcError
+from talos.rpc.http2.backend import AsyncBackend, Event
 from talos.rpc.http2.connection import Connection, Receiver
 from talos.rpc.http2.frames import (
     END_STREAM,
@@ -13,7 +14,6 @@ from talos.rpc.http2.frames import (
     make_frame,
     make_window_update,
 )
-from talos.rpc.http2.waiting import Event, Waiting
 from talos.rpc.limits import MAX_MESSAGE
 from talos.rpc.protocol import PREFIX, Headers
 
@@ -22,7 +22,7 @@ class Stream(Receiver):
     """What the streams of a client and of a server have in common."""
 
     def __init__(
-        self, connection: Connection, number: int, waiting: Waiting, *, max_message: int = MAX_MESSAGE
+        self, connection: Connection, number: int, backend: AsyncBackend, *, max_message: int = MAX_MESSAGE
     ) -> None:
         self.number = number
         self.send_window = connection.stream_window
@@ -31,7 +31,7 @@ class Stream(Receiver):
         self.body_left: int | None = None
         self.failure: RpcError | None = None
         self.max_message = max_message
-        self._waiting = waiting
+        self._backend = backend
         self._buffer = bytearray()
         self._window = connection.bounds.stream_window
         self._receive_window = self._window
@@ -91,7 +91,7 @@ class Stream(Receiver):
 
     async def wait(self) -> None:
         """Wait until data or an end has arrived."""
-        event = self._reader = self._waiting.event()
+        event = self._reader = self._backend.event()
         try:
             self._grant()
             await event.wait()
@@ -171,7 +171,7 @@ class Stream(Receiver):
                 raise self.failure
             room = min(self.send_window, connection.send_window, connection.max_frame)
             if room <= 0 or connection.paused:
-                event = self._writer = self._waiting.event()
+                event = self._writer = self._backend.event()
                 timer: asyncio.TimerHandle | None = None
                 if max_stall is not None:
                     stalled = connection.loop.time() if stalled is None else stalled

@@ -6,14 +6,14 @@ from typing import override
 
 from talos.api.methods import max_request
 from talos.api.rpc import Code, RpcError
+from talos.rpc.client_quota import ClientQuota
+from talos.rpc.http2.backend import ASYNCIO
 from talos.rpc.http2.call import ServerCall
 from talos.rpc.http2.connection import Connection
 from talos.rpc.http2.rules import parse_length
-from talos.rpc.http2.waiting import ASYNCIO
 from talos.rpc.port.request import parse_authority, parse_request_metadata
 from talos.rpc.port.tls import Client
 from talos.rpc.protocol import PREFIX, Peer
-from talos.rpc.shares import Shares
 
 ARRIVAL = 10.0
 """Seconds within which a call's first request arrives."""
@@ -37,7 +37,7 @@ class PortCall(ServerCall):
         *,
         pairs: tuple[tuple[str, str], ...],
         client: Client,
-        memory: Shares,
+        memory: ClientQuota,
     ) -> None:
         method, authority = headers[":path"], parse_authority(headers)
         super().__init__(

@@ -9,6 +9,7 @@ from functools import partial
 from typing import cast, override
 
 from talos.api.rpc import RpcError
+from talos.rpc.client_quota import ClientQuota
 from talos.rpc.http2.call import check_request_trailers
 from talos.rpc.http2.connection import Connection
 from talos.rpc.http2.frames import (
@@ -28,7 +29,6 @@ from talos.rpc.port.refusals import Refusals
 from talos.rpc.port.request import refuse
 from talos.rpc.port.tls import Client, RefusedError
 from talos.rpc.protocol import REPLY_HEADERS, Headers, Status, make_trailers
-from talos.rpc.shares import Shares
 from talos.rpc.status import to_rpc_error
 from talos.system.logging import Log
 
@@ -80,8 +80,8 @@ class PortConnection(Connection):
         *,
         admit: Callable[[asyncio.Transport], Client],
         limits: Limits,
-        memory: Shares,
-        calls: Shares,
+        memory: ClientQuota,
+        calls: ClientQuota,
         refusals: Refusals,
         log: Log,
         leave: "Callable[[PortConnection], None]",

@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 
+from talos.rpc.client_quota import ClientQuota
 from talos.rpc.port.addresses import format_address, host_of, network_of
 from talos.rpc.port.alert import AlertingProtocol
 from talos.rpc.port.connection import CallHandler, PortConnection
@@ -22,7 +23,6 @@ from talos.rpc.port.pending import KnownNetworks, Pending
 from talos.rpc.port.refusals import Refusals
 from talos.rpc.port.tls import Client, RefusedError, anchors_of, check_client, describe
 from talos.rpc.protocol import Peer
-from talos.rpc.shares import Shares
 from talos.system.kernel import trim_heap
 from talos.system.logging import Log
 
@@ -67,8 +67,8 @@ class TlsListener:
         self._log = log
         self._limits = limits or Limits()
         self._refusals = Refusals(log)
-        self._memory = Shares(total=self._limits.request_memory, what="large requests")
-        self._calls = Shares(total=self._limits.calls, what="calls")
+        self._memory = ClientQuota(total=self._limits.request_memory, what="large requests")
+        self._calls = ClientQuota(total=self._limits.calls, what="calls")
         self._known = KnownNetworks()
         self._silent = Pending(self._limits.silent, self._known)
         self._handshakes = Pending(self._limits.handshakes, self._known)

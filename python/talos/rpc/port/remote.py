@@ -7,10 +7,10 @@ import ssl
 from dataclasses import dataclass, field
 from typing import cast, override
 
+from talos.rpc.http2.backend import AsyncBackend
 from talos.rpc.http2.client import Channel, ClientConnection
 from talos.rpc.http2.frames import Bounds, Kind, make_frame
 from talos.rpc.http2.meter import FrameMeter
-from talos.rpc.http2.waiting import Waiting
 from talos.rpc.limits import MAX_MESSAGE
 from talos.rpc.port.tls import load_certificate
 
@@ -117,11 +117,11 @@ class RemoteConnection(ClientConnection):
 class RemoteChannel(Channel):
     """Calls to a server in the network."""
 
-    def __init__(self, server: RemoteServer, waiting: Waiting) -> None:
+    def __init__(self, server: RemoteServer, backend: AsyncBackend) -> None:
         host = f"[{server.host}]" if ":" in server.host else server.host
         self.authority = f"{host}:{server.port}"
         self.scheme = "http" if server.context is None else "https"
-        super().__init__(self.authority, waiting)
+        super().__init__(self.authority, backend)
         self._server = server
 
     @override

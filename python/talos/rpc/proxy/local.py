@@ -5,15 +5,15 @@ from collections.abc import Awaitable, Callable
 
 from talos.api.methods import StreamKind, max_reply, max_request, stream_kind
 from talos.api.rpc import Code, RpcError
+from talos.rpc.client_quota import ClientQuota
+from talos.rpc.http2.backend import ASYNCIO
 from talos.rpc.http2.call import ServerCall
 from talos.rpc.http2.client import Channel, ClientCall, LocalChannel, NotConnectedError
 from talos.rpc.http2.local_limits import LocalLimits
 from talos.rpc.http2.server import LocalServer
-from talos.rpc.http2.waiting import ASYNCIO
 from talos.rpc.limits import MAX_FORWARDED_METADATA
 from talos.rpc.protocol import Metadata, Status, check_size
 from talos.rpc.proxy.raw import RawCall, receive_one, send_only, take_replies
-from talos.rpc.shares import Shares
 from talos.rpc.status import to_rpc_error
 from talos.system.logging import Log
 
@@ -43,7 +43,7 @@ def make_server(handler: CallHandler, log: Log, limits: LocalLimits | None = Non
 
 
 async def forward(
-    call: RawCall, channel: Channel, metadata: Metadata, *, to: str, memory: Shares, payer: str
+    call: RawCall, channel: Channel, metadata: Metadata, *, to: str, memory: ClientQuota, payer: str
 ) -> Status:
     """Pass a call on with this metadata and its replies back; returns how it ended.
 

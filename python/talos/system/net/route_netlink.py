@@ -24,7 +24,7 @@ ANSWER_TIMEOUT = 30.0
 """Seconds; the kernel answers at once, a driver may reset its hardware first."""
 
 
-class _Nothing:
+class _NoCallbacks:
     """What pyroute2 keeps of requests that wait for answers: here none do."""
 
     seq_map: dict[int, object] = {}  # noqa: RUF012 - nothing is put into it
@@ -48,7 +48,7 @@ class _Encoder(RTNL_API):
     """pyroute2's requests, collected in ``batch`` as it does for its own batches."""
 
     def __init__(self) -> None:
-        self.addr_pool = self.marshal = self.msg_queue = _Nothing()
+        self.addr_pool = self.marshal = self.msg_queue = _NoCallbacks()
         self.status = {"nlm_echo": False, "strict_check": False}
         self.epid = 0
         self.batch = b""

@@ -53,7 +53,7 @@ def run_fleet(
             try:
                 await upgrade.run()
             finally:
-                if isinstance(watcher, fleet.Live):
+                if isinstance(watcher, fleet.LiveRows):
                     watcher.stop()
                 show(upgrade.progress, flags.text("output"))
                 if drainer:

@@ -28,7 +28,7 @@ from talos.talosctl.output.plan import format_plan
 from talos.talosctl.output.yaml_text import dump_yaml
 from talos.talosctl.plan.checks import find_checks
 from talos.talosctl.plan.configs import choose_files, get_role, plan_config
-from talos.talosctl.plan.expected import Expected, expect_release, find_order
+from talos.talosctl.plan.expected import ExpectedDuration, expect_release, find_order
 from talos.talosctl.plan.model import ClusterPlan, NodePlan, Reboot, Subject
 from talos.talosctl.plan.pods import find_pods
 from talos.talosctl.plan.state import VERSION
@@ -135,7 +135,7 @@ async def _plan_release(flags: Flags, session: Session, nodes: Sequence[str]) ->
                 problems=list(plan.problems.get(status.node, {}).values()),
                 expected=expect_release(status, moves_pods=bool(pods.get(status.node)))
                 if status.node in changed
-                else Expected(),
+                else ExpectedDuration(),
             )
             for status in plan.nodes
         ],

@@ -12,7 +12,7 @@ type Minor = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Removals:
+class RemovedFeatures:
     """What is gone in one version."""
 
     gates: tuple[str, ...] = ()
@@ -29,8 +29,8 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-REMOVALS: Mapping[Minor, Removals] = {
-    (1, 32): Removals(
+REMOVALS: Mapping[Minor, RemovedFeatures] = {
+    (1, 32): RemovedFeatures(
         gates=_words("""
             CloudDualStackNodeIPs DRAControlPlaneController HPAContainerMetrics KMSv2 KMSv2KDF
             LegacyServiceAccountTokenCleanUp MinDomainsInPodTopologySpread
@@ -40,7 +40,7 @@ REMOVALS: Mapping[Minor, Removals] = {
         """),
         resources=("podschedulingcontexts.v1alpha3.resource.k8s.io",),
     ),
-    (1, 33): Removals(
+    (1, 33): RemovedFeatures(
         gates=_words("""
             AdmissionWebhookMatchConditions AggregatedDiscoveryEndpoint APIListChunking AppArmor
             AppArmorFields CPUManager DisableCloudProviders DisableKubeletCloudCredentialProviders
@@ -50,14 +50,14 @@ REMOVALS: Mapping[Minor, Removals] = {
         """),
         flags={"kube-apiserver": ("cloud-config",)},
     ),
-    (1, 34): Removals(
+    (1, 34): RemovedFeatures(
         gates=_words("""
             DevicePluginCDIDevices ElasticIndexedJob LegacySidecarContainers PodDisruptionConditions
             StatefulSetStartOrdinal
         """),
         flags={"kubelet": ("cloud-config", "register-schedulable")},
     ),
-    (1, 35): Removals(
+    (1, 35): RemovedFeatures(
         gates=_words("""
             AllowServiceLBStatusOnNonLB ComponentSLIs CronJobsScheduledAnnotation LoadBalancerIPMode
             PodIndexLabel ProbeHostPodSecurityStandards SizeMemoryBackedVolumes
@@ -67,7 +67,7 @@ REMOVALS: Mapping[Minor, Removals] = {
         flags={"kubelet": ("pod-infra-container-image",)},
         resources=("storageversionmigrations.v1alpha1.storagemigration.k8s.io",),
     ),
-    (1, 36): Removals(
+    (1, 36): RemovedFeatures(
         gates=_words("""
             CSIMigrationPortworx HonorPVReclaimPolicy InPlacePodVerticalScalingAllocatedStatus
             InTreePluginPortworxUnregister MemoryManager ServiceTrafficDistribution
@@ -76,7 +76,7 @@ REMOVALS: Mapping[Minor, Removals] = {
         """),
         resources=("workloads.v1alpha1.scheduling.k8s.io",),
     ),
-    (1, 37): Removals(
+    (1, 37): RemovedFeatures(
         gates=_words("""
             AnonymousAuthConfigurableEndpoints AnyVolumeDataSource APIServerTracing
             AuthorizeNodeWithSelectors AuthorizeWithSelectors BtreeWatchCache

@@ -11,7 +11,7 @@ from talos.resource import kinds
 from talos.resource.objects import to_plain
 from talos.talosctl.client.health import SessionCalls
 from talos.talosctl.kubernetes.components import STATIC_PODS
-from talos.talosctl.kubernetes.removals import Minor, Removals
+from talos.talosctl.kubernetes.removals import Minor, RemovedFeatures
 
 REQUESTED = "apiserver_requested_deprecated_apis"
 """The gauge of what was requested since the API server's start, one for each version of a kind."""
@@ -24,7 +24,7 @@ type Item = tuple[str, str, str]
 
 
 async def find_settings(
-    calls: SessionCalls, nodes: ClusterNodes, removals: Removals
+    calls: SessionCalls, nodes: ClusterNodes, removals: RemovedFeatures
 ) -> dict[str, list[Item]]:
     """By its title, each setting of a program that is removed; RpcError."""
     found: dict[str, list[Item]] = {}
@@ -55,7 +55,7 @@ async def find_settings(
     return {title: items for title, items in found.items() if items}
 
 
-async def find_objects(client: KubernetesClient, removals: Removals) -> list[tuple[str, str]]:
+async def find_objects(client: KubernetesClient, removals: RemovedFeatures) -> list[tuple[str, str]]:
     """The removed kinds that have objects, and how many; KubernetesError."""
     found: list[tuple[str, str]] = []
     for name in removals.resources:

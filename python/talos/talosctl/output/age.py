@@ -31,7 +31,7 @@ class Target(Protocol):
         ...
 
 
-class _Guarded:
+class _ErrorCapture:
     """A stream whose error is kept: the library reports it as a text."""
 
     def __init__(self, stream: Any, errors: list[Exception]) -> None:
@@ -60,7 +60,7 @@ def encrypt(source: Source, target: Target, recipients: Sequence[str], *, where:
     parsed, errors = [_parse_recipient(text, where) for text in recipients], list[Exception]()
     age = _age()
     try:
-        age.encrypt_io(_Guarded(source, errors), _Guarded(target, errors), parsed)
+        age.encrypt_io(_ErrorCapture(source, errors), _ErrorCapture(target, errors), parsed)
     except (age.EncryptError, OSError) as error:
         raise (errors[0] if errors else error) from None
 
@@ -72,7 +72,7 @@ def decrypt(source: Source, target: Target, identities: Path, *, where: str) -> 
     """
     parsed, errors, age = load_identities(identities), list[Exception](), _age()
     try:
-        age.decrypt_io(_Guarded(source, errors), _Guarded(target, errors), parsed)
+        age.decrypt_io(_ErrorCapture(source, errors), _ErrorCapture(target, errors), parsed)
     except (age.DecryptError, OSError) as error:
         if errors:
             raise errors[0] from None

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from talos.disks.rehearsal.layout import DiskChange, DiskLayout, Part
+from talos.disks.preview.layout import DiskChange, DiskLayout, Part
 from talos.system.sizes import format_size
 from talos.talosctl.output.table import format_table
 

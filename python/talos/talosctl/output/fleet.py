@@ -38,15 +38,15 @@ class Lines:
             console.note(text)
 
 
-class Live:
+class LiveRows:
     """Rows that change in place."""
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.live import Live as RichLive
+        from rich.live import Live
 
         self._rows: dict[str, NodeProgress] = {}
-        self._live = RichLive(
+        self._live = Live(
             console=Console(file=sys.stderr, highlight=False), get_renderable=self._make, refresh_per_second=4
         )
 
@@ -83,12 +83,12 @@ class Live:
 
 
 @contextmanager
-def following(*, is_plain: bool) -> Generator[Lines | Live]:
+def following(*, is_plain: bool) -> Generator[Lines | LiveRows]:
     """Who shows the progress, ended properly however the block ends."""
     if is_plain or not sys.stderr.isatty():
         yield Lines()
         return
-    live = Live()
+    live = LiveRows()
     try:
         yield live
     finally:
@@ -97,7 +97,7 @@ def following(*, is_plain: bool) -> Generator[Lines | Live]:
 
 def begin(watcher: Watcher, progress: FleetProgress) -> None:
     """Show the rows of an upgrade that begins."""
-    if isinstance(watcher, Live):
+    if isinstance(watcher, LiveRows):
         watcher.start(progress)
 
 

@@ -13,7 +13,7 @@ from talos.fleet.calls import NodeStatus
 from talos.system.errors import UserError
 from talos.system.files import read_file
 from talos.talosctl.client.change import read_config, send_config
-from talos.talosctl.plan.expected import Expected, expect_config
+from talos.talosctl.plan.expected import ExpectedDuration, expect_config
 from talos.talosctl.plan.model import NodePlan, Reboot
 from talos.talosctl.plan.state import CONFIG, make_digest
 
@@ -96,5 +96,7 @@ async def plan_text(
         ],
         disks=disks.changes,
         disk_problems=disks.problems,
-        expected=expect_config(status, reboots=reboot is Reboot.INCLUDED) if is_changed else Expected(),
+        expected=expect_config(status, reboots=reboot is Reboot.INCLUDED)
+        if is_changed
+        else ExpectedDuration(),
     )

@@ -14,8 +14,8 @@ from talos.config.documents.storage.raid_array import RAIDArrayConfig
 from talos.config.effective.machine import is_image_cache_enabled
 from talos.config.model import Config
 from talos.disks.lvm.status import parse_report
-from talos.disks.rehearsal.copies import FoundDevices
-from talos.disks.rehearsal.rehearse import Rehearsal, rehearse
+from talos.disks.preview.copies import FoundDevices
+from talos.disks.preview.preview import DiskPreview, preview_disks
 from talos.resource import kinds
 from talos.resource.kind import Kind
 from talos.resource.resource import Resource, make_resource
@@ -34,17 +34,17 @@ _DOCUMENTS = (
 """What partitions, arrays and volume groups come from, beside ``machine.disks`` and the cache of images."""
 
 
-async def plan_disks(session: Session, node: str, before: Config, after: Config) -> Rehearsal:
+async def plan_disks(session: Session, node: str, before: Config, after: Config) -> DiskPreview:
     """The node's disks before and after; none when the two configs have the same volumes.
 
     What can't be read is a problem of the result: the rest of a plan does not depend on it.
     """
     if _pick(before) == _pick(after):
-        return Rehearsal()
+        return DiskPreview()
     try:
-        return await rehearse(await _read_devices(SessionCalls(session), node), before, after)
+        return await preview_disks(await _read_devices(SessionCalls(session), node), before, after)
     except (RpcError, UserError) as error:
-        return Rehearsal(problems=[f"what becomes of the disks is not known: {format_reason(error)}"])
+        return DiskPreview(problems=[f"what becomes of the disks is not known: {format_reason(error)}"])
 
 
 def _pick(config: Config) -> object:

@@ -17,7 +17,7 @@ _PODS = "the move of its pods"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class ExpectedDuration:
     """Seconds: ``known`` without what is ``unknown``, and ``limit``, after which it has failed; 0 for none.
 
     ``basis`` is where the known ones come from.
@@ -48,23 +48,23 @@ class Expected:
         return "; ".join(filter(None, (known, limit)))
 
 
-def expect_config(status: NodeStatus, *, reboots: bool) -> Expected:
+def expect_config(status: NodeStatus, *, reboots: bool) -> ExpectedDuration:
     """Of a node that gets a config, and is then watched; ``reboots`` when it reboots for it itself."""
     known = STEADY * POLL_INTERVAL
     if not reboots:
-        return Expected(known=known, limit=HEALTHY_TIMEOUT)
+        return ExpectedDuration(known=known, limit=HEALTHY_TIMEOUT)
     boot = expect_release(status, moves_pods=False)
-    return Expected(
+    return ExpectedDuration(
         known=known + boot.known, limit=HEALTHY_TIMEOUT, basis=boot.basis, unknown=boot.unknown[1:]
     )
 
 
-def expect_release(status: NodeStatus, *, moves_pods: bool) -> Expected:
+def expect_release(status: NodeStatus, *, moves_pods: bool) -> ExpectedDuration:
     """Of a node that is upgraded: the boot is as long as its last one."""
     unknown = [*_RELEASE, _PODS] if moves_pods else [*_RELEASE]
     if not status.boot_seconds:
         unknown.append("its boot")
-    return Expected(
+    return ExpectedDuration(
         known=status.boot_seconds,
         limit=2 * TIMEOUT + PROBLEM_TIMEOUT,
         basis="its boot, as long as the last one" if status.boot_seconds else "",
@@ -83,10 +83,10 @@ def find_order(
     return [*control_plane, *(workers[at : at + width] for at in range(0, len(workers), width))]
 
 
-def expect_all(steps: Sequence[Sequence[Expected]]) -> Expected:
+def expect_all(steps: Sequence[Sequence[ExpectedDuration]]) -> ExpectedDuration:
     """Of steps one after the other, each as long as its longest; no limit when a node of them has none."""
     limits = [[one.limit for one in step] for step in steps]
-    return Expected(
+    return ExpectedDuration(
         known=sum(max(one.known for one in step) for step in steps),
         limit=sum(map(max, limits)) if all(map(all, limits)) else 0.0,
         unknown=list(dict.fromkeys(text for step in steps for one in step for text in one.unknown)),

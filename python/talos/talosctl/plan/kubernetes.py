@@ -15,7 +15,7 @@ from talos.talosctl.commands.upgrade_k8s import IMAGES, upgrade_kubernetes
 from talos.talosctl.kubernetes import components
 from talos.talosctl.kubernetes.versions import parse as check_version
 from talos.talosctl.plan.configs import plan_text
-from talos.talosctl.plan.expected import Expected
+from talos.talosctl.plan.expected import ExpectedDuration
 from talos.talosctl.plan.model import NodePlan, Reboot
 from talos.talosctl.tree import ROOT
 
@@ -48,7 +48,7 @@ async def plan_images(session: Session, node: str, version: str) -> list[Outcome
         after = render(Config(new.documents), docs=False, examples=False) if changes else before
         planned = await plan_text(session, status, before, after.encode(), source=f"node {node}")
         problems = list(found.problems.get(node, {}).values())
-        expected = Expected(unknown=UNKNOWN) if planned.is_changed else Expected()
+        expected = ExpectedDuration(unknown=UNKNOWN) if planned.is_changed else ExpectedDuration()
         return replace(planned, reboot=Reboot.NONE, changes=changes, problems=problems, expected=expected)
 
     return await call_nodes(session, list(statuses), call)

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
-from talos.disks.rehearsal.layout import DiskChange
+from talos.disks.preview.layout import DiskChange
 from talos.system.errors import UserError
 from talos.talosctl.output.yaml_text import parse_yaml
-from talos.talosctl.plan.expected import Expected, expect_all
+from talos.talosctl.plan.expected import ExpectedDuration, expect_all
 
 FORMAT = 1
 """Of the document; another number is another client's."""
@@ -59,7 +59,7 @@ class NodePlan:
     disks: Sequence[DiskChange] = ()
     disk_problems: Sequence[str] = ()
     """Why the disks don't become what the config has."""
-    expected: Expected = field(default_factory=Expected)
+    expected: ExpectedDuration = field(default_factory=ExpectedDuration)
 
     @property
     def name(self) -> str:
@@ -83,7 +83,7 @@ class ClusterPlan:
     """The nodes that are changed, by their addresses: those of a step at once, steps one after the other."""
 
     @property
-    def expected(self) -> Expected:
+    def expected(self) -> ExpectedDuration:
         """How long all of it takes."""
         nodes = {node.node: node.expected for node in self.nodes}
         return expect_all([[nodes[node] for node in step] for step in self.order])

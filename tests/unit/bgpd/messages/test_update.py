@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_network
 import pytest
 
 from talos.bgpd.messages.as_paths import AS_SEQUENCE, Segment
-from talos.bgpd.messages.attributes import Attributes, Carried
+from talos.bgpd.messages.attributes import Attributes, UnrecognizedAttribute
 from talos.bgpd.messages.notification import BgpError
 from talos.bgpd.messages.opening import Agreement
 from talos.bgpd.messages.prefixes import Family, Network
@@ -27,7 +27,7 @@ AGREEMENT = Agreement(
     is_internal=False,
 )
 PATH = (Segment(AS_SEQUENCE, (65000, 4200000001)),)
-ATTRIBUTES = Attributes(as_path=PATH, med=7, carried=(Carried(0xC0, 8, bytes(range(8))),))
+ATTRIBUTES = Attributes(as_path=PATH, med=7, unrecognized=(UnrecognizedAttribute(0xC0, 8, bytes(range(8))),))
 NETWORKS: tuple[Network, ...] = tuple(ip_network(f"10.{at // 256}.{at % 256}.0/24") for at in range(3000))
 
 
@@ -111,4 +111,4 @@ def test_what_nothing_can_be_made_of_ends_the_session(body: bytes, shown: str) -
 def test_a_malformed_aggregator_is_left_out() -> None:
     update = parse_update(body_of(ORIGIN + AS_PATH + NEXT_HOP + "c00703010203"), AGREEMENT)
     assert update.attributes is not None
-    assert update.attributes.carried == ()
+    assert update.attributes.unrecognized == ()

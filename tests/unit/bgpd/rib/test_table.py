@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, ip_network
 import pytest
 
 from talos.bgpd.messages.as_paths import AS_SEQUENCE, Segment
-from talos.bgpd.messages.attributes import Attributes, Carried
+from talos.bgpd.messages.attributes import Attributes, UnrecognizedAttribute
 from talos.bgpd.messages.prefixes import Network
 from talos.bgpd.messages.update import NextHop, Update
 from talos.bgpd.rib.imports import find_imports
@@ -87,7 +87,7 @@ def test_more_prefixes_than_a_peer_may_announce_are_an_error() -> None:
 def test_own_networks_go_before_imported_ones_and_both_before_those_of_peers() -> None:
     source, rib = make_rib(), make_rib()
     inside: Network = ip_network("192.0.2.128/25")
-    communities = replace(path(64512), carried=(Carried(0xC0, 8, b"\0\1\0\2"),))
+    communities = replace(path(64512), unrecognized=(UnrecognizedAttribute(0xC0, 8, b"\0\1\0\2"),))
     announce(source, ONE, communities, NETWORK, inside, ip_network("198.51.100.0/24"))
     selectors = ImportSettings(instance="workload", networks=(NETWORK,))
     rib.set_own(frozenset({inside}), frozenset())

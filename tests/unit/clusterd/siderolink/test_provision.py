@@ -7,7 +7,7 @@ import pytest
 
 from talos.api.service_endpoint import Endpoint
 from talos.api.siderolink.provision_pb2 import ProvisionResponse
-from talos.clusterd.siderolink.provision import Provisioned, check_endpoint, parse_reply
+from talos.clusterd.siderolink.provision import ProvisionedLink, check_endpoint, parse_reply
 from talos.pki.wireguard import make_private_key, make_public_key
 
 KEY = make_public_key(make_private_key())
@@ -22,7 +22,7 @@ GOOD: dict[str, Any] = {
 
 
 def test_a_reply_is_both_ends_of_the_link_with_the_first_and_the_last_endpoint_exchanged() -> None:
-    assert parse_reply(ProvisionResponse(**GOOD), has_tunnel=False) == Provisioned(
+    assert parse_reply(ProvisionResponse(**GOOD), has_tunnel=False) == ProvisionedLink(
         node_address=IPv6Interface(f"{NETWORK}:5/64"),
         server_address=IPv6Address(f"{NETWORK}:1"),
         server_key=KEY,

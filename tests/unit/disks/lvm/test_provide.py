@@ -2,7 +2,7 @@
 
 import pytest
 
-from talos.disks.lvm.provide import LvmProvider, Provided
+from talos.disks.lvm.provide import LvmProvider, ProvisionResult
 from talos.disks.lvm.specs import LvmSpecs, WantedGroup
 from talos.system.block.lvm import LogicalVolume
 from talos.system.logging import Log
@@ -19,7 +19,7 @@ def make_lvm() -> MemoryLvm:
 
 async def provide(
     memory: MemoryLvm, *wanted: WantedGroup | LogicalVolume, heads: dict[str, bytes] | None = None
-) -> Provided:
+) -> ProvisionResult:
     async def read_head(device: str) -> bytes:
         return (heads or {}).get(device, bytes(4096))
 
@@ -34,7 +34,7 @@ async def provide(
 async def test_a_group_and_a_mirror_are_made_once() -> None:
     memory = MemoryLvm()
     first = await provide(memory, POOL, MIRROR)
-    assert first == Provided(problems=[], changed=True)
+    assert first == ProvisionResult(problems=[], changed=True)
     assert memory.changes == [
         "pvcreate /dev/vdb",
         "pvcreate /dev/vdc",
@@ -43,7 +43,7 @@ async def test_a_group_and_a_mirror_are_made_once() -> None:
     ]
     assert memory.blank == ["/dev/pool/data"], "what a removed volume held could reappear"
     memory.calls.clear()
-    assert await provide(memory, POOL, MIRROR) == Provided(problems=[])
+    assert await provide(memory, POOL, MIRROR) == ProvisionResult(problems=[])
     assert memory.changes == []
 
 
@@ -70,7 +70,7 @@ async def test_all_of_a_group_is_not_grown_for_ever() -> None:
     volume = Logical(group="pool", name="data", layout="raid,raid1", size=126 * EXTENT, copies=2)
     memory = make_lvm()
     memory.logical.append(volume)
-    assert await provide(memory, whole) == Provided(problems=[])
+    assert await provide(memory, whole) == ProvisionResult(problems=[])
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ async def test_a_share_as_lvm_rounds_it_is_none_that_has_shrunk(
     memory = make_lvm()
     layout = wanted.type if wanted.type == "linear" else f"raid,{wanted.type}"
     memory.logical.append(Logical(group="pool", name="a", layout=layout, size=size * EXTENT, copies=copies))
-    assert await provide(memory, wanted) == Provided(problems=[])
+    assert await provide(memory, wanted) == ProvisionResult(problems=[])
 
 
 async def test_a_striped_volume_grows_by_whole_stripes() -> None:

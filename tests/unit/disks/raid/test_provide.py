@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from talos.disks.raid.plan import SYNCING
-from talos.disks.raid.provide import Provided, RaidProvider
+from talos.disks.raid.provide import ProvisionResult, RaidProvider
 from talos.disks.raid.specs import FoundMember, WantedArray
 from talos.system.logging import Log
 
@@ -24,7 +24,7 @@ class World:
     memory: MemoryMdadm = field(default_factory=MemoryMdadm)
     lines: list[str] = field(default_factory=list[str])
 
-    async def provide(self, *devices: str, members: tuple[FoundMember, ...] = ()) -> Provided:
+    async def provide(self, *devices: str, members: tuple[FoundMember, ...] = ()) -> ProvisionResult:
         wanted = WantedArray(name="data", devices=tuple(f"/dev/{device}" for device in devices))
         memory = self.memory
         provider = RaidProvider(memory.mdadm, memory.read_arrays, memory.reader, Log(write=self.lines.append))

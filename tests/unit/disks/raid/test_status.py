@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.disks.raid.plan import Plan
-from talos.disks.raid.provide import Provided
+from talos.disks.raid.provide import ProvisionResult
 from talos.disks.raid.specs import WantedArray
 from talos.disks.raid.status import make_other_status, make_stopped_status, make_wanted_status
 
@@ -16,7 +16,7 @@ WHOLE = make_array(make_member("vdb"), make_member("vdc", 1))
 
 
 def test_a_whole_array() -> None:
-    status = make_wanted_status(WANTED, Provided(plan=Plan(array=WHOLE)), WHOLE, MEMBERS)
+    status = make_wanted_status(WANTED, ProvisionResult(plan=Plan(array=WHOLE)), WHOLE, MEMBERS)
     spec = status.spec
     assert status.id == "data"
     assert not status.is_unhealthy
@@ -30,7 +30,7 @@ def test_a_whole_array() -> None:
 
 def test_a_missing_member_is_named() -> None:
     array = make_array(make_member("vdb"), make_member("vdc", 1, FAULTY))
-    status = make_wanted_status(WANTED, Provided(plan=Plan(array=array)), array, MEMBERS)
+    status = make_wanted_status(WANTED, ProvisionResult(plan=Plan(array=array)), array, MEMBERS)
     assert status.is_unhealthy
     assert status.spec.status == enums.MD_ARRAY_PHASE_READY
     assert list(status.spec.members) == ["/dev/vdb"]
@@ -42,20 +42,20 @@ def test_a_missing_member_is_named() -> None:
 
 def test_one_that_is_rebuilt_is_not_unhealthy() -> None:
     array = make_array(make_member("vdb"), make_member("vdc", 1, SPARE), action="recover")
-    status = make_wanted_status(WANTED, Provided(plan=Plan(array=array)), array, MEMBERS)
+    status = make_wanted_status(WANTED, ProvisionResult(plan=Plan(array=array)), array, MEMBERS)
     assert status.spec.status == enums.MD_ARRAY_PHASE_REBUILDING
     assert (status.is_unhealthy, status.spec.error) == (False, "")
 
 
 def test_one_that_is_waited_for() -> None:
-    status = make_wanted_status(WANTED, Provided(plan=Plan(waiting="for disks")), None, ())
+    status = make_wanted_status(WANTED, ProvisionResult(plan=Plan(waiting="for disks")), None, ())
     assert (status.spec.status, status.spec.error) == (enums.MD_ARRAY_PHASE_WAITING, "for disks")
     assert not status.is_unhealthy
 
 
 def test_one_that_failed() -> None:
     wanted = replace(WANTED, problems=("/dev/vdd holds xfs",))
-    status = make_wanted_status(wanted, Provided(plan=Plan(), error="mdadm failed"), None, ())
+    status = make_wanted_status(wanted, ProvisionResult(plan=Plan(), error="mdadm failed"), None, ())
     assert status.spec.status == enums.MD_ARRAY_PHASE_ERROR
     assert status.spec.error == "mdadm failed; /dev/vdd holds xfs"
     assert status.is_unhealthy

@@ -20,7 +20,7 @@ from talos.machined.tuf.start import FILE, keep_trusted, load_trusted, run_refre
 from talos.machined.tuf.trusted import (
     MAX_TRUSTED,
     PROGRAM,
-    Trusted,
+    TrustedMetadata,
     format_request,
     format_trusted,
     parse_trusted,
@@ -61,7 +61,7 @@ def test_it_refreshes_what_it_is_given(repository: Repository, missing: int) -> 
     first = repository.root
     repository.rotate()
     with served(repository, missing) as url:
-        output, reason = run(format_request(Trusted(), {}), url, first)
+        output, reason = run(format_request(TrustedMetadata(), {}), url, first)
     trusted = parse_trusted(output, "x")
     assert (reason, trusted.trusted_root, trusted.root) == ("", TARGET, repository.root)
 
@@ -69,24 +69,24 @@ def test_it_refreshes_what_it_is_given(repository: Repository, missing: int) -> 
 def test_the_environment_s_proxy_counts(repository: Repository) -> None:
     with served(repository) as url:
         given = {"http_proxy": "http://127.0.0.1:1"}
-        reason = run(format_request(Trusted(), given), url, repository.root)[1]
+        reason = run(format_request(TrustedMetadata(), given), url, repository.root)[1]
         assert reason.startswith(f"{url}/2.root.json: ")
         given["no_proxy"] = "127.0.0.1"
-        assert not run(format_request(Trusted(), given), url, repository.root)[1]
+        assert not run(format_request(TrustedMetadata(), given), url, repository.root)[1]
 
 
 def test_what_is_too_long_is_not_read(repository: Repository) -> None:
     repository.files["timestamp.json"] += b" " * MAX_LENGTHS[Role.TIMESTAMP]
     with served(repository) as url:
-        output, reason = run(format_request(Trusted(), {}), url, repository.root)
+        output, reason = run(format_request(TrustedMetadata(), {}), url, repository.root)
     assert reason == f"{url}/timestamp.json: more than {MAX_LENGTHS[Role.TIMESTAMP]} bytes came"
-    assert parse_trusted(output, "x") == Trusted(root=repository.root)
+    assert parse_trusted(output, "x") == TrustedMetadata(root=repository.root)
 
 
 def test_a_server_that_is_not_there(repository: Repository) -> None:
     with served(repository) as url:
         pass
-    before = Trusted(root=repository.root, trusted_root="old", version=20)
+    before = TrustedMetadata(root=repository.root, trusted_root="old", version=20)
     output, reason = run(format_request(before, {}), url, repository.root)
     assert parse_trusted(output, "x") == before
     assert reason.startswith(f"{url}/2.root.json: ")
@@ -98,16 +98,16 @@ def test_an_input_that_is_none(data: bytes) -> None:
     assert (output, reason.startswith("stdin: ")) == (b"", True)
 
 
-async def _refresh(done: Finished) -> tuple[Trusted, str]:
+async def _refresh(done: Finished) -> tuple[TrustedMetadata, str]:
     async def run_program(argv: Sequence[str], _: bytes) -> Finished:
         assert argv == (PROGRAM,)
         return done
 
-    return await run_refresh(run_program, Trusted(), {})
+    return await run_refresh(run_program, TrustedMetadata(), {})
 
 
 async def test_its_result() -> None:
-    trusted = Trusted(root="a", version=3)
+    trusted = TrustedMetadata(root="a", version=3)
     output = format_trusted(trusted)
     assert await _refresh(Finished(code=0, stdout=output)) == (trusted, "")
     assert await _refresh(Finished(code=3, stdout=output, stderr=b"a\x1b\nb")) == (trusted, "a?")
@@ -116,11 +116,14 @@ async def test_its_result() -> None:
 @pytest.mark.parametrize(
     ("done", "text"),
     [
-        (Finished(code=-9, stdout=format_trusted(Trusted())), "failed with signal SIGKILL"),
+        (Finished(code=-9, stdout=format_trusted(TrustedMetadata())), "failed with signal SIGKILL"),
         (Finished(code=1), "failed with exit code 1"),
         (Finished(code=0), "has no trusted files"),
-        (Finished(code=0, stdout=format_trusted(Trusted())[:-4]), "has no trusted files"),
-        (Finished(code=0, stdout=format_trusted(Trusted(root="x" * MAX_TRUSTED))), "has no trusted files"),
+        (Finished(code=0, stdout=format_trusted(TrustedMetadata())[:-4]), "has no trusted files"),
+        (
+            Finished(code=0, stdout=format_trusted(TrustedMetadata(root="x" * MAX_TRUSTED))),
+            "has no trusted files",
+        ),
         (Finished(code=0, stdout=b'{"root": 3}'), "has no trusted files"),
     ],
 )
@@ -130,9 +133,9 @@ async def test_a_program_that_fails(done: Finished, text: str) -> None:
 
 
 def test_what_is_kept(tmp_path: Path) -> None:
-    assert load_trusted(tmp_path) == Trusted()
-    keep_trusted(tmp_path, Trusted(root="a", version=3))
-    assert load_trusted(tmp_path) == Trusted(root="a", version=3)
+    assert load_trusted(tmp_path) == TrustedMetadata()
+    keep_trusted(tmp_path, TrustedMetadata(root="a", version=3))
+    assert load_trusted(tmp_path) == TrustedMetadata(root="a", version=3)
     assert (tmp_path / FILE).stat().st_mode & 0o777 == 0o600
     (tmp_path / FILE).write_text("{", encoding="ascii")
     with pytest.raises(UserError, match=f"{FILE}: has no trusted files"):

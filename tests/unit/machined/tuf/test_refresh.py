@@ -14,7 +14,7 @@ from tests.harness.tuf import NOW, Repository, describe_key, make_key, sign
 from talos.machined.tuf.metadata import Role
 from talos.machined.tuf.program import OF_SIGSTORE
 from talos.machined.tuf.refresh import MAX_LENGTHS, MAX_ROOTS, MAX_TARGET, Fetch, choose_root, refresh
-from talos.machined.tuf.trusted import Trusted
+from talos.machined.tuf.trusted import TrustedMetadata
 from talos.system.errors import UserError
 
 OLD, NEW = (json.dumps(Sigstore().trusted_root()) for _ in range(2))
@@ -27,18 +27,18 @@ def repository() -> Repository:
     return Repository(OLD.encode())
 
 
-def run(trusted: Trusted, fetch: Fetch) -> Trusted:
+def run(trusted: TrustedMetadata, fetch: Fetch) -> TrustedMetadata:
     for step in refresh(trusted, fetch, NOW):
         trusted = step
     return trusted
 
 
-def start(repository: Repository) -> Trusted:
+def start(repository: Repository) -> TrustedMetadata:
     """What is trusted after a first refresh."""
-    return run(Trusted(root=repository.root), repository.fetch)
+    return run(TrustedMetadata(root=repository.root), repository.fetch)
 
 
-def fail(trusted: Trusted, repository: Repository) -> tuple[Trusted, str]:
+def fail(trusted: TrustedMetadata, repository: Repository) -> tuple[TrustedMetadata, str]:
     """What is trusted after a refresh that fails, and its reason."""
     steps = [trusted]
     with pytest.raises(UserError) as caught:
@@ -115,7 +115,9 @@ def test_a_key_by_two_ids_counts_once(repository: Repository) -> None:
     document = json.loads(sign(signed, [key, *repository.keys["root"][:1]]))
     document["signatures"][1]["keyid"] = "alias"
     repository.files["2.root.json"] = json.dumps(document).encode()
-    assert "too few keys" in fail(Trusted(root=repository.files["1.root.json"].decode()), repository)[1]
+    assert (
+        "too few keys" in fail(TrustedMetadata(root=repository.files["1.root.json"].decode()), repository)[1]
+    )
 
 
 def test_keys_that_a_root_has_no_more_don_t_count(repository: Repository) -> None:
@@ -248,7 +250,10 @@ def test_a_changed_signature_is_refused(repository: Repository) -> None:
     document = json.loads(repository.files["timestamp.json"])
     document["signed"]["version"] = 7
     repository.files["timestamp.json"] = json.dumps(document).encode()
-    assert "timestamp.json, version 7: too few keys" in fail(Trusted(root=repository.root), repository)[1]
+    assert (
+        "timestamp.json, version 7: too few keys"
+        in fail(TrustedMetadata(root=repository.root), repository)[1]
+    )
 
 
 def test_bounds_go_to_what_fetches(repository: Repository) -> None:
@@ -258,7 +263,7 @@ def test_bounds_go_to_what_fetches(repository: Repository) -> None:
         bounds[name.rpartition(".")[0].rpartition(".")[2]] = bound
         return repository.files.get(name)
 
-    run(Trusted(root=repository.root), fetch)
+    run(TrustedMetadata(root=repository.root), fetch)
     targets = len(repository.files["1.targets.json"])
     assert bounds == {
         "root": MAX_LENGTHS[Role.ROOT],
@@ -272,7 +277,7 @@ def test_bounds_go_to_what_fetches(repository: Repository) -> None:
 def test_a_listed_length_has_a_bound(repository: Repository) -> None:
     repository.publish(b" " * (MAX_TARGET + 1))
     requests = len(repository.requests)
-    assert f"{MAX_TARGET + 1} bytes are listed" in fail(Trusted(root=repository.root), repository)[1]
+    assert f"{MAX_TARGET + 1} bytes are listed" in fail(TrustedMetadata(root=repository.root), repository)[1]
     assert not any("targets/" in name for name in repository.requests[requests:])
 
 
@@ -288,13 +293,19 @@ def test_what_this_version_can_t_read_does_not_take_its_place(repository: Reposi
 def test_targets_without_it_are_refused(repository: Repository) -> None:
     repository.write("targets", {"targets": {"trusted_root.json": {"length": 3, "hashes": {"md5": "x"}}}})
     repository.list_targets()
-    assert "they don't list trusted_root.json with its" in fail(Trusted(root=repository.root), repository)[1]
+    assert (
+        "they don't list trusted_root.json with its"
+        in fail(TrustedMetadata(root=repository.root), repository)[1]
+    )
 
 
 @pytest.mark.parametrize("name", ["timestamp.json", "1.snapshot.json", "1.targets.json"])
 def test_missing_files(repository: Repository, name: str) -> None:
     del repository.files[name]
-    assert fail(Trusted(root=repository.root), repository)[1] == f"{name}: the repository does not have it"
+    assert (
+        fail(TrustedMetadata(root=repository.root), repository)[1]
+        == f"{name}: the repository does not have it"
+    )
 
 
 def test_a_refresh_goes_on_where_the_last_one_failed(repository: Repository) -> None:
@@ -339,7 +350,7 @@ def _with(document: bytes, **values: object) -> bytes:
 )
 def test_forms_are_strict(repository: Repository, values: dict[str, object], text: str) -> None:
     repository.files["timestamp.json"] = _with(repository.files["timestamp.json"], **values)
-    assert text in fail(Trusted(root=repository.root), repository)[1]
+    assert text in fail(TrustedMetadata(root=repository.root), repository)[1]
 
 
 def test_signatures_that_are_none_and_keys_of_other_kinds_don_t_count(repository: Repository) -> None:
@@ -348,12 +359,15 @@ def test_signatures_that_are_none_and_keys_of_other_kinds_don_t_count(repository
     document["signatures"][0]["sig"] = ""
     document["signatures"] += [{"keyid": 3}, 7, {"keyid": document["signatures"][1]["keyid"], "sig": "xy"}]
     repository.files["2.root.json"] = json.dumps(document).encode()
-    assert run(Trusted(root=repository.files["1.root.json"].decode()), repository.fetch).trusted_root == OLD
+    assert (
+        run(TrustedMetadata(root=repository.files["1.root.json"].decode()), repository.fetch).trusted_root
+        == OLD
+    )
     signed = document["signed"]
     for key in signed["keys"].values():
         key["scheme"] = "rsassa-pss-sha256"
     repository.files["2.root.json"] = sign(signed, repository.keys["root"])
-    first = Trusted(root=repository.files["1.root.json"].decode())
+    first = TrustedMetadata(root=repository.files["1.root.json"].decode())
     assert "version 2: too few keys of version 2" in fail(first, repository)[1]
 
 
@@ -366,10 +380,10 @@ def test_the_newer_root_is_chosen(repository: Repository) -> None:
 def test_sigstore_s_own_roots() -> None:
     """Version 14 and 15 are signed by other people each, who had not all signed the first of them."""
     old, new = ROOT_14.read_text(encoding="utf-8"), OF_SIGSTORE.read_text(encoding="utf-8")
-    files, steps = {"15.root.json": new.encode()}, list[Trusted]()
+    files, steps = {"15.root.json": new.encode()}, list[TrustedMetadata]()
     with pytest.raises(UserError, match=r"timestamp.json: the repository does not have it"):
-        steps.extend(refresh(Trusted(root=old), lambda name, _: files.get(name), NOW))
+        steps.extend(refresh(TrustedMetadata(root=old), lambda name, _: files.get(name), NOW))
     assert [step.root for step in steps] == [new]
     files = {"15.root.json": new.replace('"threshold": 3', '"threshold": 2').encode()}
     with pytest.raises(UserError, match=r"root.json, version 15: too few keys of version 14"):
-        list(refresh(Trusted(root=old), lambda name, _: files.get(name), NOW))
+        list(refresh(TrustedMetadata(root=old), lambda name, _: files.get(name), NOW))

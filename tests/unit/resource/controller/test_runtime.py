@@ -18,9 +18,9 @@ from talos.resource.controller.controller import (
     Controller,
     ControllerRuntime,
     Input,
+    InputStrength,
     Output,
     Reconciler,
-    Strength,
     UndeclaredAccessError,
 )
 from talos.resource.controller.runtime import check_controllers, dependencies, run_controllers
@@ -184,7 +184,7 @@ async def test_an_input_of_another_namespace(memory: MemoryState) -> None:
 
 
 async def test_destroy_ready_input_wakes_only_at_the_end(memory: MemoryState) -> None:
-    controller = Rounds(Input(ADDRESS_STATUS, strength=Strength.DESTROY_READY))
+    controller = Rounds(Input(ADDRESS_STATUS, strength=InputStrength.DESTROY_READY))
     async with running(memory, controller):
         await put(memory)
         await add_finalizer(memory, ADDRESS_STATUS, "a", "other")
@@ -451,7 +451,7 @@ async def test_a_strong_input_is_held_until_let_go(memory: MemoryState) -> None:
                 await runtime.remove_finalizer(ADDRESS_STATUS, item.id)
 
     await put(memory)
-    async with running(memory, Rounds(Input(ADDRESS_STATUS, strength=Strength.STRONG), action=act)):
+    async with running(memory, Rounds(Input(ADDRESS_STATUS, strength=InputStrength.STRONG), action=act)):
         assert (await memory.get(ADDRESS_STATUS, "a")).metadata.finalizers == ("test.RoundsController",)
         await teardown_and_destroy(memory, ADDRESS_STATUS, "a")
         with pytest.raises(NotFoundError):
@@ -497,9 +497,9 @@ async def test_controllers_work_in_a_chain(memory: MemoryState) -> None:
 
 def test_edges_name_inputs_and_outputs() -> None:
     controller = Rounds(
-        Input(ADDRESS_STATUS, strength=Strength.STRONG, id="a"),
+        Input(ADDRESS_STATUS, strength=InputStrength.STRONG, id="a"),
         Input(LINK_STATUS, namespace="network-config"),
-        Input(RESOLVER_STATUS, strength=Strength.DESTROY_READY),
+        Input(RESOLVER_STATUS, strength=InputStrength.DESTROY_READY),
         outputs=(Output(HOSTNAME_STATUS), Output(RESOLVER_STATUS, shared=True)),
     )
     edges = [

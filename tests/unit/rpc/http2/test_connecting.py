@@ -6,8 +6,8 @@ from typing import override
 
 import pytest
 
+from talos.rpc.http2.backend import ASYNCIO
 from talos.rpc.http2.client import Channel, ClientConnection, NotConnectedError
-from talos.rpc.http2.waiting import ASYNCIO
 from talos.rpc.port.remote import RemoteChannel, RemoteServer
 
 

@@ -7,9 +7,9 @@ import pytest
 from tests.unit.rpc.port.world import Transport
 
 from talos.api.rpc import Code
+from talos.rpc.http2.backend import ASYNCIO
 from talos.rpc.http2.client import ClientConnection
 from talos.rpc.http2.frames import Bounds, ErrorCode, make_reset, make_settings
-from talos.rpc.http2.waiting import ASYNCIO
 
 
 @pytest.mark.parametrize(("seconds", "code"), [(0.0, Code.DEADLINE_EXCEEDED), (3600.0, Code.CANCELLED)])

@@ -14,6 +14,7 @@ from talos.client.target import Target
 from talos.client.tls import make_context as make_talosctl_context
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.keys import KeyType
+from talos.rpc.http2.backend import ASYNCIO
 from talos.rpc.http2.frames import (
     END_HEADERS,
     END_STREAM,
@@ -25,7 +26,6 @@ from talos.rpc.http2.frames import (
     make_settings,
 )
 from talos.rpc.http2.headers import encode_headers
-from talos.rpc.http2.waiting import ASYNCIO
 from talos.rpc.port.remote import ClientTls, RemoteChannel, RemoteServer, make_client_context
 from talos.rpc.port.tls import TlsSettings, make_context
 from talos.rpc.protocol import OK_TRAILERS, PREFIX, REPLY_HEADERS

@@ -5,13 +5,13 @@ import itertools
 import json
 from typing import Any, cast
 
+from talos.rpc.client_quota import ClientQuota
 from talos.rpc.http2.meter import DEFAULT_RATES, FrameRates
 from talos.rpc.port.connection import PortConnection
 from talos.rpc.port.limits import Limits
 from talos.rpc.port.refusals import Refusals
 from talos.rpc.port.tls import Client
 from talos.rpc.protocol import OK, Peer, Status
-from talos.rpc.shares import Shares
 from talos.system.logging import Log
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")
@@ -49,14 +49,14 @@ class World:
     def __init__(self, header_size: int = 1000, rates: FrameRates = DEFAULT_RATES) -> None:
         self.lines: list[str] = []
         self.transport = Transport()
-        self.memory = Shares(total=200_000, what="large requests")
+        self.memory = ClientQuota(total=200_000, what="large requests")
         log = Log(write=self.lines.append)
         self.connection = PortConnection(
             self.handle,
             admit=lambda _: Client(peer=Peer(address="10.5.0.9:1"), key="a"),
             limits=Limits(header_size=header_size, rates=rates),
             memory=self.memory,
-            calls=Shares(total=1000, what="calls"),
+            calls=ClientQuota(total=1000, what="calls"),
             refusals=Refusals(log),
             log=log,
             leave=lambda _: None,

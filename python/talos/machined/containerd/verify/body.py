@@ -21,7 +21,7 @@ VERSIONS = ("0.0.1", "0.0.2")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class ExpectedEntry:
     """What the body of an entry has to be of: the log records who signed what, and how."""
 
     logged: Mapping[str, bytes]
@@ -31,7 +31,7 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Recorded:
+class _LoggedEntry:
     """What an entry is of: a part with a hash; a signature, and a certificate in PEM or DER, in base64."""
 
     digest: Mapping[str, Any]
@@ -39,7 +39,7 @@ class _Recorded:
     certificate: object
 
 
-def check_body(body: bytes, expected: Expected, where: str) -> None:
+def check_body(body: bytes, expected: ExpectedEntry, where: str) -> None:
     """Whether an entry is of this signature and no other; UserError."""
     document = parse_document(body, where)
     kind, version = str(document.get("kind")), str(document.get("apiVersion"))
@@ -63,23 +63,23 @@ def check_body(body: bytes, expected: Expected, where: str) -> None:
         raise UserError("its entry in the log is of another signature", where=where)
 
 
-def _find_first(kind: str, spec: Mapping[str, Any]) -> _Recorded:
+def _find_first(kind: str, spec: Mapping[str, Any]) -> _LoggedEntry:
     """What Rekor 1 has recorded."""
     if kind == "dsse":
         one = _find_only(spec)
-        return _Recorded(
+        return _LoggedEntry(
             digest=object_of(spec, "payloadHash"),
             signature=one.get("signature"),
             certificate=one.get("verifier"),
         )
-    return _Recorded(
+    return _LoggedEntry(
         digest=object_of(spec, "data", "hash"),
         signature=object_of(spec, "signature").get("content"),
         certificate=object_of(spec, "signature", "publicKey").get("content"),
     )
 
 
-def _find_second(kind: str, spec: Mapping[str, Any]) -> _Recorded:
+def _find_second(kind: str, spec: Mapping[str, Any]) -> _LoggedEntry:
     """What Rekor 2 has recorded."""
     if kind == "dsse":
         spec = object_of(spec, "dsseV002")
@@ -88,7 +88,7 @@ def _find_second(kind: str, spec: Mapping[str, Any]) -> _Recorded:
         spec = object_of(spec, "hashedRekordV002")
         digest, one = object_of(spec, "data"), object_of(spec, "signature")
     certificate = object_of(one, "verifier", "x509Certificate").get("rawBytes")
-    return _Recorded(digest=digest, signature=one.get("content"), certificate=certificate)
+    return _LoggedEntry(digest=digest, signature=one.get("content"), certificate=certificate)
 
 
 def _find_only(spec: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from talos.machined.containerd.verify.body import Expected, check_body
+from talos.machined.containerd.verify.body import ExpectedEntry, check_body
 from talos.machined.containerd.verify.certificate import check_certificate, check_identity
 from talos.machined.containerd.verify.der import parse_certificate
 from talos.machined.containerd.verify.log import Entry, check_entry, parse_annotation, parse_entry
@@ -40,7 +40,7 @@ def verify_identity(signed: Signed, request: Request) -> None:
     check_identity(certificate, request, where)
     key = _find_key(certificate, where)
     check_signature(signed, key, "it is not signed by the key of its certificate", where)
-    expected = Expected(logged=signed.logged, signature=signed.signature, certificate=certificate)
+    expected = ExpectedEntry(logged=signed.logged, signature=signed.signature, certificate=certificate)
     for entry in entries:
         check_body(entry.body, expected, where)
 

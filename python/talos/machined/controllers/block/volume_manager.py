@@ -25,7 +25,7 @@ from talos.machined.controllers.block.volume_settler import (
     make_volume_options,
 )
 from talos.resource import ids, kinds
-from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Strength
+from talos.resource.controller.controller import Controller, ControllerRuntime, Input, InputStrength, Output
 from talos.resource.resource import Phase, Resource
 from talos.system.block.layout import EPHEMERAL
 from talos.system.errors import UserError
@@ -51,7 +51,7 @@ class VolumeManagerController(Controller):
     inputs = (
         Input(kinds.VOLUME_CONFIG),
         Input(kinds.VOLUME_MOUNT_REQUEST),
-        Input(*ids.VOLUME_LIFECYCLE, strength=Strength.STRONG),
+        Input(*ids.VOLUME_LIFECYCLE, strength=InputStrength.STRONG),
         Input(*ids.DEVICES_STATUS),
         Input(kinds.DISK),
         Input(kinds.DISCOVERED_VOLUME),

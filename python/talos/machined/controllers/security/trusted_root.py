@@ -12,7 +12,7 @@ from talos.config.documents.security.sigstore_trusted_root import SigstoreTruste
 from talos.images.rules import make_rules
 from talos.machined.node.state_folder import find_state_folder
 from talos.machined.tuf.start import Run, keep_trusted, load_trusted, run_refresh
-from talos.machined.tuf.trusted import Trusted
+from talos.machined.tuf.trusted import TrustedMetadata
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 from talos.resource.environment import read_environment
@@ -46,7 +46,7 @@ class TUFTrustedRootController(Controller):
     def __init__(self, run: Run, log: Log) -> None:
         self._run = run
         self._log = log
-        self._trusted: Trusted | None = None
+        self._trusted: TrustedMetadata | None = None
 
     @override
     async def run(self, runtime: ControllerRuntime) -> None:
@@ -73,7 +73,7 @@ class TUFTrustedRootController(Controller):
                 return False
             if own is None:
                 await self._load(folder)
-                spec = _make_spec(self._trusted or Trusted())
+                spec = _make_spec(self._trusted or TrustedMetadata())
             else:
                 spec = TUFTrustedRootSpec(json_data=own.trusted_root or "")
             await runtime.put(*ids.TUF_TRUSTED_ROOT, spec)
@@ -83,7 +83,7 @@ class TUFTrustedRootController(Controller):
         """Read what earlier refreshes have left in STATE: nothing older is to come after it."""
         if self._trusted is not None or folder is None:
             return
-        self._trusted = Trusted()
+        self._trusted = TrustedMetadata()
         try:
             self._trusted = await trio.to_thread.run_sync(load_trusted, folder)
         except UserError as error:
@@ -105,7 +105,7 @@ class TUFTrustedRootController(Controller):
     async def _try(self, runtime: ControllerRuntime, folder: Path) -> str:
         """Refresh once, and keep what was verified; why it is not complete, if so."""
         variables = await read_environment(runtime)
-        before = self._trusted or Trusted()
+        before = self._trusted or TrustedMetadata()
         try:
             with trio.fail_after(REFRESH_TIMEOUT):
                 self._trusted, reason = await run_refresh(self._run, before, variables)
@@ -123,7 +123,7 @@ class TUFTrustedRootController(Controller):
         return reason
 
 
-def _make_spec(trusted: Trusted) -> TUFTrustedRootSpec:
+def _make_spec(trusted: TrustedMetadata) -> TUFTrustedRootSpec:
     """What was fetched, unless the image has a newer one, which a later version of the system may bring."""
     if trusted.version < VERSION:
         return TUFTrustedRootSpec(json_data=OF_SIGSTORE.read_text(encoding="utf-8"))

@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from talos.api.definitions import storage_pb2
 from talos.config.active import read_config
 from talos.disks.installation import find_installed
-from talos.disks.lvm.provide import LvmProvider, Provided
+from talos.disks.lvm.provide import LvmProvider, ProvisionResult
 from talos.disks.lvm.specs import (
     LvmSpecs,
     Problem,
@@ -36,7 +36,7 @@ MISSING_DISK_TIMEOUT = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
+class _LastInputs:
     """What decides whether lvm has anything new to do or to report."""
 
     specs: LvmSpecs
@@ -81,7 +81,7 @@ class LVMController(Reconciler):
         self._provider = LvmProvider(lvm, read_head, log)
         self._refresh = refresh
         self._log = log
-        self._done: _Seen | None = None
+        self._done: _LastInputs | None = None
         self._report = LvmReport()
         self._problems: Sequence[Problem] = ()
         self._activated: set[tuple[str, str]] = set()
@@ -97,7 +97,7 @@ class LVMController(Reconciler):
         volumes = await runtime.list(kinds.DISCOVERED_VOLUME)
         disks = {disk.id: disk.spec for disk in await runtime.list(kinds.DISK)}
         request = await runtime.get_or_none(*ids.LVM_REFRESH_REQUEST)
-        seen = _Seen(
+        seen = _LastInputs(
             specs=make_specs(config, volumes, disks),
             members=frozenset(
                 (volume.spec.dev_path, volume.spec.uuid, volume.spec.size)
@@ -112,12 +112,12 @@ class LVMController(Reconciler):
             await self._work(seen)
         await self._publish(runtime, seen.specs)
 
-    async def _work(self, seen: _Seen) -> None:
+    async def _work(self, seen: _LastInputs) -> None:
         """Look, activate, make; then look again."""
         self.interval = math.inf
         try:
             self._report = await self._lvm.report()
-            problems, provided = [], Provided()
+            problems, provided = [], ProvisionResult()
             if seen.installed:  # else what is activated would be in the way of an installation
                 problems = await self._activate_all()
                 provided = await self._provider.provide(seen.specs, self._report)

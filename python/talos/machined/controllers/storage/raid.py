@@ -13,7 +13,7 @@ from talos.disks.candidates import describe_refusal
 from talos.disks.install.array import find_target
 from talos.disks.installation import find_installed
 from talos.disks.raid.plan import Plan
-from talos.disks.raid.provide import DeviceReader, Provided, RaidProvider, ReadArrays
+from talos.disks.raid.provide import DeviceReader, ProvisionResult, RaidProvider, ReadArrays
 from talos.disks.raid.specs import FoundMember, WantedArray, find_members, make_spec, make_specs
 from talos.disks.raid.start import ArrayStarter, group_members
 from talos.disks.raid.status import (
@@ -37,11 +37,11 @@ POLL_INTERVAL = 30.0
 SYNC_INTERVAL = 5.0
 """Seconds between two checks while an array is rebuilt."""
 OTHER_SYSTEM = "holds another system than this machine's: its array is not started"
-_NOT_INSTALLED = Provided(plan=Plan(waiting="waiting for the installation of this machine"))
+_NOT_INSTALLED = ProvisionResult(plan=Plan(waiting="waiting for the installation of this machine"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
+class _LastInputs:
     """What decides whether a program that failed is run again before its time."""
 
     arrays: tuple[WantedArray, ...]
@@ -87,8 +87,8 @@ class RAIDController(Reconciler):
         self._provider = RaidProvider(mdadm, read_arrays, reader, log)
         self._refresh = refresh
         self._log = log
-        self._seen: _Seen | None = None
-        self._held: dict[str, tuple[float, Provided]] = {}
+        self._seen: _LastInputs | None = None
+        self._held: dict[str, tuple[float, ProvisionResult]] = {}
         """What failed, by the array's name, and when it is tried again."""
         self._others = set[str]()
         """By UUID: arrays with a system that is not this machine's."""
@@ -103,7 +103,7 @@ class RAIDController(Reconciler):
         volumes = await runtime.list(kinds.DISCOVERED_VOLUME)
         disks = {disk.id: disk.spec for disk in await runtime.list(kinds.DISK)}
         request = await runtime.get_or_none(*ids.MD_REFRESH_REQUEST)
-        seen = _Seen(
+        seen = _LastInputs(
             arrays=make_specs(config, volumes, disks),
             members=find_members(volumes),
             request=request.spec.request if request else 0,
@@ -118,9 +118,9 @@ class RAIDController(Reconciler):
         self._seen = seen
         await self._work(runtime, seen)
 
-    async def _work(self, runtime: ControllerRuntime, seen: _Seen) -> None:
+    async def _work(self, runtime: ControllerRuntime, seen: _LastInputs) -> None:
         await self._starter.start(await self._find_startable(seen))
-        provided: dict[str, Provided] = {}
+        provided: dict[str, ProvisionResult] = {}
         for wanted in seen.arrays:
             is_made = seen.is_installed or wanted.name == seen.target
             provided[wanted.name] = await self._provide(wanted, seen) if is_made else _NOT_INSTALLED
@@ -135,7 +135,7 @@ class RAIDController(Reconciler):
         if any(one.changed for one in provided.values()):
             await self._refresh()
 
-    async def _provide(self, wanted: WantedArray, seen: _Seen) -> Provided:
+    async def _provide(self, wanted: WantedArray, seen: _LastInputs) -> ProvisionResult:
         until, before = self._held.get(wanted.name, (-math.inf, None))
         if before is not None and trio.current_time() < until:
             return before
@@ -143,7 +143,7 @@ class RAIDController(Reconciler):
         if provided.failed:
             self._held[wanted.name] = (
                 trio.current_time() + RETRY,
-                Provided(plan=provided.plan, error=provided.error, failed=True),
+                ProvisionResult(plan=provided.plan, error=provided.error, failed=True),
             )
         else:
             self._held.pop(wanted.name, None)
@@ -151,7 +151,7 @@ class RAIDController(Reconciler):
             self._log.once(f"RAID array {wanted.name}: {provided.error}", level="warning")
         return provided
 
-    async def _find_startable(self, seen: _Seen) -> Sequence[FoundMember]:
+    async def _find_startable(self, seen: _LastInputs) -> Sequence[FoundMember]:
         """The members of arrays that are to run: on an installed machine all but those of other systems.
 
         Before anything looks installed that is the array with the system, and the one that the system is
@@ -171,7 +171,7 @@ class RAIDController(Reconciler):
         return found
 
     def _make_statuses(
-        self, seen: _Seen, arrays: Sequence[Array], provided: Mapping[str, Provided]
+        self, seen: _LastInputs, arrays: Sequence[Array], provided: Mapping[str, ProvisionResult]
     ) -> list[ArrayStatus]:
         """Those of documents first. Of two with one name the first is shown, and the other's errors."""
         found: list[ArrayStatus] = []
@@ -201,7 +201,7 @@ class RAIDController(Reconciler):
     async def _publish(
         self,
         runtime: ControllerRuntime,
-        seen: _Seen,
+        seen: _LastInputs,
         arrays: Sequence[Array],
         statuses: Sequence[ArrayStatus],
     ) -> None:

@@ -23,7 +23,7 @@ from talos.machined.controllers.security.trusted_root import (
 )
 from talos.machined.node.config_store import publish_config
 from talos.machined.tuf.start import keep_trusted, load_trusted
-from talos.machined.tuf.trusted import REFUSED, Trusted, format_trusted, parse_request
+from talos.machined.tuf.trusted import REFUSED, TrustedMetadata, format_trusted, parse_request
 from talos.resource import ids, kinds
 from talos.resource.changes import put, wait_for
 from talos.resource.memory.state import MemoryState
@@ -35,7 +35,7 @@ HEAD = "apiVersion: v1alpha1\nkind: ImageVerificationConfig\nrules: [{image: '*'
 RULE = f"{HEAD}keyless: {{issuer: a, subject: b}}}}]"
 OTHER_RULE = f"{HEAD}skip: true}}]"
 IMAGE = OF_SIGSTORE.read_text(encoding="utf-8")
-DONE = Trusted(root="r", trusted_root="new", version=VERSION, refreshed=1_800_000_000)
+DONE = TrustedMetadata(root="r", trusted_root="new", version=VERSION, refreshed=1_800_000_000)
 
 
 DIGESTS = {14: "6494e21ea73fa7ee769f85f57d5a3e6a08725eae1e38c755fc3517c9e6bc0b66"}
@@ -51,7 +51,7 @@ class Program:
 
     def __init__(self, *results: Finished | None) -> None:
         self.results = [*results]
-        self.given: list[Trusted] = []
+        self.given: list[TrustedMetadata] = []
         self.environments: list[dict[str, str]] = []
         self.times: list[float] = []
         self.was_cancelled = False
@@ -80,7 +80,7 @@ class Program:
         return result
 
 
-def finish(trusted: Trusted, reason: str = "") -> Finished:
+def finish(trusted: TrustedMetadata, reason: str = "") -> Finished:
     return Finished(code=REFUSED if reason else 0, stdout=format_trusted(trusted), stderr=reason.encode())
 
 
@@ -123,7 +123,7 @@ async def test_a_refresh_takes_its_place_and_is_kept(tmp_path: Path, autojump_cl
         await program.wait(3)
     assert spec.last_refresh_time.seconds == DONE.refreshed
     assert load_trusted(tmp_path) == DONE
-    assert program.given == [Trusted(), DONE, DONE]
+    assert program.given == [TrustedMetadata(), DONE, DONE]
     assert program.environments[0] == {"https_proxy": "http://proxy.example:3128"}
     assert [time - program.times[0] for time in program.times] == [0, REFRESH_INTERVAL, 2 * REFRESH_INTERVAL]
 
@@ -165,18 +165,18 @@ async def test_a_program_that_does_not_end_or_breaks(tmp_path: Path, autojump_cl
         "/usr/sbin/refresh-trusted-root: failed with signal SIGKILL",
         "/usr/sbin/refresh-trusted-root: has no trusted files of a repository",
     ]
-    assert program.given[-1] == Trusted()
+    assert program.given[-1] == TrustedMetadata()
 
 
 async def test_half_a_refresh_is_kept(tmp_path: Path, autojump_clock: MockClock) -> None:
-    half = Trusted(root="r", timestamp="t")
+    half = TrustedMetadata(root="r", timestamp="t")
     state, program = MemoryState(), Program(finish(half, "no"), finish(DONE))
     async with running(state, make(program)):
         await mount_state(state, tmp_path)
         await configure(state, RULE)
         await find(state, IMAGE)
         await find(state, "new")
-    assert program.given == [Trusted(), half]
+    assert program.given == [TrustedMetadata(), half]
 
 
 async def test_a_restart_goes_on_with_what_was_refreshed(tmp_path: Path, autojump_clock: MockClock) -> None:
@@ -229,7 +229,7 @@ async def test_without_the_last_rule_it_is_removed_and_nothing_is_fetched(
         await configure(state, RULE)
         await find(state, "new")
         await program.wait(2)
-    assert program.given == [Trusted(), DONE]
+    assert program.given == [TrustedMetadata(), DONE]
 
 
 async def test_that_of_the_config_takes_its_place(tmp_path: Path, autojump_clock: MockClock) -> None:
@@ -256,7 +256,7 @@ async def test_with_one_of_the_config_nothing_is_fetched(tmp_path: Path, autojum
         await wait_for(state, *ids.TUF_TRUSTED_ROOT, lambda _: True)
         await trio.sleep(3 * REFRESH_INTERVAL)
     assert not program.given
-    assert load_trusted(tmp_path) == Trusted()
+    assert load_trusted(tmp_path) == TrustedMetadata()
 
 
 def test_that_of_sigstore() -> None:

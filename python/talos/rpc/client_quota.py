@@ -7,7 +7,7 @@ from talos.api.rpc import Code, RpcError
 
 
 @dataclass(slots=True)
-class Shares:
+class ClientQuota:
     """A bounded amount of something, shared by clients so that none can use it up.
 
     A client may take as much as is left free by all (the dynamic threshold of shared-memory

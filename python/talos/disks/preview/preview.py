@@ -7,9 +7,9 @@ from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
 from talos.config.model import Config
 from talos.disks.disk import Disk, make_disks
-from talos.disks.rehearsal.copies import FoundDevices, TableCopies
-from talos.disks.rehearsal.layout import DiskChange, DiskLayout, Part, release
-from talos.disks.rehearsal.storage import Effects, rehearse_arrays, rehearse_lvm
+from talos.disks.preview.copies import FoundDevices, TableCopies
+from talos.disks.preview.layout import DiskChange, DiskLayout, Part, release
+from talos.disks.preview.storage import Effects, preview_arrays, preview_lvm
 from talos.disks.volumes.choice import find_devices, name_volume
 from talos.disks.volumes.settle import GPT, LUKS, VolumeProgress, settle_partition
 from talos.disks.volumes.specs import NUMBER, OBSTACLE, VOLUME_SELECTOR
@@ -22,21 +22,21 @@ from talos.system.logging import Log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rehearsal:
+class DiskPreview:
     """What would become of the disks, and why something would not be made as it is configured."""
 
     changes: Sequence[DiskChange] = ()
     problems: Sequence[str] = ()
 
 
-async def rehearse(found: FoundDevices, before: Config, after: Config) -> Rehearsal:
+async def preview_disks(found: FoundDevices, before: Config, after: Config) -> DiskPreview:
     """The disks of which ``after`` makes something else than ``before``, the config in force, does.
 
     A node without an installation has none: what an installation does, its own dry run shows.
     """
     if not found.system[0]:
-        return Rehearsal()
-    old, new = await _rehearse(found, before), await _rehearse(found, after)
+        return DiskPreview()
+    old, new = await _preview(found, before), await _preview(found, after)
     today = _list_layouts(TableCopies(found), old.effects)
     changes = [
         DiskChange(before=today.get(device, DiskLayout(device=device, size=0)), after=layout)
@@ -50,7 +50,7 @@ async def rehearse(found: FoundDevices, before: Config, after: Config) -> Rehear
         if device not in new.layouts
     ]
     problems = [text for text in new.effects.problems if text not in old.effects.problems]
-    return Rehearsal(changes=changes, problems=problems)
+    return DiskPreview(changes=changes, problems=problems)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +59,11 @@ class _Result:
     effects: Effects
 
 
-async def _rehearse(found: FoundDevices, config: Config) -> _Result:
+async def _preview(found: FoundDevices, config: Config) -> _Result:
     """Volumes in the order in which a machine makes them, after what they may lie on."""
     copies, effects = TableCopies(found), Effects()
-    rehearse_arrays(found, config, copies, effects)
-    rehearse_lvm(found, config, copies, effects)
+    preview_arrays(found, config, copies, effects)
+    preview_lvm(found, config, copies, effects)
     disks = make_disks(found.volumes, found.disks, found.arrays, found.system[1])
     volumes = make_all_volumes(config, list(found.disks.values()), has_partitions=True)
     ordered = sorted(volumes, key=lambda volume: (*find_order(volume, volumes[volume][0]), volume))

@@ -1,4 +1,4 @@
-"""Places for a balancer's connections, and which connection makes room when there are none left.
+"""Slots for a balancer's connections, and which connection makes room when there are none left.
 
 Clients keep watches that may be quiet for hours, so nothing is closed for its silence alone.
 """
@@ -13,15 +13,15 @@ from talos.system.proc.sockets import find_socket
 
 MAX_CONNECTIONS = 1024
 RESERVED = 64
-"""The last places, which only connections of root get: the kubelet runs as root, and holds about ten."""
+"""The last slots, which only connections of root get: the kubelet runs as root, and holds about ten."""
 IDLE_TIMEOUT = 60.0  # seconds
 """Without a byte either way; then a connection may be closed for another one, unless it is root's."""
 LOG_INTERVAL = 60.0  # seconds
 
 
 @dataclass(slots=True, eq=False)
-class ConnectionPlace:
-    """The place of one connection, which ends with ``scope``."""
+class ConnectionSlot:
+    """The slot of one connection, which ends with ``scope``."""
 
     client: trio.socket.SocketType
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
@@ -35,8 +35,8 @@ class ConnectionPlace:
 
 
 @dataclass(slots=True, kw_only=True)
-class Places:
-    """A bounded number of places. Clients' sockets are looked up in ``files``, and only when places run out.
+class ConnectionSlots:
+    """A bounded number of slots. Clients' sockets are looked up in ``files``, and only when slots run out.
 
     The kernel shows the owner of sockets in the reader's own network namespace: clients of other machines and
     namespaces are never root.
@@ -47,35 +47,33 @@ class Places:
     idle_timeout: float = IDLE_TIMEOUT
     files: Files = field(default_factory=KernelFiles)
     log: Log = field(default_factory=Log)
-    _taken: dict[ConnectionPlace, None] = field(default_factory=dict[ConnectionPlace, None], init=False)
+    _taken: dict[ConnectionSlot, None] = field(default_factory=dict[ConnectionSlot, None], init=False)
     _logged_at: float = field(default=float("-inf"), init=False)
 
-    def take(self, client: trio.socket.SocketType) -> ConnectionPlace | None:
-        """A place, for which an idle connection may be ended; None when there is none."""
-        place = ConnectionPlace(client)
+    def take(self, client: trio.socket.SocketType) -> ConnectionSlot | None:
+        """A slot, for which an idle connection may be ended; None when there is none."""
+        slot = ConnectionSlot(client)
         if len(self._taken) >= self.maximum - self.reserved:
             tables = _Tables(self.files)
-            has_room = len(self._taken) < self.maximum and tables.is_root(place)
+            has_room = len(self._taken) < self.maximum and tables.is_root(slot)
             if not has_room and not self._make_room(tables):
                 self._note("a connection is refused: all others are in use, or root's")
                 return None
-        self._taken[place] = None
-        return place
+        self._taken[slot] = None
+        return slot
 
-    def leave(self, place: ConnectionPlace) -> None:
+    def leave(self, slot: ConnectionSlot) -> None:
         """A connection has ended."""
-        self._taken.pop(place, None)
+        self._taken.pop(slot, None)
 
     def _make_room(self, tables: "_Tables") -> bool:
         latest = trio.current_time() - self.idle_timeout
-        idle = sorted(
-            (place for place in self._taken if place.used_at <= latest), key=lambda one: one.used_at
-        )
-        for place in idle:
-            if not tables.is_root(place):
+        idle = sorted((slot for slot in self._taken if slot.used_at <= latest), key=lambda one: one.used_at)
+        for slot in idle:
+            if not tables.is_root(slot):
                 self._note("the connection that was idle for longest is closed for a new one")
-                del self._taken[place]
-                place.scope.cancel()
+                del self._taken[slot]
+                slot.scope.cancel()
                 return True
         return False
 
@@ -93,11 +91,11 @@ class _Tables:
         self._files = files
         self._texts: dict[str, str] = {}
 
-    def is_root(self, place: ConnectionPlace) -> bool:
+    def is_root(self, slot: ConnectionSlot) -> bool:
         """Whether the other end of a connection is root's; not so when its program has closed it."""
-        if place.is_root is None:
-            place.is_root = self._find(place.client)
-        return place.is_root or False
+        if slot.is_root is None:
+            slot.is_root = self._find(slot.client)
+        return slot.is_root or False
 
     def _find(self, client: trio.socket.SocketType) -> bool | None:
         try:

@@ -1,6 +1,6 @@
 """Comments beside the values of a config, from the documents' declarations.
 
-remarks_for(document, docs=True, examples=True) -> Comments
+comments_for(document, docs=True, examples=True) -> Comments
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from talos.config.write.plain import to_plain
 from talos.resource.yaml.text import Comments, Path, to_yaml
 
 
-class Remarks(Comments):
+class FieldComments(Comments):
     """Comments from the declarations of one document's keys."""
 
     def __init__(self, document: Document, *, docs: bool, examples: bool) -> None:
@@ -41,9 +41,9 @@ class Remarks(Comments):
         return lines
 
 
-def remarks_for(document: Document, *, docs: bool, examples: bool) -> Comments:
+def comments_for(document: Document, *, docs: bool, examples: bool) -> Comments:
     """The comments for one document."""
-    return Remarks(document, docs=docs, examples=examples)
+    return FieldComments(document, docs=docs, examples=examples)
 
 
 def _sentence(doc: str) -> str:

@@ -22,11 +22,11 @@ class Event(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class AsyncBackend:
     """How the user of a stream waits: asyncio's way or trio's."""
 
     event: Callable[[], Event]
     sleep: Callable[[float], Awaitable[object]]
 
 
-ASYNCIO = Waiting(event=asyncio.Event, sleep=asyncio.sleep)
+ASYNCIO = AsyncBackend(event=asyncio.Event, sleep=asyncio.sleep)

@@ -2,9 +2,9 @@
 
 import trio
 
-from talos.disks.rehearsal.copies import FoundDevices
-from talos.disks.rehearsal.layout import Part
-from talos.disks.rehearsal.rehearse import Rehearsal, rehearse
+from talos.disks.preview.copies import FoundDevices
+from talos.disks.preview.layout import Part
+from talos.disks.preview.preview import DiskPreview, preview_disks
 from talos.system.block.layout import GIB, MIB
 
 from .machine import ROOM, SIZE, add_partition, make_config, make_document, make_found
@@ -14,8 +14,8 @@ OTHERS = "{volumeSelector: {match: '!disk.readonly && disk.dev_path != \"\"'}"
 DB = make_document("UserVolumeConfig", "db", f"{ON_B}, minSize: 1GiB, maxSize: 4GiB}}")
 
 
-def run(found: FoundDevices, before: tuple[str, ...], after: tuple[str, ...]) -> Rehearsal:
-    return trio.run(rehearse, found, make_config(*before), make_config(*after))
+def run(found: FoundDevices, before: tuple[str, ...], after: tuple[str, ...]) -> DiskPreview:
+    return trio.run(preview_disks, found, make_config(*before), make_config(*after))
 
 
 def test_a_new_volume_is_drawn_on_its_disk_only() -> None:
@@ -120,4 +120,4 @@ def test_a_volume_group_with_its_logical_volumes() -> None:
 
 
 def test_a_machine_without_an_installation_has_no_disks_to_draw() -> None:
-    assert run(FoundDevices(), (), (DB,)) == Rehearsal()
+    assert run(FoundDevices(), (), (DB,)) == DiskPreview()

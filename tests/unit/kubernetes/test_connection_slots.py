@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from talos.kubernetes.balancer import Balancer
-from talos.kubernetes.places import Places
+from talos.kubernetes.connection_slots import ConnectionSlots
 from talos.system.files import KernelFiles
 from talos.system.logging import Log
 from talos.system.proc.sockets import find_socket, parse_sockets
@@ -48,7 +48,7 @@ class Cluster:
         self._clients = clients
 
     async def connect(self, *, root: bool = False) -> trio.SocketStream:
-        """A client that has no place yet, perhaps."""
+        """A client that has no slot yet, perhaps."""
         raw = trio.socket.socket()
         if root:
             self._tables.root.add(os.fstat(raw.fileno()).st_ino)
@@ -72,27 +72,27 @@ async def is_closed(client: trio.SocketStream) -> bool:
 
 
 @asynccontextmanager
-async def balancing(places: Places) -> AsyncGenerator[Cluster]:
-    """A balancer with these places."""
+async def balancing(slots: ConnectionSlots) -> AsyncGenerator[Cluster]:
+    """A balancer with these slots."""
 
     async def echo(stream: trio.SocketStream) -> None:
         async with stream:
             async for block in stream:
                 await stream.send_all(block)
 
-    assert isinstance(places.files, Tables)
+    assert isinstance(slots.files, Tables)
     async with AsyncExitStack() as clients, trio.open_nursery() as nursery:
         serve = partial(trio.serve_tcp, echo, 0, host="127.0.0.1")
         [server] = await nursery.start(serve)
-        balancer = Balancer(lambda _endpoint, _healthy: None, places)
+        balancer = Balancer(lambda _endpoint, _healthy: None, slots)
         balancer.set_endpoints([server.socket.getsockname()])
         [own] = await nursery.start(partial(trio.serve_tcp, balancer.serve, 0, host="127.0.0.1"))
-        yield Cluster(own.socket.getsockname()[1], places.files, clients)
+        yield Cluster(own.socket.getsockname()[1], slots.files, clients)
         nursery.cancel_scope.cancel()
 
 
-def make_places(idle_timeout: float, *, maximum: int = 4, reserved: int = 1) -> Places:
-    return Places(
+def make_slots(idle_timeout: float, *, maximum: int = 4, reserved: int = 1) -> ConnectionSlots:
+    return ConnectionSlots(
         maximum=maximum,
         reserved=reserved,
         idle_timeout=idle_timeout,
@@ -102,7 +102,7 @@ def make_places(idle_timeout: float, *, maximum: int = 4, reserved: int = 1) -> 
 
 
 async def test_the_connection_that_was_idle_for_longest_makes_room() -> None:
-    async with balancing(make_places(idle_timeout=0)) as cluster:
+    async with balancing(make_slots(idle_timeout=0)) as cluster:
         clients = [await cluster.connect() for _ in range(3)]
         for client in clients:
             assert await is_served(client)
@@ -114,24 +114,24 @@ async def test_the_connection_that_was_idle_for_longest_makes_room() -> None:
 
 
 async def test_a_client_that_says_nothing_makes_room() -> None:
-    async with balancing(make_places(idle_timeout=0)) as cluster:
+    async with balancing(make_slots(idle_timeout=0)) as cluster:
         silent = [await cluster.connect() for _ in range(3)]
         assert await is_served(await cluster.connect())
         assert await is_closed(silent[0])
 
 
 async def test_nothing_is_closed_for_its_silence_while_there_are_places() -> None:
-    places = make_places(idle_timeout=0)
-    async with balancing(places) as cluster:
+    slots = make_slots(idle_timeout=0)
+    async with balancing(slots) as cluster:
         clients = [await cluster.connect() for _ in range(3)]
         for client in [*clients, *clients]:
             assert await is_served(client)
-    assert isinstance(places.files, Tables)
-    assert places.files.reads == 0
+    assert isinstance(slots.files, Tables)
+    assert slots.files.reads == 0
 
 
 async def test_connections_in_use_stay_and_root_has_places() -> None:
-    async with balancing(make_places(idle_timeout=60)) as cluster:
+    async with balancing(make_slots(idle_timeout=60)) as cluster:
         users = [await cluster.connect() for _ in range(3)]
         for client in users:
             assert await is_served(client)
@@ -147,7 +147,7 @@ async def test_connections_in_use_stay_and_root_has_places() -> None:
 
 
 async def test_root_is_never_closed_for_others() -> None:
-    async with balancing(make_places(idle_timeout=0)) as cluster:
+    async with balancing(make_slots(idle_timeout=0)) as cluster:
         root = [await cluster.connect(root=True) for _ in range(2)]
         for client in root:
             assert await is_served(client)
@@ -168,15 +168,15 @@ async def test_root_is_never_closed_for_others() -> None:
 
 async def test_a_closed_socket_is_nobodys() -> None:
     """The kernel shows it as root's; a client that has closed leaves no connection that stays."""
-    places = make_places(idle_timeout=0, maximum=2)
-    async with balancing(places) as cluster:
+    slots = make_slots(idle_timeout=0, maximum=2)
+    async with balancing(slots) as cluster:
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             listener.listen()
             left = await trio.open_tcp_stream(*listener.getsockname())
             accepted = trio.socket.from_stdlib_socket(listener.accept()[0])
             with accepted:
-                held = places.take(accepted)
+                held = slots.take(accepted)
                 assert held is not None
                 await left.aclose()
                 assert await is_served(await cluster.connect())

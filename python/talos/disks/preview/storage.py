@@ -9,11 +9,11 @@ from talos.config.documents.storage.raid_array import RAIDArrayConfig
 from talos.config.model import Config
 from talos.disks.lvm import specs as lvm
 from talos.disks.lvm.plan import Growth, find_group_change, find_logical_change
+from talos.disks.preview.copies import FoundDevices, TableCopies
+from talos.disks.preview.layout import DiskLayout, Part
 from talos.disks.raid import specs as raid
 from talos.disks.raid.plan import Addition, Creation, make_plan
 from talos.disks.raid.status import parse_array
-from talos.disks.rehearsal.copies import FoundDevices, TableCopies
-from talos.disks.rehearsal.layout import DiskLayout, Part
 from talos.system.block.lvm import MEMBER as PHYSICAL_VOLUME
 from talos.system.block.lvm import LogicalVolume
 from talos.system.block.md import MEMBER as ARRAY_MEMBER
@@ -29,7 +29,7 @@ class Effects:
     problems: list[str] = field(default_factory=list[str])
 
 
-def rehearse_arrays(found: FoundDevices, config: Config, copies: TableCopies, effects: Effects) -> None:
+def preview_arrays(found: FoundDevices, config: Config, copies: TableCopies, effects: Effects) -> None:
     """Blank devices become members; a new array has the size of its smallest one, but for its metadata."""
     arrays, members = [parse_array(status.spec) for status in found.arrays], raid.find_members(found.volumes)
     for wanted in raid.make_specs(config, found.volumes, found.disks):
@@ -51,7 +51,7 @@ def rehearse_arrays(found: FoundDevices, config: Config, copies: TableCopies, ef
         effects.problems.extend([f"{name}: {problem}" for problem in problems if problem])
 
 
-def rehearse_lvm(found: FoundDevices, config: Config, copies: TableCopies, effects: Effects) -> None:
+def preview_lvm(found: FoundDevices, config: Config, copies: TableCopies, effects: Effects) -> None:
     """Blank devices become physical volumes; a group has the size of all of them, but for its metadata."""
     specs = lvm.make_specs(config, found.volumes, found.disks)
     effects.problems.extend([f"{problem.id}: {problem.message}" for problem in specs.problems])

@@ -6,7 +6,7 @@ from dataclasses import replace
 from talos.api.definitions import block_pb2
 from talos.config.model import Config
 from talos.config.read.loader import load
-from talos.disks.rehearsal.copies import FoundDevices
+from talos.disks.preview.copies import FoundDevices
 from talos.resource import kinds
 from talos.resource.resource import make_resource
 from talos.system.block.layout import EPHEMERAL, GIB, INSTALLED, MIB, STATE, place_areas
