@@ -1,10 +1,11 @@
 """What an EFI system partition has for Secure Boot: signed systemd-boot and UKI, and the owner's keys."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from cryptography import x509
 
+from talos.secureboot.enrolment import find_variables
 from talos.secureboot.keys import OwnerKeys
 from talos.secureboot.programs import find_programs
 from talos.secureboot.signing import sign_programs
@@ -14,8 +15,6 @@ from talos.upgrade.slots.systemd_boot.entry import FOLDER, LOADER_PATH, name_slo
 from talos.upgrade.slots.systemd_boot.settings import INITIAL, PATH, make_settings
 
 ROOT_VARIABLE = "TALOS_MEDIA_ROOT"
-VARIABLES = ("PK.auth", "KEK.auth", "db.auth")
-"""What `talosctl gen secureboot` writes."""
 _ENROLL = "secure-boot-enroll if-safe\n"
 
 
@@ -24,7 +23,7 @@ def make_tree(tree: Path, uki: Path, keys: OwnerKeys, slot: str = "") -> x509.Ce
 
     UserError, OSError.
     """
-    programs, variables = find_programs(uki), _find_variables(keys.folder)
+    programs, variables = find_programs(uki), find_variables(keys.folder, keys.programs.certificate)
     image = tree / FOLDER / (name_slot(slot) if slot else programs.image.name)
     for path in (image, tree / LOADER_PATH):
         path.parent.mkdir(parents=True)
@@ -56,15 +55,3 @@ def copy_tree(root: str, tree: Path, volume: str) -> None:
     argv = (*make_pinned_argv(root, "usr/bin/mcopy"), "-s", "-i", volume)
     # Not the user's own settings of mtools, which name other drives.
     run_command([*argv, *map(str, sorted(tree.iterdir())), "::"], env={"MTOOLSRC": "/dev/null"})
-
-
-def _find_variables(keys: Path) -> Sequence[Path]:
-    """All, or none: then the firmware has its keys already."""
-    there = [keys / name for name in VARIABLES if (keys / name).is_file()]
-    if there and len(there) < len(VARIABLES):
-        raise UserError(
-            f"has only {', '.join(path.name for path in there)} of {', '.join(VARIABLES)}",
-            where=str(keys),
-            hint="`talosctl gen secureboot database` writes all of them",
-        )
-    return there

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from talos.pki.authority import Usage, make_root_builder
 from talos.pki.certificate import parse_certificate
-from talos.pki.keys import parse_public_key
+from talos.pki.keys import PublicKey, parse_public_key
 from talos.pki.names import make_subject
 from talos.pki.signer import Signer, is_remote, open_signer, read_signer
 from talos.secureboot.signed_data import SigningPair, sign_certificate
@@ -22,7 +22,7 @@ from talos.system.tpm.signed_policy import check_key
 
 KEY, CERTIFICATE = "uki-signing-key.pem", "uki-signing-cert.pem"
 POLICY_KEY, POLICY_PUBLIC = "pcr-signing-key.pem", "pcr-signing-public-key.pem"
-"""Files of the folder; the last one is read where the private key is in no file."""
+"""Files of the folder. Where it has the last one, the private key has to be that one's, wherever it is."""
 KEY_HELP = "a file in PEM, pkcs11:URI, or command:PROGRAM ARGUMENTS"
 
 
@@ -46,17 +46,28 @@ def read_keys(
     return OwnerKeys(
         folder=folder,
         programs=read_pair(folder / CERTIFICATE, key or str(folder / KEY), environment),
-        policies=_read_policy_key(policy, folder / POLICY_PUBLIC, environment) if policy else None,
+        policies=_read_policy_key(policy, folder / POLICY_PUBLIC, environment),
     )
 
 
 def read_pair(certificate: Path | str, key: str, environment: Mapping[str, str] = os.environ) -> SigningPair:
     """A certificate whose signatures firmware accepts, and who signs with its key. UserError."""
-    owner = parse_certificate(read_file(certificate), where=str(certificate))
-    public = owner.public_key()
-    if not isinstance(public, RSAPublicKey):
-        raise UserError("firmware takes RSA keys only", where=str(certificate))
+    owner, public = read_certificate(certificate)
     return SigningPair(certificate=owner, signer=open_signer(key, public, str(certificate), environment))
+
+
+def read_certificate(path: Path | str) -> tuple[x509.Certificate, RSAPublicKey]:
+    """A certificate whose signatures firmware accepts, and its key. UserError."""
+    found = parse_certificate(read_file(path), where=str(path))
+    public = found.public_key()
+    if not isinstance(public, RSAPublicKey):
+        raise UserError("firmware takes RSA keys only", where=str(path))
+    return found, public
+
+
+def read_policy_public(path: Path) -> RSAPublicKey:
+    """The public half of a key of PCR policies. UserError."""
+    return _check_policy_key(parse_public_key(read_file(path), where=str(path)), str(path))
 
 
 def make_certificate(key: str, public: Path | str, common_name: str, ttl: timedelta) -> x509.Certificate:
@@ -87,14 +98,24 @@ def read_options(options: argparse.Namespace) -> OwnerKeys:
     return read_keys(options.keys, options.key, options.pcr_key)
 
 
-def _read_policy_key(key: str, public: Path, environment: Mapping[str, str]) -> Signer:
-    where = str(public) if is_remote(key) else key
+def _read_policy_key(key: str, public: Path, environment: Mapping[str, str]) -> Signer | None:
+    """Who signs policies; None where there is neither half of a key."""
+    has_public = public.is_file()
+    if not key and not has_public:
+        return None
+    if not key:
+        raise UserError("its private key is missing", where=str(public), hint="--pcr-key names it")
+    if is_remote(key):
+        return open_signer(key, read_policy_public(public), str(public), environment)
+    signer = read_signer(key)
+    _check_policy_key(signer.public, key)
+    if has_public and signer.public != read_policy_public(public):
+        raise UserError(f"does not belong to {public}", where=key)
+    return signer
+
+
+def _check_policy_key(public: PublicKey, where: str) -> RSAPublicKey:
     try:
-        if is_remote(key):
-            found = check_key(parse_public_key(read_file(public), where=where))
-            return open_signer(key, found, where, environment)
-        signer = read_signer(key)
-        check_key(signer.public)
+        return check_key(public)
     except ValueError as error:
         raise UserError(str(error), where=where, hint="`talosctl gen secureboot pcr` makes one") from None
-    return signer

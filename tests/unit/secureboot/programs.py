@@ -1,5 +1,7 @@
-"""Programs of a UKI's folder, and how they are signed."""
+"""Programs of a UKI's folder, how they are signed, and what enrolls the owner."""
 
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,6 +12,14 @@ from talos.pki.authority import CertificateAuthority
 from talos.pki.signer import FileSigner
 from talos.secureboot.authenticode import add_signature
 from talos.secureboot.signed_data import SigningPair
+from talos.secureboot.variables import (
+    DATABASE,
+    KEY_EXCHANGE_KEY,
+    PLATFORM_KEY,
+    make_authenticated,
+    make_owner,
+    make_signature_list,
+)
 
 LOADER = make_program([(".text", b"loader")])
 
@@ -27,3 +37,14 @@ def sign_program(program: bytes, authority: CertificateAuthority) -> bytes:
         path.write_bytes(program)
         add_signature(path, make_pair(authority))
         return path.read_bytes()
+
+
+def make_variables(authority: CertificateAuthority) -> Mapping[str, bytes]:
+    """The files by which firmware takes the owner's certificate, by their names; the same each time."""
+    certificate = authority.certificate
+    value = make_signature_list([certificate], make_owner(certificate))
+    pair, moment = make_pair(authority), datetime(2026, 1, 1, tzinfo=UTC)
+    return {
+        f"{variable.name}.auth": make_authenticated(variable, value, pair, moment)
+        for variable in (PLATFORM_KEY, KEY_EXCHANGE_KEY, DATABASE)
+    }

@@ -93,11 +93,27 @@ def test_a_token(
     token.add_key("db", "01", made.key)
     token.add_key("policies", "02", policy_key)
     uris = ["pkcs11:token=owner;object=db", "pkcs11:token=owner;object=policies"]
-    assert sign(folder, "--key", uris[1]) == 1
+    assert sign(folder, "--key", uris[1], "--pcr-key", uris[1]) == 1
     assert "object=policies: its answer of 256 bytes is no signature of the key " in capsys.readouterr().err
     assert not list((folder / "out").iterdir())
     assert sign(folder, "--key", uris[0], "--pcr-key", uris[1]) == 0
     check(folder, made)
+
+
+def test_a_public_key_of_policies_wants_its_private_one(
+    folder: Path, made: CertificateAuthority, policy_key: RSAPrivateKey
+) -> None:
+    (folder / "keys/uki-signing-key.pem").write_bytes(made.pem.key)
+    public, path = folder / "keys/pcr-signing-public-key.pem", folder / "keys/pcr-signing-key.pem"
+    with pytest.raises(UserError) as caught:
+        read_keys(path.parent)
+    assert str(caught.value) == f"{public}: its private key is missing (--pcr-key names it)"
+    path.write_bytes(key_to_pem(generate_private_key(65537, 2048)))
+    with pytest.raises(UserError) as caught:
+        read_keys(path.parent)
+    assert str(caught.value) == f"{path}: does not belong to {public}"
+    path.write_bytes(key_to_pem(policy_key))
+    assert read_keys(path.parent).policies
 
 
 def test_keys_that_tpms_do_not_take(folder: Path, made: CertificateAuthority) -> None:

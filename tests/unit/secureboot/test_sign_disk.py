@@ -1,16 +1,17 @@
 """``sign-disk``, with a program in place of sfdisk, mkfs.vfat and mcopy."""
 
-import sys
 from pathlib import Path
 
 import pytest
 from tests.unit.disks.raid.heads import make_head
 from tests.unit.pki.programs import make_uki
-from tests.unit.secureboot.programs import LOADER, sign_program
+from tests.unit.secureboot.programs import LOADER, make_variables, sign_program
+from tests.unit.secureboot.test_sign_iso import install_tools
 
 from talos.pki.authority import CertificateAuthority
 from talos.pki.keys import key_fingerprint
-from talos.secureboot.esp import ROOT_VARIABLE, VARIABLES
+from talos.secureboot.enrolment import VARIABLES
+from talos.secureboot.esp import ROOT_VARIABLE
 from talos.secureboot.sign_disk import main
 from talos.system.block.layout import (
     EFI,
@@ -64,11 +65,7 @@ def write_image(path: Path) -> None:
 
 @pytest.fixture
 def keys(made: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    loader = tmp_path / "root/usr/lib64/ld-linux-x86-64.so.2"
-    loader.parent.mkdir(parents=True)
-    loader.write_text(TOOLS.format(python=sys.executable))
-    loader.chmod(0o755)
-    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path / "root"))
+    install_tools(tmp_path, TOOLS, monkeypatch)
     for name, data in {"EFI/BOOT/BOOTX64.EFI": LOADER, "EFI/Linux/Talos-v1.efi": UKI}.items():
         path = tmp_path / "uki" / name
         path.parent.mkdir(parents=True)
@@ -78,8 +75,8 @@ def keys(made: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyP
     folder.mkdir()
     (folder / "uki-signing-key.pem").write_bytes(made.pem.key)
     (folder / "uki-signing-cert.pem").write_bytes(made.pem.crt)
-    for name in VARIABLES:
-        (folder / name).write_bytes(name.encode())
+    for name, data in make_variables(made).items():
+        (folder / name).write_bytes(data)
     return folder
 
 
@@ -103,9 +100,11 @@ def test_the_efi_partition_has_the_signed_files_and_the_keys(
     assert start[MIB + 512 :].rstrip(b"\0") == (
         b"EFI/BOOT/BOOTX64.EFI=%s;EFI/Linux/talos-a.efi=%s;"
         % (sign_program(LOADER, made), sign_program(UKI, made))
-        + b"loader/keys/auto/KEK.auth=KEK.auth;loader/keys/auto/PK.auth=PK.auth;"
-        b"loader/keys/auto/db.auth=db.auth;"
-        b"loader/loader.conf=timeout 3\nsecure-boot-enroll if-safe\ndefault talos-a.efi\n;"
+        + b"".join(
+            b"loader/keys/auto/%s=%s;" % (name.encode(), data)
+            for name, data in sorted(make_variables(made).items())
+        )
+        + b"loader/loader.conf=timeout 3\nsecure-boot-enroll if-safe\ndefault talos-a.efi\n;"
     )
 
 

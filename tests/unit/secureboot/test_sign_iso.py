@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 from tests.unit.pki.programs import make_uki
-from tests.unit.secureboot.programs import LOADER, sign_program
+from tests.unit.secureboot.programs import LOADER, make_variables, sign_program
 
 from talos.pki.authority import CertificateAuthority
 from talos.pki.keys import key_fingerprint
-from talos.secureboot.esp import ROOT_VARIABLE, VARIABLES
+from talos.secureboot.enrolment import VARIABLES
+from talos.secureboot.esp import ROOT_VARIABLE
 from talos.secureboot.sign_iso import main
 
 MIB = 1 << 20
@@ -30,9 +31,6 @@ elif program == "xorriso":
     assert not new.exists(), "it would be added to"
     new.write_bytes(pathlib.Path(argv[argv.index("-map") + 1]).read_bytes())
 """
-AUTH = (
-    b"loader/keys/auto/KEK.auth=KEK.auth;loader/keys/auto/PK.auth=PK.auth;loader/keys/auto/db.auth=db.auth;"
-)
 
 
 def write_iso(path: Path, label: str = "TALOS") -> None:
@@ -40,22 +38,28 @@ def write_iso(path: Path, label: str = "TALOS") -> None:
     path.write_bytes(bytes(32768) + b"\x01CD001\x01".ljust(40, b"\0") + label.encode().ljust(2008))
 
 
+def install_tools(folder: Path, program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have all tools be this program, with its own path as its third argument."""
+    loader = folder / "root/usr/lib64/ld-linux-x86-64.so.2"
+    loader.parent.mkdir(parents=True)
+    loader.write_text(program.format(python=sys.executable))
+    loader.chmod(0o755)
+    monkeypatch.setenv(ROOT_VARIABLE, str(folder / "root"))
+
+
 @pytest.fixture
 def folder(made: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    loader = tmp_path / "root/usr/lib64/ld-linux-x86-64.so.2"
+    install_tools(tmp_path, TOOLS, monkeypatch)
     files = {
         "keys/uki-signing-key.pem": made.pem.key,
         "keys/uki-signing-cert.pem": made.pem.crt,
         "uki/EFI/BOOT/BOOTX64.EFI": LOADER,
         "uki/EFI/Linux/Talos-v1.efi": UKI,
-        str(loader.relative_to(tmp_path)): TOOLS.format(python=sys.executable).encode(),
-        **{f"keys/{name}": name.encode() for name in VARIABLES},
+        **{f"keys/{name}": data for name, data in make_variables(made).items()},
     }
     for name, data in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(data)
-    loader.chmod(0o755)
-    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path / "root"))
     monkeypatch.setenv("SEEN", str(tmp_path / "seen"))
     write_iso(tmp_path / "talos.iso")
     return tmp_path
@@ -76,7 +80,10 @@ def test_firmware_finds_the_signed_files_and_the_keys(
     assert (folder / "signed.iso").read_bytes().rstrip(b"\0") == (
         b"EFI/BOOT/BOOTX64.EFI=%s;EFI/Linux/Talos-v1.efi=%s;"
         % (sign_program(LOADER, made), sign_program(UKI, made))
-        + AUTH
+        + b"".join(
+            b"loader/keys/auto/%s=%s;" % (name.encode(), data)
+            for name, data in sorted(make_variables(made).items())
+        )
         + b"loader/loader.conf=timeout 3\nsecure-boot-enroll if-safe\n;"
     )
     xorriso = (folder / "seen").read_text().splitlines()[-1]
@@ -115,6 +122,11 @@ def test_firmware_that_has_the_keys_already(folder: Path) -> None:
         ("talos.iso", b"", "talos.iso: is no ISO with the label TALOS (`nix build .#iso` makes one)"),
         ("talos.iso", None, "No such file"),
         ("keys/db.auth", None, "keys: has only PK.auth, KEK.auth of PK.auth, KEK.auth, db.auth"),
+        (
+            "keys/PK.auth",
+            b"PK",
+            "PK.auth: is no signed variable: 2 bytes are no signed update (`talosctl gen",
+        ),
         ("uki/EFI/Linux/other.efi", b"MZ", "uki: has not EFI/BOOT/BOOTX64.EFI and one file in EFI/Linux"),
     ],
 )
@@ -131,6 +143,15 @@ def test_what_is_not_signed(
     assert error in shown
     assert shown.count("\n") == 1
     assert not [path for path in folder.iterdir() if "signed" in path.name]
+
+
+def test_variables_of_another_owner(
+    folder: Path, signing: CertificateAuthority, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "keys/db.auth").write_bytes(make_variables(signing)["db.auth"])
+    assert sign(folder) == 1
+    shown = capsys.readouterr().err
+    assert "keys/db.auth: does not have CN=Ours, the certificate of what is signed (`talosctl gen" in shown
 
 
 def test_another_iso(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
