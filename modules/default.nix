@@ -210,12 +210,32 @@ rec {
 
   # `lib.image`. It returns what is made of a composition; all that its options leave alone is shared with others.
   image = options:
-    let problems = problemsOf options;
+    let
+      problems = problemsOf options;
+      made = makeImage (removeAttrs options [ "keys" "secureBoot" "signatures" ] // {
+        stamps = [ (if options ? keys then makeStamp options.keys (options.signatures or 1) else stamp) ];
+      });
     in
     if problems != [ ] then throw (builtins.concatStringsSep "\n" problems)
-    else makeImage (removeAttrs options [ "keys" "signatures" ] // {
-      stamps = [ (if options ? keys then makeStamp options.keys (options.signatures or 1) else stamp) ];
-    });
+    else made // (if options ? secureBoot then { sign = makeSign options.secureBoot made; } else { });
+
+  # The program that signs what an image consists of for Secure Boot, with the private keys of these public parts.
+  makeSign = secureBoot: image:
+    let
+      keys = buildRoot.runIn roots.workstation {
+        name = "secureBoot";
+        command = [ "${python.program "owner" "talos.secureboot.owner" [ ] [ ]}/bin/owner" (builtins.placeholder "out") ]
+          ++ map (name: "--${name}=${secureBoot.${name}}") (builtins.attrNames secureBoot);
+      };
+    in
+    python.program "sign" "talos.secureboot.sign" [
+      "TALOS_MEDIA_ROOT=${roots.media}"
+      "TALOS_SIGN_KEYS=${keys}"
+      "TALOS_SIGN_UKI=${image.uki}"
+      "TALOS_SIGN_ISO=${image.iso}"
+      "TALOS_SIGN_DISK=${image.disk-image}/disk.raw"
+      "TALOS_SIGN_RELEASE=${image.release}"
+    ] [ ];
 
   # What it is made of: `make size`.
   size = build {

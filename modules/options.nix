@@ -2,7 +2,7 @@
 # what is allowed.
 { lockedOptions, lockedBy, platforms }:
 let
-  inherit (builtins) all attrNames concatStringsSep filter isAttrs isBool isInt isList isPath isString match readFile toJSON typeOf;
+  inherit (builtins) all attrNames concatStringsSep filter isAttrs isBool isInt isList isPath isString listToAttrs match readFile toJSON typeOf;
 
   # A value as it is shown in an error; functions and derivations have no text of their own.
   show = value: {
@@ -15,7 +15,14 @@ let
   isFile = value: isPath value || value ? drvPath || (isString value && match "/nix/store/.+" value != null);
 
   # Only what lies in a source tree can be read now. A private key there is refused before it is in the store.
-  isPublicKey = value: isFile value && (!isPath value || match "-----BEGIN PUBLIC KEY-----.*" (readFile value) != null);
+  isPem = kind: value: isFile value && (!isPath value || (
+    let text = readFile value;
+    in match "-----BEGIN ${kind}-----.*" text != null && match ".*PRIVATE KEY.*" text == null
+  ));
+  isPublicKey = isPem "PUBLIC KEY";
+
+  # Nix can't read a signed variable, so that it is known by its name.
+  isVariable = value: isFile value && match ".*[.]auth" "${value.name or (toString value)}" != null;
 
   # What neither GRUB nor iPXE takes apart.
   isArgument = value: isString value && match "[A-Za-z0-9][A-Za-z0-9_.,:=/@+%^~*!?-]*" value != null
@@ -65,6 +72,30 @@ let
 
   line = name: value: allowed: "lib.image: ${name}: ${show value} is not allowed; it is ${allowed}";
 
+  # Public parts of an owner's keys, as `talosctl gen secureboot` writes them; what is in them, the build checks.
+  parts = {
+    certificate = {
+      ok = isPem "CERTIFICATE";
+      allowed = "a file with a certificate in PEM, such as uki-signing-cert.pem, and no private key";
+    };
+    pcrKey = {
+      ok = isPublicKey;
+      allowed = "a file with the public half of pcr-signing-key.pem in PEM";
+    };
+  } // listToAttrs (map
+    (name: { inherit name; value = { ok = isVariable; allowed = "a file NAME.auth of `talosctl gen secureboot database`"; }; })
+    variables);
+  variables = [ "pk" "kek" "db" ];
+
+  secureBoot = value:
+    if !isAttrs value || value ? drvPath || !(value ? certificate) then [ (line "secureBoot" value "a set such as { certificate = ./uki-signing-cert.pem; }") ]
+    else builtins.concatMap
+      (name:
+        if !(parts ? ${name}) then [ "lib.image: secureBoot.${name}: there is no such option; known are ${concatStringsSep ", " (attrNames parts)}" ]
+        else if parts.${name}.ok value.${name} then [ ]
+        else [ (line "secureBoot.${name}" value.${name} parts.${name}.allowed) ])
+      (attrNames value);
+
   kernelOptions = options:
     if !isAttrs options then [ (line "kernelOptions" options "a set such as { USB4 = true; }") ]
     else builtins.concatMap
@@ -88,7 +119,8 @@ if !isAttrs options then [ "lib.image: ${show options} is not allowed; it takes 
 else builtins.concatMap
   (name:
     if name == "kernelOptions" then kernelOptions options.${name}
+    else if name == "secureBoot" then secureBoot options.${name}
     else if known ? ${name} then map (value: line name value known.${name}.allowed) (known.${name}.wrong options.${name})
-    else [ "lib.image: ${name}: there is no such option; known are ${concatStringsSep ", " (attrNames (known // { kernelOptions = 1; }))}" ])
+    else [ "lib.image: ${name}: there is no such option; known are ${concatStringsSep ", " (attrNames (known // { kernelOptions = 1; secureBoot = 1; }))}" ])
   (attrNames options)
 ++ (if tooMany then [ (line "signatures" options.signatures known.signatures.allowed) ] else [ ])

@@ -6,7 +6,7 @@ let
 
   refused = [
     { options = 3; error = "lib.image: 3 is not allowed; it takes a set of options"; }
-    { options = { extension = [ ]; }; error = "lib.image: extension: there is no such option; known are config, extensions, imageCache, kernelArgs, kernelOptions, keys, platform, signatures, tracing"; }
+    { options = { extension = [ ]; }; error = "lib.image: extension: there is no such option; known are config, extensions, imageCache, kernelArgs, kernelOptions, keys, platform, secureBoot, signatures, tracing"; }
     { options = { extensions = "x"; }; error = "lib.image: extensions: \"x\" is not allowed; it is a list of extensions: folders, or derivations such as packages.x86_64-linux.qemu-guest-agent"; }
     { options = { keys = [ ]; }; error = "lib.image: keys: [  ] is not allowed; it is a list, not empty, of files with public Ed25519 keys in PEM, as `nix run .#keygen` writes them"; }
     { options = { keys = [ ./options.nix ]; }; error = "lib.image: keys: ${toString ./options.nix} is not allowed; it is a list, not empty, of files with public Ed25519 keys in PEM, as `nix run .#keygen` writes them"; }
@@ -22,13 +22,22 @@ let
     { options = { signatures = 1; }; error = "lib.image: signatures: 1 is not allowed; it is a number from 1 to that of the keys"; }
     { options = { signatures = "2"; }; error = "lib.image: signatures: \"2\" is not allowed; it is a number from 1 to that of the keys"; }
     { options = { platform = "vax"; }; error = "lib.image: platform: \"vax\" is not allowed; it is one of ${builtins.concatStringsSep ", " (map builtins.toJSON (builtins.attrNames platforms))}"; }
+    { options = { secureBoot = ./options.nix; }; error = "lib.image: secureBoot: ${toString ./options.nix} is not allowed; it is a set such as { certificate = ./uki-signing-cert.pem; }"; }
+    { options = { secureBoot.db = variable; }; error = "lib.image: secureBoot: { db = …; } is not allowed; it is a set such as { certificate = ./uki-signing-cert.pem; }"; }
+    { options = { secureBoot = { inherit certificate; key = variable; }; }; error = "lib.image: secureBoot.key: there is no such option; known are certificate, db, kek, pcrKey, pk"; }
+    { options = { secureBoot.certificate = ./options.nix; }; error = "lib.image: secureBoot.certificate: ${toString ./options.nix} is not allowed; it is a file with a certificate in PEM, such as uki-signing-cert.pem, and no private key"; }
+    { options = { secureBoot = { inherit certificate; pcrKey = ./options.nix; }; }; error = "lib.image: secureBoot.pcrKey: ${toString ./options.nix} is not allowed; it is a file with the public half of pcr-signing-key.pem in PEM"; }
+    { options = { secureBoot = { inherit certificate; pk = key; }; }; error = "lib.image: secureBoot.pk: \"${key}\" is not allowed; it is a file NAME.auth of `talosctl gen secureboot database`"; }
     { options = { tracing = "kprobes"; }; error = "lib.image: tracing: \"kprobes\" is not allowed; it is true for a kernel that programs in pods may trace, or false"; }
   ];
   wrong = builtins.filter (each: problemsOf each.options != [ each.error ]) refused;
 
   plain = image { };
   key = builtins.toFile "key.pub" "-----BEGIN PUBLIC KEY-----\n";
+  certificate = builtins.toFile "certificate.pem" "-----BEGIN CERTIFICATE-----\n";
+  variable = builtins.toFile "any.auth" "";
   keyed = image { keys = [ key ]; };
+  owned = image { secureBoot = { inherit certificate; pcrKey = key; pk = variable; kek = variable; db = variable; }; };
   twice = image { keys = [ key (builtins.toFile "other.pub" "-----BEGIN PUBLIC KEY-----\n\n") ]; signatures = 2; };
   argued = image { kernelArgs = [ "talos.hostname=box" ]; };
   elsewhere = image { platform = "nocloud"; };
@@ -47,5 +56,6 @@ assert same "kernel" elsewhere plain && !(same "iso" elsewhere plain);
 assert same "kernel" configured plain && !(same "squashfs" configured plain);
 assert same "squashfs" cached plain && same "netboot" cached plain && !(same "iso" cached plain);
 assert !(same "kernel" traced plain) && !(same "squashfs" traced plain) && !(same "iso" traced plain);
+assert same "uki" owned plain && same "release" owned plain && owned.sign.drvPath != "" && !(plain ? sign);
 assert same "initramfs" other plain && !(same "kernel" other plain) && !(same "release" other plain);
 ./options.nix

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from cryptography import x509
 
@@ -34,6 +35,17 @@ def make_tree(tree: Path, uki: Path, keys: OwnerKeys, slot: str = "") -> x509.Ce
         (folder / path.name).write_bytes(path.read_bytes())
     settings = INITIAL + (_ENROLL if variables else "")
     (tree / PATH).write_text(make_settings(settings, slot) if slot else settings)
+    return signer
+
+
+def sign_esp(uki: Path, keys: OwnerKeys, out: Path) -> x509.Certificate:
+    """Write the files into a new folder; the certificate. UserError, OSError; then there is no folder."""
+    if out.exists():
+        raise UserError("is there already", where=str(out))
+    with TemporaryDirectory(dir=out.parent, prefix=".") as folder:
+        tree = Path(folder, out.name)
+        signer = make_tree(tree, uki, keys)
+        tree.rename(out)
     return signer
 
 

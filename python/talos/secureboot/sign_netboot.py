@@ -36,6 +36,13 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     add_key_flags(parser)
     parser.add_argument("--out", type=Path, required=True, help="the folder to write")
+    add_network_flags(parser)
+    parser.add_argument("uki", type=Path, help="what `nix build .#uki` has made")
+    return parser.parse_args(argv)
+
+
+def add_network_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags ``--url`` and ``--argument``."""
     parser.add_argument(
         "--url",
         type=_parse_url,
@@ -49,5 +56,3 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="ARG",
         help="additional kernel argument; repeatable",
     )
-    parser.add_argument("uki", type=Path, help="what `nix build .#uki` has made")
-    return parser.parse_args(argv)

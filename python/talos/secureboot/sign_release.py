@@ -1,7 +1,7 @@
 """``nix run .#sign-release``: make a release that starts under Secure Boot."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from talos.secureboot.keys import add_key_flags, read_options
@@ -14,12 +14,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Make a release with signed programs; show which key has signed them."""
     options = _parse(argv)
     out: Path = options.out
-    updates = {name: path for name in UPDATES if (path := getattr(options, name))}
     return run_signing(
         "sign-release",
         out,
-        lambda: sign_release(options.release, options.uki, read_options(options), out, updates),
+        lambda: sign_release(options.release, options.uki, read_options(options), out, list_updates(options)),
     )
+
+
+def add_update_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of :func:`list_updates`."""
+    for name in UPDATES:
+        parser.add_argument(
+            f"--{name}", type=Path, help=f"{name}-update.auth of `talosctl gen secureboot update`"
+        )
+
+
+def list_updates(options: argparse.Namespace) -> Mapping[str, Path]:
+    """The files that add to the firmware's databases, by the databases' names."""
+    return {name: path for name in UPDATES if (path := getattr(options, name))}
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -30,9 +42,6 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add_key_flags(parser)
     parser.add_argument("--uki", type=Path, required=True, help="what `nix build .#uki` has made")
     parser.add_argument("--out", type=Path, required=True, help="the copy, which `nix run .#sign` signs")
-    for name in UPDATES:
-        parser.add_argument(
-            f"--{name}", type=Path, help=f"{name}-update.auth of `talosctl gen secureboot update`"
-        )
+    add_update_flags(parser)
     parser.add_argument("release", type=Path, help="what `nix build .#release` has made")
     return parser.parse_args(argv)
