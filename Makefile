@@ -36,7 +36,9 @@ ALL_IMAGES := build/images-all
 MIRROR := build/mirror
 KUBECTL := build/bin/kubectl
 DEV := build/workstation/bin/python3.13
-PYTEST := PATH="$(CURDIR)/build/workstation/sbin:$$PATH" PYTHONPATH=python $(DEV) -B -m pytest
+# Tests start talosctl some thousand times: each would compile its modules again.
+BYTECODE := PYTHONPYCACHEPREFIX="$(CURDIR)/build/bytecode" PYTHONDONTWRITEBYTECODE=
+PYTEST := PATH="$(CURDIR)/build/workstation/sbin:$$PATH" PYTHONPATH=python $(BYTECODE) $(DEV) -m pytest
 CHECK := .\#checks.$(SYSTEM)
 # They wait for watchdogs and limits, boot many times, or repeat what others show: `make soak` runs them, and `nix flake check`.
 SLOW_VM_TESTS := base-cluster bond boot-count cluster-heals cluster-power-cut cluster-pxe cluster-reverts cluster-upgrade encryption encryption-tpm image-cache install-bios kubespan measured-boot nocloud-kept oom power-cut power-cut-raid power-cut-upgrade pxe \

@@ -22,6 +22,9 @@ def main() -> None:
     scratch.mkdir()
     os.environ["TMPDIR"] = str(scratch)
     os.environ["RUFF_NO_CACHE"] = "true"
+    # What tests start need not compile their modules again.
+    os.environ["PYTHONPYCACHEPREFIX"] = str(copy.parent / "bytecode")
+    del os.environ["PYTHONDONTWRITEBYTECODE"]
     code = subprocess.run(sys.argv[1:], cwd=copy, check=False).returncode
     shutil.rmtree(scratch)  # tests leave trees deeper than Nix can remove
     if code:

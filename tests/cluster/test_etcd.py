@@ -258,7 +258,7 @@ def scheduled(cluster: Cluster, snapshot: Path, tmp_path_factory: pytest.TempPat
         "snapshots": {"recipients": [str(key.to_public())], "folder": "backups"},
     }
     (folder / "config.yaml").write_text(json.dumps(config))
-    command = [sys.executable, "-B", "-m", "talos.upgrade_controller.main", "run", "--once"]
+    command = [sys.executable, "-m", "talos.upgrade_controller.main", "run", "--once"]
     command += ["--config", str(folder / "config.yaml")]
     run_command(command, env=cluster.environment, check=False, timeout=JOINS)
     status = json.loads((folder / "status.json").read_text())

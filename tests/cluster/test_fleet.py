@@ -164,7 +164,6 @@ class Controller:
         """Run the program."""
         command = [
             sys.executable,
-            "-B",
             "-m",
             "talos.upgrade_controller.main",
             *argv,

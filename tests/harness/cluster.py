@@ -93,7 +93,7 @@ class Cluster:
 
     def command(self, *argv: str) -> list[str]:
         """The argv of a talosctl command on this cluster."""
-        return [sys.executable, "-B", "-m", "talos.talosctl.main", *argv]
+        return [sys.executable, "-m", "talos.talosctl.main", *argv]
 
     @property
     def environment(self) -> dict[str, str]:

@@ -54,7 +54,7 @@ class Stage:
 
     def serve(self, segment: Segment, *argv: str) -> AbstractContextManager[Watched]:
         """The boot server in a network, started by its command line."""
-        command = [sys.executable, "-B", "-m", "talos.provision.pxe.main", str(self.assets)]
+        command = [sys.executable, "-m", "talos.provision.pxe.main", str(self.assets)]
         command += ["--interface", TAPS[0], *argv]
         for argument in self.accelerator.arguments:
             command += ["--argument", argument]

@@ -91,7 +91,7 @@ def test_a_machine_installs_itself_from_the_server_that_it_was_started_from(
 ) -> None:
     monkeypatch.setenv(ROOT_VARIABLE, str(root))
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY / "python"))
-    server_argv = [sys.executable, "-B", "-m", "talos.provision.pxe.main", str(signed)]
+    server_argv = [sys.executable, "-m", "talos.provision.pxe.main", str(signed)]
     server_argv += ["--interface", TAPS[0], "--mode", "full", "--range", RANGE]
     cluster = Cluster(REPOSITORY / "build/bin/talosctl", tmp_path / "cluster")
     config = cluster.config(NO_KUBERNETES, disk="/dev/vda")

@@ -39,7 +39,7 @@ def run_in_node(cluster: Cluster, port: int, scenario: str, image: str, *more: s
         'mount -t proc proc /proc && exec "$@"',
     )
     environment = {**cluster.environment, "PYTHONPATH": ":".join(sys.path)}
-    argv = [*enter, "sh", sys.executable, "-B", str(SCRIPT), str(port), scenario, image, *more]
+    argv = [*enter, "sh", sys.executable, str(SCRIPT), str(port), scenario, image, *more]
     done = run_command(argv, env=environment, cwd=REPOSITORY, check=False, timeout=150)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
