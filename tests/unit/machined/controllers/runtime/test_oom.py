@@ -111,7 +111,7 @@ async def test_a_trigger_of_the_user_is_looked_at_without_pressure(
     text = HEAD + (
         b"triggerExpression: 'qos_memory_current[Besteffort] > 0.0 && "
         b'time_since_trigger > duration("1s")\'\n'
-        b'cgroupRankingExpression: "class == Burstable ? 1.0 : 0.0"\nsampleInterval: 100ms\n'
+        b'cgroupRankingExpression: "class == Burstable ? 1.0 : 0.0"\nsampleInterval: 600ms\n'
     )
     await put(node.state, *ids.MACHINE_CONFIG, MachineConfigSpec(yaml_marshalled=text))
     async with running(node.state, node.make_controller()):
