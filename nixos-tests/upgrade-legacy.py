@@ -1,4 +1,4 @@
-"""An upgrade by the call of older nodes, to an older release: services stop, then the slot is written."""
+"""An upgrade by the call of older nodes, which stops services first, to an older release; and a rollback."""
 
 from dataclasses import replace
 
@@ -32,3 +32,11 @@ def test(world: World) -> None:
     assert read_version(node) == "v1.15.3-rc.1 in A"
     node.wait_for_reset()
     assert read_boot_loader(world.programs, disk) == before, "an older release replaced it"
+
+    world.section("and back")
+    node.talosctl("rollback")
+    node.wait_for_reset()
+    node.wait_for_api()
+    node.wait_for_console_text("in slot B is the default from now on", 300)
+    assert read_version(node) == "v1.15.3 in B"
+    assert read_boot_loader(world.programs, disk) == before, "a rollback replaced it"

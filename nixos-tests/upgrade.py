@@ -1,4 +1,4 @@
-"""A machine is upgraded and goes back; what is not signed or altered is refused before a byte is written."""
+"""Upgrades that hold and that do not; what is not signed or altered is refused before a byte is written."""
 
 from dataclasses import replace
 from functools import partial
@@ -57,14 +57,6 @@ def test(world: World) -> None:
     assert (new.core[-1], old.core[-1]) == (0, 0xA5), "the core is not the release's"
     assert old.efi == new.efi + b"an older release's"
 
-    world.section("and back")
-    node.talosctl("rollback")
-    node.wait_for_reset()
-    node.wait_for_api()
-    node.wait_for_console_text("in slot A is the default from now on", 300)
-    assert read_version(node) == INSTALLED_VERSION
-    assert read_boot_loader(world.programs, disk) == new, "an older release replaced it"
-
     world.section("staged: a flipped bit in a part that nothing reads; the default is what boots then")
     damaged = world.folder / "damaged"
     damaged.write_bytes(flip_unread_bit(world.assets.path("extensions").read_bytes()))
@@ -75,7 +67,8 @@ def test(world: World) -> None:
         )
         assert result.code, "talosctl takes a reverted upgrade for a success"
     assert "ended before its self-check was done" in result.stderr, result.stderr
-    assert read_version(node) == INSTALLED_VERSION
+    assert read_version(node) == "v1.15.3 in B"
+    assert read_boot_loader(world.programs, disk) == new, "a release that was not proved replaced it"
     check_diagnostic(node, CORRUPT)
     assert KEPT in node.talosctl("get", "metakeys", "-o", "yaml").stdout
     node.wait_for_console_text("the upgrade to v1.15.4 was reverted")
