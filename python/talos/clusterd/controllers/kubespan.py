@@ -1,13 +1,19 @@
 """KubeSpan's config, its peers, and the endpoints that they were seen at."""
 
+from collections.abc import Sequence
+from ipaddress import IPv6Network, ip_address
+
 from talos.api.definitions import enums_pb2 as enums
+from talos.api.definitions.cluster_pb2 import AffiliateSpec
 from talos.api.definitions.kubespan_pb2 import EndpointSpec
-from talos.clusterd.kubespan import make_config, make_peers
+from talos.clusterd.kubespan.peers import Own, make_peers
+from talos.clusterd.kubespan.publish import make_config
 from talos.config.active import read_config
 from talos.config.effective import cluster as effective
 from talos.pki.wireguard import is_key
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.rpc.port.addresses import is_kubespan
 from talos.system.logging import Log
 
 
@@ -33,7 +39,13 @@ class KubeSpanPeerSpecController(Reconciler):
     """Affiliate → KubeSpanPeerSpec, by the public key, while KubeSpan is on."""
 
     name = "kubespan.PeerSpecController"
-    inputs = (Input(*ids.KUBE_SPAN_CONFIG), Input(*ids.IDENTITY), Input(kinds.AFFILIATE))
+    inputs = (
+        Input(*ids.KUBE_SPAN_CONFIG),
+        Input(*ids.KUBE_SPAN_IDENTITY),
+        Input(*ids.IDENTITY),
+        Input(*ids.NODE_ADDRESS_CURRENT),
+        Input(kinds.AFFILIATE),
+    )
     outputs = (Output(kinds.KUBE_SPAN_PEER_SPEC),)
 
     def __init__(self, log: Log) -> None:
@@ -42,16 +54,41 @@ class KubeSpanPeerSpecController(Reconciler):
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Write one for each of the other nodes."""
         config = await runtime.get_or_none(*ids.KUBE_SPAN_CONFIG)
-        identity = await runtime.get_or_none(*ids.IDENTITY)
         async with runtime.track_outputs():
-            if identity is None or config is None or not config.spec.enabled:
+            if config is None or not config.spec.enabled:
                 return
             affiliates = [one.spec for one in await runtime.list(kinds.AFFILIATE)]
-            peers, problems = make_peers(affiliates, identity.spec.node_id)
+            own = await _read_own(runtime, affiliates)
+            if own is None:
+                return
+            peers, problems = make_peers(affiliates, own)
             for problem in problems:
                 self._log.once(problem)
             for key, peer in peers.items():
                 await runtime.put(kinds.KUBE_SPAN_PEER_SPEC, key, peer)
+
+
+async def _read_own(runtime: ControllerRuntime, affiliates: Sequence[AffiliateSpec]) -> Own | None:
+    """What no peer has; None until this node has keys and an address in KubeSpan."""
+    identity = await runtime.get_or_none(*ids.IDENTITY)
+    mesh = await runtime.get_or_none(*ids.KUBE_SPAN_IDENTITY)
+    if identity is None or mesh is None:
+        return None
+    current = await runtime.get_or_none(*ids.NODE_ADDRESS_CURRENT)
+    present = [prefix.ip[:16] for prefix in current.spec.addresses] if current else []
+    subnet = mesh.spec.subnet
+    return Own(
+        node_id=identity.spec.node_id,
+        public_key=mesh.spec.public_key,
+        subnet=IPv6Network((subnet.ip, subnet.prefix_length)),
+        addresses=frozenset(map(ip_address, [*present, mesh.spec.address.ip])),
+        networks=[
+            network
+            for one in affiliates
+            if one.node_id == identity.spec.node_id
+            for network in one.kube_span.additional_addresses
+        ],
+    )
 
 
 class KubeSpanEndpointController(Reconciler):
@@ -67,11 +104,12 @@ class KubeSpanEndpointController(Reconciler):
         async with runtime.track_outputs():
             if config is None or not config.spec.harvest_extra_endpoints:
                 return
-            owners = {
-                one.spec.kube_span.public_key: one.spec.node_id for one in await runtime.list(kinds.AFFILIATE)
-            }
+            owners: dict[str, str] = {}
+            for one in await runtime.list(kinds.AFFILIATE):
+                # Of two with one key the first is the peer.
+                owners.setdefault(one.spec.kube_span.public_key, one.spec.node_id)
             for peer in await runtime.list(kinds.KUBE_SPAN_PEER_STATUS):
                 is_seen = peer.spec.state == enums.PEER_STATE_UP and peer.spec.endpoint.ip
-                if is_seen and peer.id in owners:
+                if is_seen and peer.id in owners and not is_kubespan(ip_address(peer.spec.endpoint.ip)):
                     spec = EndpointSpec(affiliate_id=owners[peer.id], endpoint=peer.spec.endpoint)
                     await runtime.put(kinds.KUBE_SPAN_ENDPOINT, peer.id, spec)

@@ -8,7 +8,7 @@ from talos.api.definitions.cluster_pb2 import AffiliateSpec, KubeSpanAffiliateSp
 from talos.api.machine_types import is_control_plane
 from talos.api.resource import config_pb2
 from talos.clusterd.controllers.discovery_service import CLUSTER_NAMESPACE, PUBLIC_ADDRESS
-from talos.clusterd.kubespan import make_affiliate
+from talos.clusterd.kubespan.publish import make_affiliate
 from talos.config.active import read_config
 from talos.config.effective import cluster as effective
 from talos.process.names import make_fqdn

@@ -122,11 +122,13 @@ def _prefixes(prefixes: Sequence[wire.IPPrefix]) -> Iterator[NetIPPrefix]:
 
 
 def is_address(packed: bytes) -> bool:
-    """Whether another node can have this address."""
+    """Whether another node can have this address, and be reached by it from any link."""
     if len(packed) not in {4, 16}:
         return False
     address = ipaddress.ip_address(packed)
-    return not (address.is_unspecified or address.is_loopback or address.is_multicast)
+    return not (
+        address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local
+    )
 
 
 def _match(pattern: re.Pattern[str], text: str) -> str:

@@ -11,6 +11,7 @@ import struct
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from itertools import batched
 from typing import Self
 
 import trio
@@ -40,6 +41,8 @@ _LIST_ELEM = 1
 _SET_ANONYMOUS, _SET_CONSTANT, _SET_OF_INTERVALS, _ELEM_INTERVAL_END = 1, 2, 4, 1
 _HEADER = struct.Struct(">BBH")
 _RECEIVE_BYTES = 1 << 16
+_ELEMENTS = 1024
+"""Of a set, in one message: an attribute has 64 KiB at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +123,13 @@ def _make_set(table: bytes, number: int, members: Members) -> list[_Message]:
         if high < last:
             # The end of an interval is the first that is not in it any more.
             elements.append(_make_element((high + 1).to_bytes(members.size), _ELEM_INTERVAL_END))
-    return [new, _message(_NEWSETELEM, table, name, make_number(4, number), make_nested(3, *elements))]
+    return [
+        new,
+        *(
+            _message(_NEWSETELEM, table, name, make_number(4, number), make_nested(3, *part))
+            for part in batched(elements, _ELEMENTS, strict=False)
+        ),
+    ]
 
 
 def _make_element(key: bytes, flags: int) -> bytes:

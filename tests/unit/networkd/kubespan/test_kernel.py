@@ -34,6 +34,8 @@ from talos.system.net.nftables import has_table
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000  # <linux/if_tun.h>
 OWN, PEER, PEER6, STRANGER = "fd7f:175a:b97c:5602::1", "198.51.100.7", "2001:db8:7::7", "203.0.113.5"
 MTU = 1380
+OTHERS = [f"2001:db8:7::{2 * number:x}" for number in range(4, 2000)]
+"""More addresses apart from each other than a message of the kernel's has room for."""
 MSS = {4: MTU - 40, 6: MTU - 60}
 
 
@@ -105,7 +107,7 @@ async def send(daemon: Daemon) -> None:
             ]
             await nursery.start(run_controllers, state, controllers)
             identity = IdentitySpec(address=make_prefix(ip_interface(f"{OWN}/128")))
-            allowed = [make_prefix(ip_network(text)) for text in (PEER, PEER6, f"{OWN[:-1]}2/128")]
+            allowed = [make_prefix(ip_network(text)) for text in (PEER, PEER6, f"{OWN[:-1]}2/128", *OTHERS)]
             spec = PeerSpecSpec(address=make_ip(ip_address(f"{OWN[:-1]}2")), allowed_ips=allowed)
             await put(state, kinds.KUBE_SPAN_PEER_SPEC, "key", spec, owner="test")
             config = ConfigSpec(enabled=True, mtu=MTU, force_routing=True)
