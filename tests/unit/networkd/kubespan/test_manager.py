@@ -14,6 +14,7 @@ from talos.api.common.common_pb2 import NetIPPort
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.kubespan_pb2 import ConfigSpec, IdentitySpec, PeerSpecSpec
 from talos.api.definitions.network_pb2 import NfTablesChainSpec
+from talos.networkd.controllers.firewall import NfTablesChainController
 from talos.networkd.controllers.kubespan import INTERVAL, KubeSpanManagerController
 from talos.networkd.controllers.link_spec import LinkSpecController
 from talos.networkd.controllers.merge import make_merge_controllers
@@ -143,6 +144,32 @@ async def test_endpoints_take_turns_in_the_kernel(autojump_clock: MockClock) -> 
         await trio.sleep(5)
         assert (await links.wireguard("kubespan")).peers == ()
         assert await state.list(kinds.KUBE_SPAN_PEER_STATUS) == []
+        nursery.cancel_scope.cancel()
+
+
+async def test_at_rest_nothing_is_set_and_no_spec_is_written(autojump_clock: MockClock) -> None:
+    del autojump_clock
+    state, links = MemoryState(), MemoryLinks([])
+    begin = trio.current_time()
+    controllers = [
+        *make_merge_controllers(),
+        LinkSpecController(links, Log()),
+        NfTablesChainController(links, Log()),
+        KubeSpanManagerController(links, lambda: 1_700_000_000 + trio.current_time() - begin),
+    ]
+    async with trio.open_nursery() as nursery:
+        await nursery.start(run_controllers, state, controllers)
+        await put(state, *ids.KUBE_SPAN_CONFIG, config(), owner="test")
+        await put(state, *ids.KUBE_SPAN_IDENTITY, identity(), owner="test")
+        await put(state, kinds.KUBE_SPAN_PEER_SPEC, PEER, peer(), owner="test")
+        await trio.sleep(2 * INTERVAL)
+        assert links.changes
+        links.changes.clear()
+        read = kinds.LINK_SPEC, kinds.NF_TABLES_CHAIN, kinds.KUBE_SPAN_PEER_STATUS
+        before = [await state.list(kind) for kind in read]
+        await trio.sleep(10 * INTERVAL)
+        assert links.changes == []
+        assert [await state.list(kind) for kind in read] == before
         nursery.cancel_scope.cancel()
 
 
