@@ -25,6 +25,7 @@ from talos.api.definitions.network_pb2 import (
 from talos.networkd.operators import make_dhcp4
 from talos.networkd.spec_makers import make_address, make_bond, make_hostname, make_route
 from talos.system.net.links import Address
+from talos.system.net.vlan_names import make_vlan_name
 from talos.system.proc.cmdline import Cmdline
 
 DEFAULT_BOND = "bond0"
@@ -214,7 +215,7 @@ def _add_vlan(config: PlatformConfigSpec, text: str, names: dict[str, str]) -> N
     if not found:
         raise ValueError(f"{name!r} names no VLAN; write {parent}.5 or vlan5")
     vid = _parse_number("VLAN", found[1], VLAN_LIMITS)
-    link = check_name(f"{parent}.{vid}")
+    link = make_vlan_name(parent, vid)
     if any(spec.name == link for spec in config.links):
         raise ValueError(f"{link} is there already")
     names[name] = link

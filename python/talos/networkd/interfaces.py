@@ -12,6 +12,7 @@ from talos.networkd.controllers.link_status import is_physical
 from talos.networkd.link_builder import LAYER, LinkBuilder
 from talos.networkd.operators import make_device_operators
 from talos.networkd.spec_makers import make_address, make_route
+from talos.system.net.vlan_names import make_vlan_name
 
 
 def add_interface(builder: LinkBuilder, index: int, device: Device) -> None:
@@ -48,7 +49,7 @@ def _add_link(builder: LinkBuilder, name: str, device: Device) -> None:
         spec.bridge_slave.master_name = builder.resolve(device.bridge_port.master)
     _configure(builder, spec.name, device)
     for vlan in device.vlans or ():
-        vlan_name = f"{spec.name}.{vlan.vlan_id}"
+        vlan_name = make_vlan_name(spec.name, vlan.vlan_id)
         builder.make_vlan(vlan_name, spec.name, vlan.vlan_id, "802.1q")
         _configure(builder, vlan_name, vlan)
 

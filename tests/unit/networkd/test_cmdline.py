@@ -59,6 +59,7 @@ def summary(network: CmdlineNetwork) -> list[str]:
             "ip=10.0.0.2:::24::eth0 ip=10.0.1.2:::24::eth1",
             ["link eth0", "link eth1", "eth0 10.0.0.2/24", "eth1 10.0.1.2/24"],
         ),
+        ("vlan=vlan5:enp0s31f6np0", ["link enp06dd0ec.5", "link enp0s31f6np0"]),
         ("vlan=vlan5:eth1 ip=10.0.0.2:::24::vlan5", ["link eth1.5", "link eth1", "eth1.5 10.0.0.2/24"]),
         (
             "bond=bond1:eth1,eth2:mode=802.3ad,miimon=100,xmit_hash_policy=layer3+4:9000",

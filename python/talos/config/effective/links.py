@@ -15,6 +15,7 @@ from talos.config.documents.v1alpha1.device import Device, DHCPOptions, Vlan
 from talos.config.effective.sections import find_network
 from talos.config.model import Config
 from talos.config.schema import Form, Section, fields_of
+from talos.system.net.vlan_names import make_vlan_name
 
 type IPAddress = IPv4Address | IPv6Address
 
@@ -99,7 +100,7 @@ def _find_device_uses(device: Device) -> Iterator[LinkUse]:
         yield LinkUse(name=device.bridge_port.master, ports=(name,))
     for vlan in device.vlans or ():
         yield LinkUse(
-            name=f"{name}.{vlan.vlan_id}",
+            name=make_vlan_name(name, vlan.vlan_id),
             addresses=tuple(_find_addresses(vlan)),
             dhcp=_find_dhcp(vlan),
             is_made=True,
