@@ -19,6 +19,7 @@ METAL = "metal"
 PLATFORMS = (METAL, *CLOUDS)
 OAUTH = "talos.config.oauth."
 OAUTH_CLIENT = f"{OAUTH}client_id"
+HOSTNAME = "talos.hostname"
 ENVIRONMENT = "talos.environment"
 
 
@@ -52,7 +53,7 @@ FORMS: Mapping[str, Form] = {
     f"{OAUTH}device_auth_url": _matches(r"https?://.+", "a URL"),
     f"{OAUTH}token_url": _matches(r"https?://.+", "a URL"),
     f"{OAUTH}extra_variable": _TEXT,
-    "talos.hostname": _matches(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9-]+)*", "a DNS name"),
+    HOSTNAME: _matches(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9-]+)*", "a DNS name"),
     "talos.experimental.wipe": _matches(r"system(:[^,]+(,[^,]+)*)?", "system, or system:EPHEMERAL,STATE"),
     "talos.halt_if_installed": _SWITCH,
     "talos.shutdown": _matches(r"halt", "halt"),
@@ -87,6 +88,12 @@ def find_mistakes(arguments: Cmdline) -> tuple[str, ...]:
         elif not form.is_valid(value):
             lines.append(f'{name}: "{hide_secrets(value)}" is ignored ({form.hint})')
     return tuple(lines)
+
+
+def find_hostname(arguments: Cmdline) -> str:
+    """The name of ``talos.hostname``, empty when it is none."""
+    name = arguments.first(HOSTNAME)
+    return name if FORMS[HOSTNAME].is_valid(name) else ""
 
 
 def find_environment(arguments: Cmdline) -> Mapping[str, str]:

@@ -7,7 +7,7 @@ from ipaddress import IPv4Network, ip_address, ip_interface, ip_network
 from talos.api.addresses import make_ip, make_prefix
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions import network_pb2 as network
-from talos.machined.platform.values import Fields, as_list, as_number, parse_value
+from talos.machined.platform.values import Fields, as_list, as_number, as_switch, parse_value
 from talos.resource.addresses import family_of
 from talos.system.errors import UserError
 from talos.system.net.links import RTNH_F_ONLINK
@@ -15,6 +15,7 @@ from talos.system.net.links import RTNH_F_ONLINK
 METRIC, METRIC6 = 1024, 2048
 METRICS = (0, 0xFFFFFFFF)
 MTUS = (68, 65535)
+VLANS = (1, 4094)
 _DOMAIN = re.compile(r"[\w.-]{1,253}")
 
 type Cards = Mapping[str, str]
@@ -100,7 +101,7 @@ class NetworkBuilder:
         )
         if route.get("table"):
             setattr(spec, "table", as_number(route["table"], METRICS, place))  # noqa: B010 - any number is a table's
-        if route.get("on-link"):
+        if as_switch(route.get("on-link"), place):
             spec.flags = RTNH_F_ONLINK
         if route.get("mtu"):
             spec.mtu = as_number(route["mtu"], MTUS, place)

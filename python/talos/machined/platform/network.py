@@ -1,67 +1,46 @@
 """The launcher's ``network.yaml`` as the network config of the platform."""
 
-import ipaddress
-from typing import Any, cast
-
-import yaml
-
-from talos.api.addresses import make_ip, make_prefix
-from talos.api.definitions import enums_pb2 as enums
-from talos.api.definitions import network_pb2 as network
-from talos.resource.addresses import family_of
-from talos.system.errors import UserError
+from talos.api.definitions.network_pb2 import PlatformConfigSpec
+from talos.machined.platform.builder import MTUS, NetworkBuilder
+from talos.machined.platform.values import (
+    Fields,
+    as_list,
+    as_number,
+    as_text,
+    check_link_name,
+    items_of,
+    part_of,
+    read_yaml,
+    text_in,
+)
 
 FILE = "network.yaml"
-LOW_PRIORITY = 1024
-"""Metric of default routes without one, as upstream's."""
 
 
-def parse_network(text: str, hostname: str, *, platform: str) -> network.PlatformConfigSpec:
-    """Of a platform: links with static addresses, a gateway each, resolvers and time servers."""
-    spec = network.PlatformConfigSpec()
-    try:
-        data = cast("dict[str, Any]", yaml.safe_load(text) or {})
-        name = str(data.get("hostname") or hostname)
-        if name:
-            spec.hostnames.add(hostname=name, config_layer=enums.CONFIG_PLATFORM)
-        for link in data.get("links") or ():
-            _add_link(spec, link)
-        resolvers = [make_ip(ipaddress.ip_address(str(address))) for address in data.get("resolvers") or ()]
-        if resolvers:
-            spec.resolvers.add(dns_servers=resolvers, config_layer=enums.CONFIG_PLATFORM)
-        servers = [str(server) for server in data.get("timeServers") or ()]
-        if servers:
-            spec.time_servers.add(ntp_servers=servers, config_layer=enums.CONFIG_PLATFORM)
-        spec.metadata.platform = platform
-        spec.metadata.hostname = name
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise UserError(f"not a network config: {error!r}", where=FILE) from None
-    return spec
+def parse_network(text: str, hostname: str, *, platform: str) -> PlatformConfigSpec:
+    """Of a platform: links with static addresses, a gateway each, resolvers and time servers.
+
+    UserError: with the place of the mistake.
+    """
+    builder = NetworkBuilder({})
+    found = part_of(read_yaml(text, FILE), FILE)
+    for link in items_of(found.get("links"), f"{FILE}: links"):
+        _add_link(link, builder)
+    builder.add_resolvers(found.get("resolvers"), None, FILE)
+    servers = [as_text(server, f"{FILE}: timeServers") for server in as_list(found.get("timeServers"), FILE)]
+    if servers:
+        builder.add_time_servers(*servers)
+    builder.set_hostname(text_in(found, "hostname", FILE) or hostname, FILE)
+    builder.spec.metadata.platform = platform
+    return builder.spec
 
 
-def _add_link(spec: network.PlatformConfigSpec, link: dict[str, Any]) -> None:
-    name = str(link["name"])
-    spec.links.add(name=name, up=True, mtu=int(link.get("mtu") or 0), config_layer=enums.CONFIG_PLATFORM)
-    for text in link.get("addresses") or ():
-        interface = ipaddress.ip_interface(text)
-        spec.addresses.add(
-            address=make_prefix(interface),
-            link_name=name,
-            family=family_of(interface),
-            scope=enums.SCOPE_GLOBAL,
-            flags=enums.ADDRESS_PERMANENT,
-            config_layer=enums.CONFIG_PLATFORM,
-        )
-    if link.get("gateway"):
-        gateway = ipaddress.ip_address(link["gateway"])
-        spec.routes.add(
-            family=family_of(gateway),
-            gateway=make_ip(gateway),
-            out_link_name=name,
-            table=enums.TABLE_MAIN,
-            priority=LOW_PRIORITY,
-            scope=enums.SCOPE_GLOBAL,
-            type=enums.TYPE_UNICAST,
-            protocol=enums.PROTOCOL_STATIC,
-            config_layer=enums.CONFIG_PLATFORM,
-        )
+def _add_link(fields: Fields, builder: NetworkBuilder) -> None:
+    name = check_link_name(text_in(fields, "name", FILE), f"{FILE}: name of a link")
+    where, link = f"{FILE}: link {name}", builder.add_link(name)
+    if fields.get("mtu"):
+        link.mtu = as_number(fields["mtu"], MTUS, f"{where}: mtu")
+    for address in as_list(fields.get("addresses"), where):
+        builder.add_address(name, str(address), where)
+    if fields.get("gateway"):
+        builder.add_route(name, {"via": fields["gateway"]}, where)

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from talos.api.definitions.network_pb2 import PlatformConfigSpec
 from talos.machined.node.ports.node import Platform
-from talos.machined.platform.arguments import METAL, PLATFORM, PLATFORMS
+from talos.machined.platform.arguments import METAL, PLATFORM, PLATFORMS, find_hostname
 from talos.machined.platform.handover import HANDOVER, SLOTS
 from talos.machined.platform.network import parse_network
 from talos.system.files import Files
@@ -97,7 +97,7 @@ class ContainerPlatform:
             text = (self.handover / "network.yaml").read_text(encoding="utf-8")
         except FileNotFoundError:
             text = ""
-        return parse_network(text, self.arguments.first("talos.hostname"), platform=self.name)
+        return parse_network(text, find_hostname(self.arguments), platform=self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +134,7 @@ class MetalPlatform:
 
     def load_network(self) -> PlatformConfigSpec:
         """None of its own."""
-        return parse_network("", self.arguments.first("talos.hostname"), platform=self.name)
+        return parse_network("", find_hostname(self.arguments), platform=self.name)
 
 
 def detect_platform(files: Files, handover: Path = HANDOVER) -> PlatformPort:

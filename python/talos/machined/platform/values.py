@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from talos.config.problem import ConfigError
+from talos.config.read.tree import parse_documents, plain
 from talos.system.errors import UserError
 
 MAX_DIGITS = 12
@@ -12,6 +14,11 @@ MAX_ITEMS = 1024
 """Of one list or mapping: a text of aliases can stand for more than there is memory."""
 MAX_TEXT = 1024
 """Characters of a name or another short text."""
+_SWITCHES: Mapping[str, bool] = {
+    **dict.fromkeys(("true", "yes", "on"), True),
+    **dict.fromkeys(("false", "no", "off"), False),
+}
+"""The words of YAML 1.1."""
 _LINK_NAME = re.compile(r"(?!\.{1,2}$)[^\s/:%\x00-\x20]{1,15}")
 
 type Fields = Mapping[str, Any]
@@ -25,6 +32,18 @@ def read_json(data: bytes, where: str) -> object:
         return json.loads(data)
     except (ValueError, RecursionError):
         raise UserError("this is no JSON", where=where) from None
+
+
+def read_yaml(data: str | bytes, where: str) -> object:
+    """What the first document of a text in YAML stands for; None for an empty one.
+
+    It is read as config files are: within bounds, and 52:54:00:12:00:01 is a text, no number to base 60.
+    """
+    try:
+        documents = parse_documents(data)
+    except ConfigError as error:
+        raise UserError(f"this is no YAML: {error}".replace("\n", " ")[:200], where=where) from None
+    return plain(documents[0]) if documents else None
 
 
 def as_fields(value: object, where: str) -> Fields:
@@ -85,10 +104,26 @@ def as_number(value: object, limits: tuple[int, int], where: str) -> int:
     return int(text)
 
 
+def as_switch(value: object, where: str) -> bool:
+    """Whether something is on: ``true``, or a word that stands for it; nothing is off."""
+    found = (
+        False if value is None else value if isinstance(value, bool) else _SWITCHES.get(str(value).lower())
+    )
+    if found is None:
+        raise UserError(f"{str(value)[:20]!r} is neither true nor false", where=where)
+    return found
+
+
+def is_link_name(text: str) -> bool:
+    """Whether a link can have this name."""
+    return _LINK_NAME.fullmatch(text) is not None
+
+
 def check_link_name(text: str, where: str) -> str:
     """A name that a link can have."""
-    if not _LINK_NAME.fullmatch(text):
-        raise UserError(f"{text[:30]!r} is no link's name", where=where)
+    if not is_link_name(text):
+        hint = "at most 15 characters, without blanks, slashes and colons"
+        raise UserError(f"{text[:30]!r} is no link's name", where=where, hint=hint)
     return text
 
 

@@ -43,3 +43,9 @@ def test_metal_platform() -> None:
     assert platform.arguments.first("panic") == "10"
     network = platform.load_network()
     assert (network.hostnames[0].hostname, network.metadata.platform) == ("box", "metal")
+
+
+def test_an_argument_that_is_no_name_is_none() -> None:
+    for name in ("a_/b", "a" * 254):
+        files = MemoryFiles({"/proc/cmdline": f"talos.platform=metal talos.hostname={name}\n"})
+        assert not detect_platform(files).load_network().hostnames

@@ -3,23 +3,23 @@
 from collections.abc import Iterable, Mapping
 from typing import cast
 
-import yaml
-
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions import network_pb2 as network
-from talos.machined.platform.builder import METRIC, METRICS, MTUS, NetworkBuilder
+from talos.machined.platform.builder import METRIC, METRICS, MTUS, VLANS, NetworkBuilder
 from talos.machined.platform.values import (
     Fields,
     as_fields,
     as_list,
     as_number,
+    as_switch,
     check_link_name,
+    is_link_name,
     parse_value,
+    read_yaml,
 )
 from talos.system.errors import UserError
 
 FILE = "network-config"
-_VLAN = (1, 4094)
 _BOND_MODES = (
     "balance-rr",
     "active-backup",
@@ -54,19 +54,10 @@ _NOTHING = frozenset({"manual", "ipv6_slaac", "ipv6_dhcpv6-stateless"})
 
 def read_network_config(data: bytes, builder: NetworkBuilder) -> None:
     """Add the network of a document in YAML. UserError: with the place of the mistake."""
-    try:
-        document: object = yaml.safe_load(data)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise UserError(f"this is no YAML: {error}".replace("\n", " ")[:200], where=FILE) from None
-    add_network_config(document, builder)
-
-
-def add_network_config(document: object, builder: NetworkBuilder) -> None:
-    """Add the network of a document. UserError: with the place of the mistake."""
-    config = as_fields(document, FILE)
+    config = as_fields(read_yaml(data, FILE), FILE)
     # Some tools write what netplan has, under its key.
     config = as_fields(config.get("network", config), FILE)
-    reader = _Reader(builder)
+    reader = NetworkReader(builder, FILE)
     match config.get("version"):
         case 1:
             reader.read_version1(config)
@@ -76,17 +67,23 @@ def add_network_config(document: object, builder: NetworkBuilder) -> None:
             raise UserError(f"version {str(other)[:20]!r} is neither 1 nor 2", where=FILE)
 
 
-class _Reader:
-    def __init__(self, builder: NetworkBuilder) -> None:
-        self._builder = builder
+class NetworkReader:
+    """Adds the network of one document, ``file``. UserError: with the place of the mistake."""
+
+    def __init__(self, builder: NetworkBuilder, file: str) -> None:
+        self._builder, self._file = builder, file
         self._names: dict[str, str] = {}
         """Names of links in the config, and how those links are called here."""
 
     def read_version1(self, config: Fields) -> None:
-        items = [as_fields(item, f"{FILE}: config") for item in as_list(config.get("config"), "config")]
+        """A list of links, each with its subnets."""
+        items = [
+            as_fields(item, f"{self._file}: config")
+            for item in as_list(config.get("config"), f"{self._file}: config")
+        ]
         order = {"physical": 0, "bond": 1, "bridge": 1, "vlan": 2}
         for item in sorted(items, key=lambda item: order.get(str(item.get("type")), 3)):
-            kind, where = item.get("type"), f"{FILE}: {str(item.get('name') or item.get('type'))[:40]}"
+            kind, where = item.get("type"), f"{self._file}: {str(item.get('name') or item.get('type'))[:40]}"
             if kind == "nameserver":
                 self._builder.add_resolvers(item.get("address"), item.get("search"), where)
             elif kind == "route":
@@ -128,10 +125,11 @@ class _Reader:
             raise UserError(f"the subnet's type {kind[:20]!r} is none that nodes know", where=where)
 
     def read_version2(self, config: Fields) -> None:
+        """Links by kind and name, as netplan has them."""
         opened: list[tuple[network.LinkSpecSpec, Fields, str, str]] = []
         for kind in ("ethernets", "bonds", "bridges", "vlans"):
-            for name, value in as_fields(config.get(kind) or {}, f"{FILE}: {kind}").items():
-                where = f"{FILE}: {kind}.{str(name)[:40]}"
+            for name, value in as_fields(config.get(kind) or {}, f"{self._file}: {kind}").items():
+                where = f"{self._file}: {kind}.{str(name)[:40]}"
                 item = as_fields(value or {}, where)
                 match = as_fields(item.get("match") or {}, where)
                 hardware = match.get("macaddress")
@@ -148,9 +146,9 @@ class _Reader:
 
     def _add_settings2(self, link: str, item: Fields, where: str) -> None:
         overrides = as_fields(item.get("dhcp4-overrides") or {}, where)
-        if item.get("dhcp4"):
+        if as_switch(item.get("dhcp4"), f"{where}.dhcp4"):
             self._builder.add_dhcp4(link, as_number(overrides.get("route-metric") or METRIC, METRICS, where))
-        if item.get("dhcp6"):
+        if as_switch(item.get("dhcp6"), f"{where}.dhcp6"):
             self._builder.add_dhcp6(link)
         for address in as_list(item.get("addresses"), where):
             # An address may have options of its own, which are about how it is shown.
@@ -170,6 +168,9 @@ class _Reader:
     ) -> network.LinkSpecSpec:
         """The link of a name: a device with the hardware address, if the config gives one."""
         found = self._builder.find_card(str(hardware)) if hardware and not is_new else ""
+        if hardware and not is_new and not found and not is_link_name(name):
+            # Until the card is there, its settings are those of a name that no other has.
+            found = f"missing{len(self._names)}"
         actual = check_link_name(found or name, where)
         self._names[name] = actual
         link = self._builder.add_link(actual)
@@ -219,13 +220,15 @@ class _Reader:
     def _make_bridge(self, link: network.LinkSpecSpec, ports: object, settings: object, where: str) -> None:
         link.kind = "bridge"
         wanted = as_fields(settings or {}, where)
-        link.bridge_master.stp.enabled = bool(wanted.get("stp", wanted.get("bridge_stp")))
+        link.bridge_master.stp.enabled = as_switch(
+            wanted.get("stp", wanted.get("bridge_stp")), f"{where}.stp"
+        )
         for port in as_list(ports, where):
             self._builder.add_link(self._resolve(port, where)).bridge_slave.master_name = link.name
 
     def _make_vlan(self, link: network.LinkSpecSpec, parent: object, number: object, where: str) -> None:
         link.kind, link.parent_name = "vlan", self._resolve(parent, where)
-        link.vlan.vid = as_number(number, _VLAN, f"{where}: VLAN")
+        link.vlan.vid = as_number(number, VLANS, f"{where}: VLAN")
         link.vlan.protocol = enums.VLAN_PROTOCOL8021_Q
         self._builder.add_link(link.parent_name)
 

@@ -3,18 +3,20 @@
 from ipaddress import IPv6Address, ip_network
 from typing import Any
 
-from talos.machined.platform.builder import NetworkBuilder
-from talos.machined.platform.clouds.network_config import add_network_config
+from talos.machined.platform.builder import VLANS, NetworkBuilder
+from talos.machined.platform.clouds.network_config import NetworkReader
 from talos.machined.platform.values import (
     Fields,
     as_fields,
     as_list,
+    as_number,
     as_text,
     items_of,
     parse_value,
     read_fields,
 )
 from talos.system.errors import UserError
+from talos.system.net.vlan_names import make_vlan_name
 
 NETWORK_DATA = "network_data.json"
 _DHCP = {"ipv4_dhcp": "dhcp4", "ipv6_dhcp": "dhcp6", "ipv6_dhcpv6-stateful": "dhcp6"}
@@ -31,7 +33,7 @@ def read_network_data(data: bytes, builder: NetworkBuilder) -> None:
         translation.add_link(link)
     for network in _list(document, "networks"):
         translation.add_network(network)
-    add_network_config({"version": 2, **translation.config}, builder)
+    NetworkReader(builder, NETWORK_DATA).read_version2(translation.config)
     for fields in (document, *_list(document, "networks")):
         for service in _list(fields, "services"):
             if service.get("type") == "dns":
@@ -61,8 +63,9 @@ class _Translation:
                 item["parameters"]["bond_mode"] = "802.3ad"
         elif link.get("type") == "vlan":
             parent = self._find(link.get("vlan_link"), where)
-            kind, name = "vlans", f"{parent}.{as_text(link.get('vlan_id'), where)}"
-            item |= {"link": parent, "id": link.get("vlan_id")}
+            number = as_number(link.get("vlan_id"), VLANS, f"{where}: VLAN")
+            kind, name = "vlans", make_vlan_name(parent, number)
+            item |= {"link": parent, "id": number}
         else:
             kind, item["match"] = "ethernets", None
             number = len(self.config["ethernets"])

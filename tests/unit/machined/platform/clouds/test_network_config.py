@@ -117,6 +117,25 @@ def test_hardware_addresses_that_no_link_has(text: str) -> None:
     assert "02:00:00:00:00:01" in read(text, {}).missing
 
 
+def test_words_are_those_of_config_files() -> None:
+    text = """\
+version: 2
+ethernets:
+  card-of-the-outside:
+    match: {macaddress: 52:54:00:12:00:01}
+    dhcp4: off
+    dhcp6: yes
+    routes: [{to: default, via: 10.0.0.1, on-link: no}]
+bridges:
+  br0: {parameters: {stp: on}}
+"""
+    spec = read(text, {"52:54:00:12:00:01": "enp1s0"}).spec
+    assert [(item.operator, item.link_name) for item in spec.operators] == [(enums.OPERATOR_DHCP6, "enp1s0")]
+    assert (spec.routes[0].flags, spec.links[1].bridge_master.stp.enabled) == (0, True)
+    late = read(text, {})
+    assert (late.missing, late.spec.links[0].name) == (["52:54:00:12:00:01"], "missing0")
+
+
 @pytest.mark.parametrize(
     ("text", "where"),
     [
@@ -131,6 +150,9 @@ def test_hardware_addresses_that_no_link_has(text: str) -> None:
         ("{version: 1, config: [{type: physical, name: a, subnets: [{type: x}]}]}", "none that nodes know"),
         ("{version: 1, config: [{type: route, gateway: 10.0.0.1}]}", "no link for it"),
         ("a: &a [1]\nb: [*a", "no YAML"),
+        ("a: !!bool x", "neither 1 nor 2"),
+        ("{version: 2, ethernets: {eth0: {dhcp4: perhaps}}}", "ethernets.eth0.dhcp4: 'perhaps' is neither"),
+        ("{version: 2, vlans: {a-long-name.1234: {id: 1234, link: eth0}}}", "at most 15 characters"),
     ],
 )
 def test_a_mistake_is_named_on_one_line(text: str, where: str) -> None:
