@@ -7,7 +7,6 @@ from talos.machined.platform.clouds.cloud import (
     Cloud,
     Documents,
     Source,
-    check_user_data,
     decode_user_data,
 )
 from talos.machined.platform.clouds.server import LINK_LOCAL
@@ -21,7 +20,7 @@ INSTANCE, NETWORK = "instance", "network"
 async def load_user_data(source: Source) -> bytes:
     """The machine config, in base64."""
     data = await source.server.get(f"{BASE}/user-data", await _authorize(source))
-    return check_user_data(decode_user_data(data), "user-data")
+    return decode_user_data(data)
 
 
 async def load_documents(source: Source) -> Documents:

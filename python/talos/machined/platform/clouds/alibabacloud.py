@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from talos.machined.platform.builder import NetworkBuilder
-from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, check_user_data, text_of
+from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, text_of
 
 BASE = "http://100.100.100.200/latest"
 TOKEN_SECONDS = 21600
@@ -22,8 +22,7 @@ _MAC = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
 
 async def load_user_data(source: Source) -> bytes:
     """The machine config."""
-    data = await source.server.get(f"{BASE}/user-data", await _authorize(source))
-    return check_user_data(data, "user-data")
+    return await source.server.get(f"{BASE}/user-data", await _authorize(source))
 
 
 async def load_documents(source: Source) -> Documents:

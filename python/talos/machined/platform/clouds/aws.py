@@ -1,7 +1,7 @@
 """Amazon EC2. Its metadata server gives parts to those who have a token (version 2 of the service)."""
 
 from talos.machined.platform.builder import NetworkBuilder
-from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, check_user_data, text_of
+from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, text_of
 from talos.machined.platform.clouds.server import LINK_LOCAL
 
 BASE = f"{LINK_LOCAL}/latest"
@@ -17,8 +17,7 @@ PARTS = (NAME, LOCAL_NAME, PUBLIC_NAME, ID, TYPE, LIFE_CYCLE, ADDRESS, REGION, Z
 
 async def load_user_data(source: Source) -> bytes:
     """The machine config."""
-    data = await source.server.get(f"{BASE}/user-data", await _authorize(source))
-    return check_user_data(data, "user-data")
+    return await source.server.get(f"{BASE}/user-data", await _authorize(source))
 
 
 async def load_documents(source: Source) -> Documents:
@@ -51,7 +50,8 @@ def describe(documents: Documents, builder: NetworkBuilder) -> None:
     metadata = builder.spec.metadata
     metadata.region, metadata.zone = text_of(documents, REGION), text_of(documents, ZONE)
     metadata.instance_type, metadata.instance_id = text_of(documents, TYPE), text_of(documents, ID)
-    metadata.provider_id = f"aws:///{metadata.zone}/{metadata.instance_id}"
+    if metadata.instance_id:
+        metadata.provider_id = f"aws:///{metadata.zone}/{metadata.instance_id}"
     metadata.spot = text_of(documents, LIFE_CYCLE) == "spot"
     metadata.internal_dns = text_of(documents, LOCAL_NAME)
     metadata.external_dns = text_of(documents, PUBLIC_NAME)

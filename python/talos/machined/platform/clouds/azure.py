@@ -11,7 +11,6 @@ from talos.machined.platform.clouds.cloud import (
     Cloud,
     Documents,
     Source,
-    check_user_data,
     decode_user_data,
 )
 from talos.machined.platform.clouds.server import LINK_LOCAL
@@ -39,7 +38,7 @@ async def load_user_data(source: Source) -> bytes:
     if ENVIRONMENT not in found:
         return b""
     text = read_texts(found[ENVIRONMENT], (CUSTOM_DATA,), ENVIRONMENT).get(CUSTOM_DATA, "")
-    return check_user_data(decode_user_data(text.encode()), ENVIRONMENT)
+    return decode_user_data(text.encode())
 
 
 async def load_documents(source: Source) -> Documents:
@@ -96,4 +95,6 @@ def _add_metadata(compute: Fields, builder: NetworkBuilder) -> None:
     metadata.spot = bool(text_in(compute, "evictionPolicy", where))
 
 
-CLOUD = Cloud(load_user_data=load_user_data, load_documents=load_documents, describe=describe)
+CLOUD = Cloud(
+    user_data=ENVIRONMENT, load_user_data=load_user_data, load_documents=load_documents, describe=describe
+)

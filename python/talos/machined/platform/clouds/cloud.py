@@ -32,18 +32,23 @@ class Cloud:
     """One cloud. Each of its functions raises UserError with the place of a mistake."""
 
     load_user_data: Callable[[Source], Awaitable[bytes]]
-    """The machine config; empty when there is none."""
+    """The document with the machine config; empty when there is none."""
     load_documents: Callable[[Source], Awaitable[Documents]]
     describe: Callable[[Documents, NetworkBuilder], None]
     """Read the documents: the network, names and metadata. It is called anew when a network card appears."""
+    user_data: str = "user-data"
+    """The name of the document with the machine config, for messages."""
 
+    async def load_config(self, source: Source) -> bytes:
+        """The machine config; empty when there is none.
 
-def check_user_data(data: bytes, where: str) -> bytes:
-    """The machine config, unless it is meant for another program."""
-    if data.lstrip().startswith(b"#cloud-config"):
-        hint = "it has to be a machine config: talosctl gen config"
-        raise UserError("this is for cloud-init", where=where, hint=hint)
-    return data
+        UserError: also when the document is meant for another program.
+        """
+        data = await self.load_user_data(source)
+        if data.lstrip().startswith(b"#cloud-config"):
+            hint = "it has to be a machine config: talosctl gen config"
+            raise UserError("this is for cloud-init", where=self.user_data, hint=hint)
+        return data
 
 
 def text_of(documents: Documents, name: str) -> str:

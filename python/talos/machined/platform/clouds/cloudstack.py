@@ -3,7 +3,7 @@
 from functools import partial
 
 from talos.machined.platform.builder import NetworkBuilder
-from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, check_user_data, text_of
+from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, text_of
 
 BASE = "http://data-server./latest"
 """The name is one that the network's DHCP makes known; the dot keeps it from search domains."""
@@ -13,7 +13,7 @@ TYPE, ZONE = "service-offering", "availability-zone"
 
 async def load_user_data(base: str, source: Source) -> bytes:
     """The machine config."""
-    return check_user_data(await source.server.get(f"{base}/user-data"), "user-data")
+    return await source.server.get(f"{base}/user-data")
 
 
 async def load_documents(base: str, source: Source) -> Documents:

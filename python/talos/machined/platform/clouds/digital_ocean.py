@@ -1,7 +1,7 @@
 """DigitalOcean: all metadata in one document."""
 
 from talos.machined.platform.builder import NetworkBuilder
-from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, check_user_data, text_of
+from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, text_of
 from talos.machined.platform.clouds.server import LINK_LOCAL
 from talos.machined.platform.values import as_fields, as_list, as_text, read_fields
 
@@ -12,7 +12,7 @@ SERVER = f"{LINK_LOCAL.removeprefix('http://')}/32"
 
 async def load_user_data(source: Source) -> bytes:
     """The machine config."""
-    return check_user_data(await source.server.get(f"{BASE}/v1/user-data"), "user-data")
+    return await source.server.get(f"{BASE}/v1/user-data")
 
 
 async def load_documents(source: Source) -> Documents:

@@ -1,7 +1,7 @@
 """Google Compute Engine."""
 
 from talos.machined.platform.builder import MTUS, NetworkBuilder
-from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, check_user_data, text_of
+from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, text_of
 from talos.machined.platform.clouds.server import LINK_LOCAL
 from talos.machined.platform.values import (
     Fields,
@@ -27,8 +27,7 @@ CARDS = "network-interfaces"
 
 async def load_user_data(source: Source) -> bytes:
     """The machine config, which is an attribute of the instance."""
-    data = await source.server.get(f"{BASE}/instance/attributes/user-data", HEADERS)
-    return check_user_data(data, "user-data")
+    return await source.server.get(f"{BASE}/instance/attributes/user-data", HEADERS)
 
 
 async def load_documents(source: Source) -> Documents:

@@ -5,7 +5,6 @@ from talos.machined.platform.clouds.cloud import (
     Cloud,
     Documents,
     Source,
-    check_user_data,
     decode_user_data,
     text_of,
 )
@@ -19,7 +18,7 @@ NETWORK = "network-config"
 
 async def load_user_data(source: Source) -> bytes:
     """The machine config, perhaps in base64."""
-    return check_user_data(decode_user_data(await source.server.get(f"{BASE}/userdata")), "userdata")
+    return decode_user_data(await source.server.get(f"{BASE}/userdata"))
 
 
 async def load_documents(source: Source) -> Documents:
@@ -37,7 +36,10 @@ def describe(documents: Documents, builder: NetworkBuilder) -> None:
     metadata.instance_id = text_of(documents, ID)
     metadata.zone = text_of(documents, ZONE)
     metadata.region = metadata.zone.partition("-")[0]
-    metadata.provider_id = f"hcloud://{metadata.instance_id}"
+    if metadata.instance_id:
+        metadata.provider_id = f"hcloud://{metadata.instance_id}"
 
 
-CLOUD = Cloud(load_user_data=load_user_data, load_documents=load_documents, describe=describe)
+CLOUD = Cloud(
+    user_data="userdata", load_user_data=load_user_data, load_documents=load_documents, describe=describe
+)

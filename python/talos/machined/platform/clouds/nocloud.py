@@ -1,14 +1,11 @@
 """A nocloud seed: a volume labelled cidata, or a web server that the firmware's serial number names."""
 
 import re
-from typing import cast
 
-from talos.config.problem import ConfigError
-from talos.config.read.tree import parse_documents, plain
 from talos.machined.platform.builder import NetworkBuilder
-from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, check_user_data, text_of
+from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, text_of
 from talos.machined.platform.clouds.network_config import read_network_config
-from talos.machined.platform.values import Fields
+from talos.machined.platform.values import Fields, part_of, read_yaml, text_in
 from talos.system.errors import UserError
 from talos.system.files import Files
 from talos.system.proc.cmdline import Cmdline
@@ -32,7 +29,7 @@ async def load_user_data(source: Source) -> bytes:
     if data.startswith(INCLUDE):
         url = _read_include(data)
         data = await source.server.get(url, environment=source.environment)
-    return check_user_data(data, USER_DATA)
+    return data
 
 
 def _read_include(data: bytes) -> str:
@@ -58,14 +55,14 @@ def describe(documents: Documents, builder: NetworkBuilder) -> None:
     """Name, metadata and network of the machine."""
     names = read_meta_data(documents.get(META_DATA, b""))
     metadata = builder.spec.metadata
-    hostname = text_of(documents, NAME) or _text(names, "local-hostname", "hostname")
-    builder.set_hostname(hostname, META_DATA)
-    metadata.instance_id = text_of(documents, ID) or _text(names, "instance-id")
-    metadata.instance_type = _text(names, "instance-type")
-    metadata.provider_id = _text(names, "provider-id")
-    metadata.region = _text(names, "region")
-    metadata.zone = _text(names, "zone")
-    metadata.external_dns = _text(names, "public-hostname")
+    local, name = (text_in(names, key, META_DATA) for key in ("local-hostname", "hostname"))
+    builder.set_hostname(text_of(documents, NAME) or local or name, META_DATA)
+    metadata.instance_id = text_of(documents, ID) or text_in(names, "instance-id", META_DATA)
+    metadata.instance_type = text_in(names, "instance-type", META_DATA)
+    metadata.provider_id = text_in(names, "provider-id", META_DATA)
+    metadata.region = text_in(names, "region", META_DATA)
+    metadata.zone = text_in(names, "zone", META_DATA)
+    metadata.external_dns = text_in(names, "public-hostname", META_DATA)
     if documents.get(NETWORK_CONFIG):
         read_network_config(documents[NETWORK_CONFIG], builder)
 
@@ -85,16 +82,7 @@ def find_seed(files: Files, arguments: Cmdline) -> dict[str, str]:
 
 def read_meta_data(data: bytes) -> Fields:
     """The fields of the seed's meta-data. UserError: when it is no YAML mapping."""
-    try:
-        documents = parse_documents(data)
-    except ConfigError as error:
-        raise UserError(f"this is no YAML: {error}".replace("\n", " "), where=META_DATA) from None
-    value: object = plain(documents[0]) if documents else None
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise UserError("this is no YAML mapping", where=META_DATA)
-    return cast("Fields", value)
+    return part_of(read_yaml(data, META_DATA), META_DATA)
 
 
 def _find_server(seed: Fields) -> str:
@@ -102,15 +90,6 @@ def _find_server(seed: Fields) -> str:
     return url if not url or url.endswith("/") else f"{url}/"
 
 
-def _text(values: Fields, *names: str) -> str:
-    """The first of some values that is there. UserError: when it is no text."""
-    for name in names:
-        value = values.get(name)
-        if value:
-            if not isinstance(value, str):
-                raise UserError(f"{name} is no text", where=META_DATA)
-            return value
-    return ""
-
-
-CLOUD = Cloud(load_user_data=load_user_data, load_documents=load_documents, describe=describe)
+CLOUD = Cloud(
+    user_data=USER_DATA, load_user_data=load_user_data, load_documents=load_documents, describe=describe
+)

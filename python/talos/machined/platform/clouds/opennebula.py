@@ -8,7 +8,6 @@ from talos.machined.platform.clouds.cloud import (
     Cloud,
     Documents,
     Source,
-    check_user_data,
     decode_user_data,
 )
 from talos.machined.platform.clouds.opennebula_card import FILE, add_cards
@@ -23,7 +22,7 @@ async def load_user_data(source: Source) -> bytes:
     """The machine config, in base64 or as it is."""
     variables = _read(await source.volume.load(LABEL, (FILE,)))
     text = variables.get("USER_DATA") or variables.get("USERDATA") or ""
-    return check_user_data(decode_user_data(text.encode()), f"{FILE}: USER_DATA")
+    return decode_user_data(text.encode())
 
 
 async def load_documents(source: Source) -> Documents:
@@ -47,4 +46,9 @@ def _read(documents: Documents) -> Mapping[str, str]:
     return read_assignments(documents.get(FILE, b""), FILE)
 
 
-CLOUD = Cloud(load_user_data=load_user_data, load_documents=load_documents, describe=describe)
+CLOUD = Cloud(
+    user_data=f"{FILE}: USER_DATA",
+    load_user_data=load_user_data,
+    load_documents=load_documents,
+    describe=describe,
+)

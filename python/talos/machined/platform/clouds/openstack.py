@@ -1,7 +1,7 @@
 """OpenStack: a volume labelled config-2, or its metadata server."""
 
 from talos.machined.platform.builder import NetworkBuilder
-from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, check_user_data, text_of
+from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, text_of
 from talos.machined.platform.clouds.openstack_network import NETWORK_DATA, read_network_data
 from talos.machined.platform.clouds.server import LINK_LOCAL
 from talos.machined.platform.values import as_text, read_fields
@@ -18,8 +18,8 @@ async def load_user_data(source: Source) -> bytes:
     place = f"{FOLDER}/{USER_DATA}"
     files = await source.volume.load_attached(LABEL, (place,))
     if files is not None:
-        return check_user_data(files.get(place, b""), USER_DATA)
-    return check_user_data(await source.server.get(f"{LINK_LOCAL}/{place}"), USER_DATA)
+        return files.get(place, b"")
+    return await source.server.get(f"{LINK_LOCAL}/{place}")
 
 
 async def load_documents(source: Source) -> Documents:
@@ -49,4 +49,6 @@ def describe(documents: Documents, builder: NetworkBuilder) -> None:
         metadata.provider_id = f"openstack:///{metadata.instance_id}"
 
 
-CLOUD = Cloud(load_user_data=load_user_data, load_documents=load_documents, describe=describe)
+CLOUD = Cloud(
+    user_data=USER_DATA, load_user_data=load_user_data, load_documents=load_documents, describe=describe
+)

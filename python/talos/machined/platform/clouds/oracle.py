@@ -5,7 +5,6 @@ from talos.machined.platform.clouds.cloud import (
     Cloud,
     Documents,
     Source,
-    check_user_data,
     decode_user_data,
 )
 from talos.machined.platform.clouds.server import LINK_LOCAL
@@ -20,7 +19,7 @@ INSTANCE, CARDS = "instance/", "vnics/"
 async def load_user_data(source: Source) -> bytes:
     """The machine config, in base64."""
     data = await source.server.get(f"{BASE}/instance/metadata/user_data", HEADERS)
-    return check_user_data(decode_user_data(data), "user_data")
+    return decode_user_data(data)
 
 
 async def load_documents(source: Source) -> Documents:
@@ -60,4 +59,6 @@ def _add_card(card: Fields, index: int, builder: NetworkBuilder) -> None:
         builder.add_route(name, {"via": router}, where)
 
 
-CLOUD = Cloud(load_user_data=load_user_data, load_documents=load_documents, describe=describe)
+CLOUD = Cloud(
+    user_data="user_data", load_user_data=load_user_data, load_documents=load_documents, describe=describe
+)

@@ -1,7 +1,7 @@
 """Scaleway: all metadata in one document."""
 
 from talos.machined.platform.builder import NetworkBuilder
-from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, check_user_data
+from talos.machined.platform.clouds.cloud import Cloud, Documents, Source
 from talos.machined.platform.values import Fields, as_fields, as_list, as_text, read_fields
 
 ADDRESS = "169.254.42.42"
@@ -10,9 +10,7 @@ BASE, FILE = f"http://{ADDRESS}", "conf?format=json"
 
 async def load_user_data(source: Source) -> bytes:
     """The machine config; the server gives it to root only."""
-    return check_user_data(
-        await source.server.get(f"{BASE}/user_data/cloud-init", low_port=True), "user-data"
-    )
+    return await source.server.get(f"{BASE}/user_data/cloud-init", low_port=True)
 
 
 async def load_documents(source: Source) -> Documents:

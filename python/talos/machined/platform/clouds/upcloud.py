@@ -1,7 +1,7 @@
 """UpCloud: all metadata in one document."""
 
 from talos.machined.platform.builder import NetworkBuilder
-from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, check_user_data
+from talos.machined.platform.clouds.cloud import Cloud, Documents, Source
 from talos.machined.platform.clouds.server import LINK_LOCAL
 from talos.machined.platform.values import as_fields, as_list, as_number, as_text, read_fields
 
@@ -12,7 +12,7 @@ _INDEXES = (1, 1024)
 
 async def load_user_data(source: Source) -> bytes:
     """The machine config."""
-    return check_user_data(await source.server.get(f"{BASE}/v1/user_data"), "user_data")
+    return await source.server.get(f"{BASE}/v1/user_data")
 
 
 async def load_documents(source: Source) -> Documents:
@@ -58,4 +58,6 @@ def _add_card(value: object, builder: NetworkBuilder) -> None:
         builder.add_dhcp4(link)
 
 
-CLOUD = Cloud(load_user_data=load_user_data, load_documents=load_documents, describe=describe)
+CLOUD = Cloud(
+    user_data="user_data", load_user_data=load_user_data, load_documents=load_documents, describe=describe
+)

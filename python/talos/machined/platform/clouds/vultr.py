@@ -1,7 +1,7 @@
 """Vultr. One document has everything but the machine config."""
 
 from talos.machined.platform.builder import NetworkBuilder
-from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, check_user_data
+from talos.machined.platform.clouds.cloud import Cloud, Documents, Source
 from talos.machined.platform.clouds.server import LINK_LOCAL
 from talos.machined.platform.values import Fields, items_of, part_of, read_fields, text_in
 
@@ -12,7 +12,7 @@ PRIVATE_MTU = 1450
 
 async def load_user_data(source: Source) -> bytes:
     """The machine config."""
-    return check_user_data(await source.server.get(f"{LINK_LOCAL}/latest/user-data"), "user-data")
+    return await source.server.get(f"{LINK_LOCAL}/latest/user-data")
 
 
 async def load_documents(source: Source) -> Documents:

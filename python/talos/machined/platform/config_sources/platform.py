@@ -34,5 +34,5 @@ class PlatformSource:
             return await self.web.load(place, arguments=self.platform.arguments)
         cloud = find_cloud(self.platform.name)
         if cloud is not None and not place:
-            return await cloud.load_user_data(self.cloud)
+            return await cloud.load_config(self.cloud)
         return b""

@@ -74,7 +74,7 @@ async def describe(cloud: Cloud, server: FakeServer, cards: Cards = CARDS) -> Pl
 
 async def load_user_data(cloud: Cloud, server: FakeServer) -> bytes:
     """The machine config that the server has."""
-    return await cloud.load_user_data(await make_cloud_source(server))
+    return await cloud.load_config(await make_cloud_source(server))
 
 
 def show(spec: PlatformConfigSpec) -> list[str]:

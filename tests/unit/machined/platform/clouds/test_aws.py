@@ -57,5 +57,13 @@ async def test_a_machine_with_ipv6() -> None:
     ]
 
 
+async def test_a_machine_of_which_nothing_is_known() -> None:
+    spec = await describe(CLOUD, FakeServer({}))
+    assert (show(spec), spec.metadata.provider_id) == (
+        ["link eth0", "dhcp4 eth0", "time 169.254.169.123"],
+        "",
+    )
+
+
 async def test_its_config() -> None:
     assert await load_user_data(CLOUD, make_server()) == b"version: v1alpha1\n"

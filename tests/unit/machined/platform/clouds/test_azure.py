@@ -101,7 +101,7 @@ async def load(place: Path, text: str, goal: str = GOAL_ANSWER) -> tuple[bytes, 
     found = await make_cloud_source(server)
     volume = replace(found.volume, state=machine.state, mounts=machine.mounts)
     source = machine.place_volume(replace(found, volume=volume))
-    data = await CLOUD.load_user_data(source)
+    data = await CLOUD.load_config(source)
     return data, [request.body for request in server.requests if request.method == "POST"]
 
 

@@ -44,6 +44,11 @@ async def test_what_a_machine_learns() -> None:
     assert (metadata.instance_id, metadata.provider_id) == ("4711", "hcloud://4711")
 
 
+async def test_a_machine_of_which_nothing_is_known() -> None:
+    spec = await describe(CLOUD, FakeServer({}))
+    assert (show(spec), spec.metadata.provider_id) == ([], "")
+
+
 async def test_its_config() -> None:
     assert await load_user_data(CLOUD, SERVER) == b"version: v1alpha1\n"
     plain = FakeServer({f"{BASE}/userdata": "version: v1alpha1\n"})

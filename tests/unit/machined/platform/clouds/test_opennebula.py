@@ -49,7 +49,7 @@ async def read(folder: Path, text: str) -> PlatformConfigSpec:
 
 
 async def load(folder: Path, text: str) -> bytes:
-    return await CLOUD.load_user_data(await make_volume_source(folder, "CONTEXT", {"context.sh": text}))
+    return await CLOUD.load_config(await make_volume_source(folder, "CONTEXT", {"context.sh": text}))
 
 
 async def test_what_a_machine_learns(tmp_path: Path) -> None:

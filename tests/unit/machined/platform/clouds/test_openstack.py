@@ -98,20 +98,20 @@ def check(spec: PlatformConfigSpec) -> None:
 async def test_what_a_machine_learns_from_the_server(tmp_path: Path) -> None:
     source = await make_volume_source(tmp_path, "", {}, SERVER)
     check(await describe_by(CLOUD, source))
-    assert await CLOUD.load_user_data(source) == b"version: v1alpha1\n"
+    assert await CLOUD.load_config(source) == b"version: v1alpha1\n"
 
 
 async def test_what_a_machine_learns_from_its_volume(tmp_path: Path) -> None:
     server = FakeServer({})
     source = await make_volume_source(tmp_path, "config-2", FILES, server)
     check(await describe_by(CLOUD, source))
-    assert await CLOUD.load_user_data(source) == b"version: v1alpha1\n"
+    assert await CLOUD.load_config(source) == b"version: v1alpha1\n"
     assert server.requests == []
 
 
 async def test_a_machine_of_which_nothing_is_known(tmp_path: Path) -> None:
     source = await make_volume_source(tmp_path, "config-2", {})
-    assert await CLOUD.load_user_data(source) == b""
+    assert await CLOUD.load_config(source) == b""
     spec = await describe_by(CLOUD, source)
     assert (show(spec), spec.metadata.provider_id) == ([], "")
 
@@ -124,7 +124,7 @@ async def test_the_server_is_called_when_devices_are_not_known(autojump_clock: o
 async def test_a_seed_for_cloud_init_is_refused(tmp_path: Path) -> None:
     files = {"openstack/latest/user_data": "#cloud-config\n{}\n"}
     with pytest.raises(UserError, match="user_data: this is for cloud-init"):
-        await CLOUD.load_user_data(await make_volume_source(tmp_path, "CONFIG-2", files))
+        await CLOUD.load_config(await make_volume_source(tmp_path, "CONFIG-2", files))
 
 
 async def test_a_link_of_the_volume_leads_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ async def test_a_link_of_the_volume_leads_nowhere(tmp_path: Path, monkeypatch: p
         (Path(point.target) / "openstack").symlink_to(tmp_path)
 
     monkeypatch.setattr(source.volume.mounts, "mount", mount_with_link)
-    assert await CLOUD.load_user_data(source) == b""
+    assert await CLOUD.load_config(source) == b""
 
 
 def test_bonds_and_vlans() -> None:
@@ -156,6 +156,18 @@ def test_bonds_and_vlans() -> None:
     assert (bond.bond_master.mode, bond.bond_master.mii_mon, bond.bond_master.hash_policy) == (4, 100, 1)
     assert [links[name].bond_slave.master_name for name in ("eth0", "eth1")] == ["bond0", "bond0"]
     assert (vlan.parent_name, vlan.vlan.vid, vlan.hardware_address[-1]) == ("bond0", 101, 10)
+
+
+def test_a_vlan_on_a_card_with_a_long_name() -> None:
+    cards = {"02:00:00:00:00:01": "eth0", "02:00:00:00:00:02": "enp0s31f6np0"}
+    links = [
+        {"id": "card", "type": "phy", "ethernet_mac_address": "02:00:00:00:00:02"},
+        {"id": "vlan", "type": "vlan", "vlan_link": "card", "vlan_id": 4094},
+    ]
+    assert show(read(json.dumps({"links": links}), cards).spec) == [
+        "link enp0s31f6np0",
+        "link enp06dd0ec.4094",
+    ]
 
 
 def test_a_card_that_is_not_there_yet() -> None:
@@ -176,7 +188,14 @@ def test_a_card_that_is_not_there_yet() -> None:
         ({"networks": [{"link": "eth0", "type": "ipv6", "ip_address": "::1", "netmask": "f::f"}]}, "netmask"),
         ({"links": [{"id": "a\ud800\n", "type": "phy"}]}, "a short text"),
         ({"links": [{"id": "b", "type": "vlan", "vlan_link": "a", "vlan_id": 1}]}, "no link 'a'"),
-        ({"links": [{"id": "b", "type": "bond", "bond_mode": "fast"}]}, "mode"),
+        (
+            {"links": [{"id": "a", "type": "phy"}, {"id": "b", "type": "vlan", "vlan_link": "a"}]},
+            "network_data.json: link b: VLAN: '' is not between",
+        ),
+        (
+            {"links": [{"id": "b", "type": "bond", "bond_mode": "fast"}]},
+            "network_data.json: bonds.bond0: mode",
+        ),
         ({"services": [{"type": "dns", "address": "x"}]}, "name server"),
     ],
 )
