@@ -4,7 +4,10 @@ from talos.machined.platform.builder import NetworkBuilder
 from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, text_of
 from talos.machined.platform.clouds.server import LINK_LOCAL
 
-BASE = f"{LINK_LOCAL}/latest"
+SERVERS = (LINK_LOCAL, "http://[fd00:ec2::254]")
+"""A machine may have addresses of one family only."""
+SESSION = "/latest/api/token"
+"""Where a session begins: the server gives its token."""
 TOKEN_SECONDS = 21600
 TIME_SERVER = "169.254.169.123"
 TIME_SERVER6, RESOLVER6 = "fd00:ec2::123", "fd00:ec2::253"
@@ -17,12 +20,14 @@ PARTS = (NAME, LOCAL_NAME, PUBLIC_NAME, ID, TYPE, LIFE_CYCLE, ADDRESS, REGION, Z
 
 async def load_user_data(source: Source) -> bytes:
     """The machine config."""
-    return await source.server.get(f"{BASE}/user-data", await _authorize(source))
+    server, headers = await _authorize(source)
+    return await source.server.get(f"{server}/latest/user-data", headers)
 
 
 async def load_documents(source: Source) -> Documents:
     """The parts of the metadata, each tag by its path, and the first card's addresses of IPv6."""
-    headers, base = await _authorize(source), f"{BASE}/meta-data"
+    server, headers = await _authorize(source)
+    base = f"{server}/latest/meta-data"
     found = await source.server.get_all(base, PARTS, headers)
     names = (await source.server.get(f"{base}/{TAGS}", headers)).decode("utf-8", "replace").split()
     found |= await source.server.get_all(base, (f"{TAGS}/{name}" for name in names[:50]), headers)
@@ -30,9 +35,12 @@ async def load_documents(source: Source) -> Documents:
     return found | {"ipv6s": await source.server.get(f"{base}/{addresses}", headers)}
 
 
-async def _authorize(source: Source) -> dict[str, str]:
+async def _authorize(source: Source) -> tuple[str, dict[str, str]]:
+    """The server that answers, and headers with its token."""
     headers = {"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_SECONDS)}
-    return {"X-aws-ec2-metadata-token": await source.server.get_token(f"{BASE}/api/token", headers)}
+    urls = (f"{server}{SESSION}" for server in SERVERS)
+    url, token = await source.server.find_token(urls, headers)
+    return url.removesuffix(SESSION), {"X-aws-ec2-metadata-token": token}
 
 
 def describe(documents: Documents, builder: NetworkBuilder) -> None:

@@ -48,7 +48,7 @@ class MetadataServer:
     ) -> bytes:
         """The part; empty when there is none, or no answer."""
         request = Request(url=url, headers=headers, environment=environment, low_port=low_port)
-        return await self._try(request)
+        return (await self._query(request))[1]
 
     async def get_all(
         self, base: str, names: Iterable[str], headers: Mapping[str, str] = NOTHING
@@ -59,23 +59,30 @@ class MetadataServer:
 
     async def get_token(self, url: str, headers: Mapping[str, str]) -> str:
         """A token that the server gives for other requests."""
-        data = await self._try(Request(url=url, headers=headers, method="PUT"))
-        return data.decode("ascii", "replace").strip()
+        return (await self.find_token((url,), headers))[1]
+
+    async def find_token(self, urls: Iterable[str], headers: Mapping[str, str]) -> tuple[str, str]:
+        """The first of some URLs at which there is an answer, and the token of that server."""
+        answered, data = await self._query(*(Request(url=url, headers=headers, method="PUT") for url in urls))
+        return answered.url, data.decode("ascii", "replace").strip()
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
         """Send a document."""
-        await self._try(Request(url=url, headers=headers, method="POST", body=body))
+        await self._query(Request(url=url, headers=headers, method="POST", body=body))
 
-    async def _try(self, request: Request) -> bytes:
+    async def _query(self, *requests: Request) -> tuple[Request, bytes]:
+        """The first request that is answered, and the answer; the first one, and none, when none is."""
         with trio.move_on_after(TOTAL_LIMIT):
             await wait_for_network(self.state)
             for delay in RETRY_BACKOFF:
-                try:
-                    return await self.send(request)
-                except NotThereError:
-                    return b""
-                except FetchError as error:
-                    shown = without_secrets(request.url)
-                    self.report(f"can't fetch {shown}: {error}, next try in {delay:.0f} s")
+                failures: list[str] = []
+                for request in requests:
+                    try:
+                        return request, await self.send(request)
+                    except NotThereError:
+                        return request, b""
+                    except FetchError as error:
+                        failures.append(f"can't fetch {without_secrets(request.url)}: {error}")
+                self.report(f"{'; '.join(failures)}, next try in {delay:.0f} s")
                 await trio.sleep(delay)
-        return b""
+        return requests[0], b""

@@ -30,11 +30,15 @@ class FakeServer:
     """Of PUT, by URL."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     """Without them a GET is refused."""
+    silent: str = ""
+    """The beginning of URLs at which there is no answer."""
     requests: list[Request] = field(default_factory=list[Request])
 
     async def send(self, request: Request) -> bytes:
         """Answer a request. FetchError, NotThereError."""
         self.requests.append(request)
+        if self.silent and request.url.startswith(self.silent):
+            raise FetchError("no route to host")
         if request.method == "GET" and not self.headers.items() <= request.headers.items():
             raise FetchError("the server replied 401")
         found = (self.tokens if request.method == "PUT" else self.parts).get(request.url)

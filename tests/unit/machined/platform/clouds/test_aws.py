@@ -1,10 +1,19 @@
 """Amazon EC2, by answers in the form of its documentation."""
 
-from tests.unit.machined.platform.clouds.cloud import FakeServer, describe, load_user_data, show
+import pytest
+from tests.unit.machined.platform.clouds.cloud import (
+    FakeServer,
+    describe,
+    describe_by,
+    load_user_data,
+    make_cloud_source,
+    show,
+)
 
-from talos.machined.platform.clouds.aws import BASE, CLOUD
+from talos.machined.platform.clouds.aws import CLOUD
 
 TOKEN = "AQAEALKxxc=="
+BASE = "http://169.254.169.254/latest"
 META = f"{BASE}/meta-data"
 
 
@@ -67,3 +76,23 @@ async def test_a_machine_of_which_nothing_is_known() -> None:
 
 async def test_its_config() -> None:
     assert await load_user_data(CLOUD, make_server()) == b"version: v1alpha1\n"
+
+
+async def test_a_machine_whose_server_has_an_address_of_ipv6_only(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    server = make_server()
+    place = BASE.replace("169.254.169.254", "[fd00:ec2::254]")
+    there = FakeServer(
+        {url.replace(BASE, place): text for url, text in server.parts.items()},
+        tokens={f"{place}/api/token": TOKEN},
+        headers=server.headers,
+        silent=BASE,
+    )
+    source = await make_cloud_source(there)
+    assert await CLOUD.load_config(source) == b"version: v1alpha1\n"
+    spec = await describe_by(CLOUD, source)
+    assert spec.metadata.instance_id == "i-0123456789abcdef0"
+    assert [request.method for request in there.requests if request.url.startswith(BASE)] == ["PUT", "PUT"]
+    # What is reported sends the machine to maintenance mode meanwhile.
+    assert capsys.readouterr().out == ""
