@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from talos.machined.platform.builder import NetworkBuilder
-from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, text_of
+from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, text_of, words_of
 
 BASE = "http://100.100.100.200/latest"
 TOKEN_SECONDS = 21600
@@ -48,8 +48,8 @@ def describe(documents: Documents, builder: NetworkBuilder) -> None:
         builder.add_link(link)
         builder.add_dhcp4(link)
         _add_ipv6(link, documents, builder)
-    builder.add_resolvers(text_of(documents, RESOLVERS).split(), None, RESOLVERS)
-    servers = text_of(documents, TIME_SERVERS).split()
+    builder.add_resolvers(words_of(documents, RESOLVERS), None, RESOLVERS)
+    servers = words_of(documents, TIME_SERVERS)
     if servers:
         builder.add_time_servers(*servers[:MAX_TIME_SERVERS])
     builder.set_hostname(text_of(documents, NAME), NAME)

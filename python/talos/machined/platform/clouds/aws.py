@@ -1,8 +1,11 @@
 """Amazon EC2. Its metadata server gives parts to those who have a token (version 2 of the service)."""
 
+from urllib.parse import quote
+
 from talos.machined.platform.builder import NetworkBuilder
-from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, text_of
+from talos.machined.platform.clouds.cloud import Cloud, Documents, Source, text_of, words_of
 from talos.machined.platform.clouds.server import LINK_LOCAL
+from talos.machined.platform.values import MAX_TEXT
 
 SERVERS = (LINK_LOCAL, "http://[fd00:ec2::254]")
 """A machine may have addresses of one family only."""
@@ -14,7 +17,9 @@ TIME_SERVER6, RESOLVER6 = "fd00:ec2::123", "fd00:ec2::253"
 NAME, LOCAL_NAME, PUBLIC_NAME = "hostname", "local-hostname", "public-hostname"
 ID, TYPE, LIFE_CYCLE, ADDRESS = "instance-id", "instance-type", "instance-life-cycle", "public-ipv4"
 REGION, ZONE = "placement/region", "placement/availability-zone"
-TAGS, MAC = "tags/instance", "mac"
+TAGS, MAC, IPV6 = "tags/instance", "mac", "ipv6s"
+MAX_TAGS = 50
+"""As many as an instance may have."""
 PARTS = (NAME, LOCAL_NAME, PUBLIC_NAME, ID, TYPE, LIFE_CYCLE, ADDRESS, REGION, ZONE, MAC)
 
 
@@ -29,10 +34,11 @@ async def load_documents(source: Source) -> Documents:
     server, headers = await _authorize(source)
     base = f"{server}/latest/meta-data"
     found = await source.server.get_all(base, PARTS, headers)
-    names = (await source.server.get(f"{base}/{TAGS}", headers)).decode("utf-8", "replace").split()
-    found |= await source.server.get_all(base, (f"{TAGS}/{name}" for name in names[:50]), headers)
-    addresses = f"network/interfaces/macs/{text_of(found, MAC)}/ipv6s"
-    return found | {"ipv6s": await source.server.get(f"{base}/{addresses}", headers)}
+    names = words_of(await source.server.get_all(base, (TAGS,), headers), TAGS)
+    for name in names[:MAX_TAGS]:
+        found[f"{TAGS}/{name}"] = await source.server.get(f"{base}/{TAGS}/{quote(name)}", headers)
+    addresses = f"network/interfaces/macs/{quote(text_of(found, MAC), safe=':')}/ipv6s"
+    return found | {IPV6: await source.server.get(f"{base}/{addresses}", headers)}
 
 
 async def _authorize(source: Source) -> tuple[str, dict[str, str]]:
@@ -49,10 +55,10 @@ def describe(documents: Documents, builder: NetworkBuilder) -> None:
     builder.add_link(link)
     builder.add_dhcp4(link)
     builder.add_time_servers(TIME_SERVER)
-    if text_of(documents, "ipv6s"):
+    if words_of(documents, IPV6):
         builder.add_dhcp6(link)
         builder.add_time_servers(TIME_SERVER6)
-        builder.add_resolvers(RESOLVER6, None, "ipv6s")
+        builder.add_resolvers(RESOLVER6, None, IPV6)
     builder.set_hostname(text_of(documents, NAME), NAME)
     builder.add_external_addresses((text_of(documents, ADDRESS),), ADDRESS)
     metadata = builder.spec.metadata
@@ -65,7 +71,9 @@ def describe(documents: Documents, builder: NetworkBuilder) -> None:
     metadata.external_dns = text_of(documents, PUBLIC_NAME)
     for name in documents:
         if name.startswith(f"{TAGS}/"):
-            metadata.tags[name.removeprefix(f"{TAGS}/")] = text_of(documents, name)
+            # Whatever people write into them.
+            value = documents[name].decode("utf-8", "replace")
+            metadata.tags[name.removeprefix(f"{TAGS}/")] = value[:MAX_TEXT]
 
 
 CLOUD = Cloud(load_user_data=load_user_data, load_documents=load_documents, describe=describe)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from talos.machined.platform.builder import NetworkBuilder
 from talos.machined.platform.clouds.server import MetadataServer
 from talos.machined.platform.config_sources.volume import VolumeSource
+from talos.machined.platform.values import as_text
 from talos.system.errors import UserError
 from talos.system.files import Files
 from talos.system.proc.cmdline import Cmdline
@@ -52,8 +53,13 @@ class Cloud:
 
 
 def text_of(documents: Documents, name: str) -> str:
-    """A part as text without blanks around it; empty when it is missing."""
-    return documents.get(name, b"").decode("utf-8", "replace").strip()
+    """A part that is a short text, without blanks around it; empty when it is missing. UserError."""
+    return as_text(documents.get(name, b"").decode("utf-8", "replace"), name)
+
+
+def words_of(documents: Documents, name: str) -> list[str]:
+    """A part that is a list of words, in most clouds one a line."""
+    return documents.get(name, b"").decode("utf-8", "replace").split()
 
 
 def decode_user_data(data: bytes) -> bytes:

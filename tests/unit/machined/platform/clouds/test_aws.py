@@ -11,6 +11,7 @@ from tests.unit.machined.platform.clouds.cloud import (
 )
 
 from talos.machined.platform.clouds.aws import CLOUD
+from talos.system.errors import UserError
 
 TOKEN = "AQAEALKxxc=="
 BASE = "http://169.254.169.254/latest"
@@ -72,6 +73,19 @@ async def test_a_machine_of_which_nothing_is_known() -> None:
         ["link eth0", "dhcp4 eth0", "time 169.254.169.123"],
         "",
     )
+
+
+@pytest.mark.parametrize("text", ["<html>\n<body>\n", "<html>" * 1024, "i-1\0-"])
+async def test_what_is_no_instance_id_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(UserError, match="instance-id: a short text") as caught:
+        await describe(CLOUD, make_server(**{f"{META}/instance-id": text}))
+    assert str(caught.value).isprintable()
+
+
+async def test_names_and_values_of_tags_are_peoples() -> None:
+    tags = {f"{META}/tags/instance": "größe a/b", f"{META}/tags/instance/gr%C3%B6%C3%9Fe": "two\nlines"}
+    spec = await describe(CLOUD, make_server(**tags))
+    assert dict(spec.metadata.tags) == {"größe": "two\nlines", "a/b": ""}
 
 
 async def test_its_config() -> None:

@@ -40,8 +40,8 @@ async def test_its_config() -> None:
 @pytest.mark.parametrize(
     ("part", "text", "where"),
     [
-        ("local-hostname", "a name\n\x1b[2J", "local-hostname: .* is no host name"),
-        ("public-ipv4", "\ud7ff" * 100, "public-ipv4: address"),
+        ("local-hostname", "a name\n\x1b[2J", "local-hostname: a short text"),
+        ("public-ipv4", "\ud7ff" * 100, "public-ipv4: a short text"),
     ],
 )
 async def test_a_mistake_is_named_on_one_line(part: str, text: str, where: str) -> None:
