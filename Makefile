@@ -79,7 +79,7 @@ images: tools ## Build the container images that local clusters are served
 	nix build .#images --print-build-logs --out-link $(IMAGES)
 
 all-images: tools ## Build the container images of Kubernetes, too, and kubectl
-	@$(PYTHON) pkgs/fetch fetch coredns etcd flannel kubernetes
+	@$(PYTHON) pkgs/fetch fetch coredns etcd flannel kubernetes network-policies
 	@mkdir -p build/bin
 	nix build .#images-all --print-build-logs --out-link $(ALL_IMAGES)
 	nix build .#kubectl --print-build-logs --out-link build/kubectl
@@ -157,7 +157,7 @@ api: fetch ## Generate the modules of the .proto files into the work tree, for e
 # The first time image and programs are built at once: a linker leaves a processor idle. Later it would only take time to look.
 .PHONY: cluster-inputs
 cluster-inputs: tools
-	@test -e $(IMAGE) -a -e $(ALL_IMAGES) || { $(PYTHON) pkgs/fetch fetch coredns etcd flannel kubernetes && \
+	@test -e $(IMAGE) -a -e $(ALL_IMAGES) || { $(PYTHON) pkgs/fetch fetch coredns etcd flannel kubernetes network-policies && \
 		nix build .#squashfs .#talosctl .#images-all .#kubectl --max-jobs 2 --no-link --print-build-logs; }
 
 # Two members of etcd are worse than one: from four nodes on three of them are control plane nodes.
@@ -252,7 +252,7 @@ kubernetes-upgrade-tests: build all-images images-previous api devenv ## Upgrade
 	$(PYTEST) -s tests/kubernetes/test_upgrade_minor.py
 
 # Seven minutes of two processors for what is installed, once.
-workload-tests: build all-images images-workloads api devenv ## Install on a cluster what people install: metrics-server, storage with snapshots; as root
+workload-tests: build all-images images-workloads api devenv ## Install on a cluster what people install: a network, metrics-server, storage with snapshots; as root
 	$(PYTEST) -s tests/kubernetes/workloads
 
 vm-inputs: fetch
@@ -313,7 +313,7 @@ devenv: fetch
 	@nix build .#workstation --out-link build/workstation
 
 reproducible: build ## Build everything a second time, the image in an empty store without a network, too, and compare; KERNEL=1, KUBERNETES=1 these, too
-	@$(PYTHON) pkgs/fetch fetch coredns etcd flannel kernel kernel-source kernel-hardening media kubernetes
+	@$(PYTHON) pkgs/fetch fetch coredns etcd flannel kernel kernel-source kernel-hardening media kubernetes network-policies
 	@KERNEL=$(KERNEL) KUBERNETES=$(KUBERNETES) sh pkgs/checks/rebuild.sh $(SYSTEM)
 	@sh pkgs/checks/elsewhere.sh $(PYTHON)
 	@$(MAKE) --no-print-directory hashes

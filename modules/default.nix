@@ -65,7 +65,7 @@ rec {
     whole = inputs.debs.kubelet ++ inputs.debs.debug;
     lock = inputs.debianLock [ "image" "kubelet" "debug" ] (packagesOf parts);
     wheels = [ ];
-    sets = [ "coredns" "etcd" "flannel" "kubernetes" ];
+    sets = [ "coredns" "etcd" "flannel" "kubernetes" "network-policies" ];
     go_lock = inputs.goLock sets;
     modules = builtins.concatStringsSep "\n" (modulesOf sets);
     passAsFile = [ "modules" ];

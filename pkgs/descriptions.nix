@@ -26,7 +26,7 @@ let
     image = "the system image, a squashfs";
     image-cache = "the container images of Kubernetes as a cache for an ISO";
     images = "the container images of local clusters without Kubernetes";
-    images-all = "the container images of Kubernetes, etcd, CoreDNS and flannel";
+    images-all = "the container images of Kubernetes, etcd, CoreDNS, flannel and kube-network-policies";
     images-e2e = "the container images that the conformance tests of Kubernetes start";
     images-previous = "the container images of Kubernetes' minor version before";
     images-workloads = "the container images and manifests of what people install on a cluster, for tests";
@@ -46,6 +46,7 @@ let
     kubernetes-e2e = "the conformance tests of Kubernetes, and what their pods run";
     licenses = "the system's bill of materials with the texts of the licences";
     netboot = "the folder that machines boot from over a network";
+    network-policies = "kube-network-policies, compiled from locked modules";
     pxe = "the boot server: DHCP, TFTP and HTTP for machines without a disk";
     qemu-guest-agent = "a system extension: QEMU's guest agent";
     release = "what nodes are upgraded with, unsigned";

@@ -24,7 +24,7 @@ ROOTS = (
 """Roots of which something is in what nodes run. The others only build or test it."""
 PACKAGES = {"cc": ("musl-dev",), "uki": ("systemd-boot-efi",)}
 """Packages of other roots that are, too: the early init's library, the boot loader of UKIs."""
-SETS = ("cni", "containerd", "coredns", "etcd", "flannel", "kubernetes", "runc")
+SETS = ("cni", "containerd", "coredns", "etcd", "flannel", "kubernetes", "network-policies", "runc")
 WHEELS = ("image", "client")
 GO_TOOLCHAIN = re.compile(r"golang[.]org/toolchain@v0[.]0[.]1-go([0-9.]+)[.]")
 BINARY_REBUILD = re.compile(r"[+]b\d+$")

@@ -127,6 +127,15 @@ rec {
     user = "0:0";
   };
 
+  # Beside flannel, under the name that upstream's image gives the program.
+  network-policies = image {
+    name = "registry.k8s.io/networking/kube-network-policies";
+    tag = tagOf "network-policies";
+    files = { "/bin/netpol" = "${go.network-policies.netpol}/bin/netpol"; };
+    entrypoint = [ "/bin/netpol" ];
+    user = "0:0";
+  };
+
   coredns = image {
     name = "registry.k8s.io/coredns/coredns";
     tag = tagOf "coredns";
@@ -215,11 +224,11 @@ rec {
 
   # What tests of nodes and of etcd need, without Kubernetes.
   cluster = folder "cluster" [ debug etcd ];
-  all = folder "all" (builtins.sort (a: b: a.name < b.name) ([ busybox coredns debug etcd flannel pause ] ++ builtins.attrValues kubernetes));
+  all = folder "all" (builtins.sort (a: b: a.name < b.name) ([ busybox coredns debug etcd flannel network-policies pause ] ++ builtins.attrValues kubernetes));
   # What its conformance tests start in pods.
   e2e = import ./e2e.nix { inherit inputs roots go image folder applets source tagOf; };
   # What people install on a cluster, for tests.
-  workloads = import ./workloads.nix { inherit roots go wheels image folder member; };
+  workloads = import ./workloads.nix { inherit inputs roots go wheels image folder member; };
   # What Kubernetes is upgraded from in a test.
   previous = folder "previous" (builtins.attrValues (programImages "kubernetes-previous"));
 }

@@ -1,6 +1,6 @@
 # What people install on a cluster (docs/workloads.md), for tests: images under the names that its own
 # manifests have, and these manifests.
-{ roots, go, wheels, image, folder, member }:
+{ inputs, roots, go, wheels, image, folder, member }:
 let
   spec = (builtins.fromTOML (builtins.readFile ../roots.toml)).go.sets.workloads;
   versionOf = path: builtins.elemAt (builtins.match ".+@(.+)" (builtins.head (builtins.filter (name: builtins.match "${path}@.+" name != null) spec.modules))) 0;
@@ -44,6 +44,16 @@ folder "workloads" ([
     entrypoint = [ "python3.13" "-B" "/usr/lib/driver/driver.py" ];
     user = "0:0";
   })
+  # What puts flannel's plugin into a node's folder, where a network is installed by its own manifest.
+  (image {
+    name = "registry.example.org/flannel-cni-plugin";
+    tag = "v0.9.1";
+    files = { "/flannel" = "${go.cni.flannel}/bin/flannel"; "/bin/busybox" = inputs.busybox; "/bin/cp" = { link = "busybox"; }; };
+    entrypoint = [ "cp" ];
+    user = "0:0";
+  })
+  (member { set = "flannel"; module = "github.com/flannel-io/flannel"; path = "Documentation/kube-flannel.yml"; name = "kube-flannel.yaml"; })
+  (member { set = "network-policies"; module = "sigs.k8s.io/kube-network-policies"; path = "install.yaml"; name = "kube-network-policies.yaml"; })
   (file "attacher-rbac.yaml" "github.com/kubernetes-csi/external-attacher/v4" "deploy/kubernetes/rbac.yaml")
   (file "provisioner-rbac.yaml" "github.com/kubernetes-csi/external-provisioner/v6" "deploy/kubernetes/rbac.yaml")
   (file "resizer-rbac.yaml" "github.com/kubernetes-csi/external-resizer/v2" "deploy/kubernetes/rbac.yaml")
