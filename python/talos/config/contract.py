@@ -57,6 +57,7 @@ CORE_DNS_IMAGE = "registry.k8s.io/coredns/coredns:v1.14.7"
 FLANNEL_IMAGE = "ghcr.io/siderolabs/flannel:v0.28.9"
 FLANNEL_BACKEND = "vxlan"
 FLANNEL_PORT = 4789
+KUBE_NETWORK_POLICIES_IMAGE = "registry.k8s.io/networking/kube-network-policies:v1.1.1"
 KUBE_SPAN_PORT = 51820
 SIDEROLINK_LINK = "siderolink"
 """The point-to-point link to a management service."""

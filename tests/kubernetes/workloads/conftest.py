@@ -1,4 +1,7 @@
-"""A cluster that has the images of programs of others, and kubelets whose certificates they can verify."""
+"""A cluster that has the images of programs of others, and kubelets whose certificates they can verify.
+
+Network policies are enforced on it, where the kernel can.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +18,11 @@ apiVersion: v1alpha1
 kind: KubeletConfig
 config: {serverTLSBootstrap: true}
 """
+NETWORK_POLICIES = """\
+apiVersion: v1alpha1
+kind: KubeFlannelCNIConfig
+kubeNetworkPoliciesEnabled: true
+"""
 
 
 @pytest.fixture(scope="package")
@@ -23,6 +31,9 @@ def workloads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
     images = link_images(folder)
     for path in built_workloads().glob("*.tar"):
         (images / path.name).symlink_to(path)
-    configs = ConfigOptions(patches=[parse_patch(SERVING_CERTIFICATES)])
+    configs = ConfigOptions(
+        patches=[parse_patch(SERVING_CERTIFICATES)],
+        control_plane_patches=[parse_patch(NETWORK_POLICIES)],
+    )
     with running_kubernetes(folder, controlplanes=1, workers=1, images=images, configs=configs) as kubernetes:
         yield kubernetes

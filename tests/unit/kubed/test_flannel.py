@@ -12,9 +12,14 @@ from talos.kubed.manifests.flannel import make_flannel
 HEAD = "apiVersion: v1alpha1\nkind: "
 
 
+def make_objects(text: str) -> dict[str, dict[str, Any]]:
+    """The manifest's objects by their kind."""
+    return {one["kind"]: one for one in make_flannel(make_bootstrap_config(load(text)))}
+
+
 def make_parts(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The container of flannel, and the settings of its network."""
-    objects = {one["kind"]: one for one in make_flannel(make_bootstrap_config(load(text)))}
+    objects = make_objects(text)
     (container,) = objects["DaemonSet"]["spec"]["template"]["spec"]["containers"]
     return container, json.loads(objects["ConfigMap"]["data"]["net-conf.json"])
 
@@ -49,3 +54,35 @@ def test_arguments_in_the_main_document_are_flannels() -> None:
 )
 def test_another_network_is_left_to_the_user(text: str, is_there: bool) -> None:
     assert make_bootstrap_config(load(text)).flannel_enabled is is_there
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cluster: {network: {cni: {name: flannel, flannel: {kubeNetworkPoliciesEnabled: true}}}}\n",
+        f"{HEAD}KubeFlannelCNIConfig\nbackendType: vxlan\nkubeNetworkPoliciesEnabled: true\n",
+    ],
+    ids=["main", "document"],
+)
+def test_network_policies_are_enforced_by_a_container_beside_it(text: str) -> None:
+    objects = make_objects(f"{text}---\n{HEAD}KubePrismConfig\nport: 7446\n")
+    flannel, enforcer = objects["DaemonSet"]["spec"]["template"]["spec"]["containers"]
+    assert (flannel["name"], enforcer["name"]) == ("kube-flannel", "kube-network-policies")
+    assert enforcer["image"] == "registry.k8s.io/networking/kube-network-policies:v1.1.1"
+    assert enforcer["command"] == ["/bin/netpol", "--hostname-override=$(MY_NODE_NAME)", "--v=2"]
+    assert enforcer["securityContext"] == {"privileged": True}
+    name, *server = enforcer["env"]
+    assert name == {"name": "MY_NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+    assert [one["value"] for one in server] == ["127.0.0.1", "7446"]
+    allowed = {kind for rule in objects["ClusterRole"]["rules"] for kind in rule["resources"]}
+    policies = {"networkpolicies", "adminnetworkpolicies", "baselineadminnetworkpolicies"}
+    assert {"namespaces", "pods"} | policies <= allowed
+
+
+@pytest.mark.parametrize("value", ["false", "null"])
+def test_it_is_alone_without_network_policies(value: str) -> None:
+    text = f"{HEAD}KubeFlannelCNIConfig\nbackendType: vxlan\nkubeNetworkPoliciesEnabled: {value}\n"
+    make_parts(text)
+    assert not any(
+        "networkpolicies" in rule["resources"] for rule in make_objects(text)["ClusterRole"]["rules"]
+    )

@@ -24,23 +24,17 @@ _INTERFACES = "machine.network.interfaces"
 UNREAD_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "": {
         "cluster.discovery.registries.kubernetes.disabled": True,
-        "cluster.network.cni.flannel.kubeNetworkPoliciesEnabled": False,
         "machine.install.bootloader": True,
         "machine.kubelet.disableManifestsDirectory": True,
         f"{_INTERFACES}.vip.equinixMetal": None,
         f"{_INTERFACES}.vlans.vip.equinixMetal": None,
     },
-    "KubeFlannelCNIConfig": {"kubeNetworkPoliciesEnabled": False},
 }
 """By kind, the main document's first: paths of settings, each with the value that is what nodes do.
 
 What a document without effect replaces is not listed: it follows from the table of kinds.
 """
 REASONS: Mapping[str, tuple[str, str]] = {
-    "kubeNetworkPoliciesEnabled": (
-        "no effect: nodes bring no kube-network-policies, and flannel enforces no NetworkPolicy",
-        "leave it out, and install what enforces them by cluster.extraManifests",
-    ),
     "vip.equinixMetal": (
         "no effect: Equinix Metal has ended, so the address is announced as in any other network",
         "leave it out",

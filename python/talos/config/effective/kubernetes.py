@@ -131,6 +131,7 @@ class Flannel:
     backend_extra_config: Unstructured = NOTHING
     extra_args: tuple[str, ...] = ()
     resources: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    network_policies: bool = False
 
 
 def flannel(config: Config) -> Flannel | None:
@@ -145,11 +146,16 @@ def flannel(config: Config) -> Flannel | None:
             backend_extra_config=document.backend_extra_config or NOTHING,
             extra_args=document.extra_args or (),
             resources=_resources(document.resources),
+            network_policies=document.kube_network_policies_enabled or False,
         )
     if config.find(KubeNetworkConfig) or (cni and cni.name not in {None, "", "flannel"}):
         return None
-    extra_args = (cni.flannel.extra_args if cni and cni.flannel else None) or ()
-    return Flannel(backend_mtu=_mesh_mtu(config), extra_args=extra_args)
+    main = cni.flannel if cni else None
+    return Flannel(
+        backend_mtu=_mesh_mtu(config),
+        extra_args=(main.extra_args if main else None) or (),
+        network_policies=bool(main and main.kube_network_policies_enabled),
+    )
 
 
 def _mesh_mtu(config: Config) -> int:

@@ -89,6 +89,9 @@ def _add_flannel(spec: BootstrapManifestsConfigSpec, flannel: kubernetes.Flannel
     spec.flannel_backend_port = flannel.backend_port
     spec.flannel_backend_mtu = flannel.backend_mtu
     spec.flannel_extra_args.extend(flannel.extra_args)
+    if flannel.network_policies:
+        spec.flannel_kube_network_policies_enabled = True
+        spec.flannel_kube_network_policies_image = contract.KUBE_NETWORK_POLICIES_IMAGE
     if flannel.backend_extra_config:
         spec.flannel_backend_extra_config.CopyFrom(to_struct(flannel.backend_extra_config))
     if flannel.resources:

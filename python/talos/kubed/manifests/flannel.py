@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from talos.api.definitions.k8s_pb2 import BootstrapManifestsConfigSpec
+from talos.kubed.manifests.network_policies import POLICY_RULES, make_enforcer
 from talos.kubed.manifests.objects import (
     RBAC,
     SYSTEM,
@@ -55,18 +56,18 @@ def make_flannel(spec: BootstrapManifestsConfigSpec) -> list[Manifest]:
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]},
         {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
     ]
+    server = (
+        ("KUBERNETES_SERVICE_HOST", spec.flannel_kube_service_host),
+        ("KUBERNETES_SERVICE_PORT", spec.flannel_kube_service_port),
+    )
+    to_server = [{"name": key, "value": value} for key, value in server if value]
     environment = [
         make_field("POD_NAME", "metadata.name"),
         make_field("POD_NAMESPACE", "metadata.namespace"),
         {"name": "EVENT_QUEUE_DEPTH", "value": "5000"},
         {"name": "CONT_WHEN_CACHE_NOT_READY", "value": "false"},
+        *to_server,
     ]
-    for key, value in (
-        ("KUBERNETES_SERVICE_HOST", spec.flannel_kube_service_host),
-        ("KUBERNETES_SERVICE_PORT", spec.flannel_kube_service_port),
-    ):
-        if value:
-            environment.append({"name": key, "value": value})
     container = {
         "name": "kube-flannel",
         "image": spec.flannel_image,
@@ -81,12 +82,16 @@ def make_flannel(spec: BootstrapManifestsConfigSpec) -> list[Manifest]:
         ],
         **make_resources(spec.flannel_resources),
     }
+    containers = [container]
+    if spec.flannel_kube_network_policies_enabled:
+        rules += POLICY_RULES
+        containers.append(make_enforcer(spec.flannel_kube_network_policies_image, to_server))
     pod = {
         "hostNetwork": True,
         "priorityClassName": "system-node-critical",
         "serviceAccountName": name,
         "tolerations": TOLERATE_ALL,
-        "containers": [container],
+        "containers": containers,
         "volumes": [
             {"name": "run", "hostPath": {"path": RUN, "type": "DirectoryOrCreate"}},
             {"name": "cni", "hostPath": {"path": CNI}},

@@ -219,23 +219,8 @@ def test_virtual_addresses_that_a_cloud_should_move_are_named_by_their_place() -
     assert note.hint == "leave it out"
 
 
-def test_network_policies_that_nothing_enforces_are_named() -> None:
-    policies = "kubeNetworkPoliciesEnabled: true"
-    config = load(
-        f"cluster: {{network: {{cni: {{name: flannel, flannel: {{{policies}}}}}}}}}\n"
-        f"---\napiVersion: v1alpha1\nkind: KubeFlannelCNIConfig\nbackendType: vxlan\n{policies}\n"
-    )
-    notes = list(find_unread(config))
-    assert {str(note.problem(config)).partition("no effect")[0] for note in notes} == {
-        "1:80: cluster.network.cni.flannel.kubeNetworkPoliciesEnabled: ",
-        "6:29: KubeFlannelCNIConfig kubeNetworkPoliciesEnabled: ",
-    }
-    assert all("flannel enforces no NetworkPolicy" in note.message for note in notes)
-
-
-def test_nodes_do_not_call_equinix_and_enforce_no_policy() -> None:
-    unread = {"equinix_metal", "kube_network_policies_enabled"}
-    assert not unread & attributes_of_nodes()
+def test_nodes_do_not_call_equinix() -> None:
+    assert "equinix_metal" not in attributes_of_nodes()
 
 
 def test_every_reason_is_one_of_a_setting_without_effect() -> None:
