@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from driver.node import CODE_CACHE
 from driver.process import end_process, start_process
 from driver.programs import Programs
 
@@ -33,9 +34,13 @@ class Accelerator:
     is_emulated: bool = False
     """Whether a thread of QEMU plays the processor: its timers may be lost, which those of KVM are not."""
 
+    def with_cache(self, size: int) -> tuple[str, ...]:
+        """QEMU's arguments for a machine of which so many MiB of translated code are kept."""
+        return tuple(word.replace(f"tb-size={CODE_CACHE}", f"tb-size={size}") for word in self.argv)
+
 
 KVM_ARGUMENTS = ("-accel", "kvm", "-cpu", "host")
-TCG_ARGUMENTS = ("-accel", "tcg,thread=multi,tb-size=160", "-cpu", "max,erms=off,fsrm=off")
+TCG_ARGUMENTS = ("-accel", f"tcg,thread=multi,tb-size={CODE_CACHE}", "-cpu", "max,erms=off,fsrm=off")
 """All that can be emulated, but quick string instructions: with them a kernel clears and copies pages by the
 byte, which an emulator plays one by one; without them by eight bytes.
 

@@ -152,7 +152,7 @@ class Machine:
         self.console.restart()
         self.started_at = time.monotonic()
         self._process = start_process(
-            [*self._around.programs.qemu, *self._around.accelerator.argv, *argv]
+            [*self._around.programs.qemu, *self._around.accelerator.with_cache(self.node.code_cache), *argv]
             + ["-chardev", "stdio,id=serial,signal=off", "-serial", "chardev:serial"],
             log=self.folder / "qemu.log",
             stdin=subprocess.PIPE,

@@ -8,6 +8,10 @@ Boot = Literal["pvh", "bios", "uefi"]
 """How a machine starts: QEMU hands our kernel over, which is fast, or real firmware and what it finds."""
 
 
+CODE_CACHE = 160
+"""MiB of translated code that an emulator keeps; why, is in :mod:`driver.accelerator`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disk:
     """A disk that outlives power cuts: blank, of a ``size`` such as ``8G``, or a layer over an asset.
@@ -38,6 +42,8 @@ class Node:
     """MiB."""
     processors: int = 1
     """More are emulated by threads that wait for one another: see docs/vm-tests.md."""
+    code_cache: int = CODE_CACHE
+    """MiB of translated code: a machine whose programs have more translates it again and again."""
     arguments: tuple[str, ...] = ()
     """Kernel arguments on top of ours, for machines that boot by ``pvh``."""
     without: tuple[str, ...] = ()

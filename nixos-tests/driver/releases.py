@@ -43,7 +43,9 @@ class Releases:
     @property
     def patch(self) -> str:
         """The part of a machine config that has images come from here."""
-        mirrors = {host: {"endpoints": [self._web.url("")]} for host in ("ghcr.io", "registry.k8s.io")}
+        mirrors = {
+            host: {"endpoints": [self._web.url("")]} for host in ("docker.io", "ghcr.io", "registry.k8s.io")
+        }
         return json.dumps({"machine": {"registries": {"mirrors": mirrors}}})
 
     def initramfs(
@@ -134,7 +136,8 @@ class Releases:
         manifest = (blobs / index["manifests"][0]["digest"].partition(":")[2]).read_bytes()
         if altered:
             manifest = self._alter(blobs, manifest)
-        self._web.serve(f"{base}/manifests/{tag}", manifest.decode(), MANIFEST)
+        for reference in (tag, f"sha256:{hashlib.sha256(manifest).hexdigest()}"):
+            self._web.serve(f"{base}/manifests/{reference}", manifest.decode(), MANIFEST)
         for blob in blobs.iterdir():
             self._web.serve_file(f"{base}/blobs/sha256:{blob.name}", blob)
 

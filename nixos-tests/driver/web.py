@@ -23,6 +23,9 @@ class WebServer:
             def do_GET(self) -> None:
                 outer.answer(self)
 
+            def do_HEAD(self) -> None:
+                outer.answer(self)
+
             def log_message(self, format: str, *args: object) -> None:
                 pass
 
@@ -57,7 +60,8 @@ class WebServer:
         if kind := self.kinds.get(path):
             request.send_header("Content-Type", kind)
         request.end_headers()
-        request.wfile.write(data or b"")
+        if request.command != "HEAD":
+            request.wfile.write(data or b"")
 
     def close(self) -> None:
         """Stop listening."""

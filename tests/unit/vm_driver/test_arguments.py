@@ -5,7 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from driver.accelerator import MAX_FACTOR, clock_arguments, has_flags, scale
+from driver.accelerator import (
+    MAX_FACTOR,
+    TCG_ARGUMENTS,
+    Accelerator,
+    clock_arguments,
+    has_flags,
+    scale,
+)
 from driver.arguments import Files, kernel_arguments, mac, make_arguments
 from driver.assets import Assets
 from driver.client import Client, at, parse_documents
@@ -167,3 +174,9 @@ def test_a_machine_with_an_address_is_reached_over_the_network_that_machines_sha
     hub = " ".join(hub_arguments([Path("/a")], Path("/q"), forwards, ["bootfile=x"]))
     assert "user,id=out,hostfwd=tcp:127.0.0.1:50123-10.0.2.11:2383,bootfile=x" in hub
     assert hub.count("hubid=0") == 2
+
+
+def test_a_machine_may_keep_more_translated_code() -> None:
+    accelerator = Accelerator(name="emulation", argv=TCG_ARGUMENTS, factor=1)
+    assert accelerator.with_cache(160) == TCG_ARGUMENTS
+    assert accelerator.with_cache(768)[:2] == ("-accel", "tcg,thread=multi,tb-size=768")
