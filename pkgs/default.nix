@@ -70,6 +70,7 @@ let
       inherit (modules.media) disk-image iso netboot release uki;
       release-tool = release "release";
       images = images.cluster;
+      images-all = images.all;
       inherit discovery kms pxe siderolink sign-disk sign-efi sign-iso sign-release;
       uki-tools = roots.uki;
       iso-images = (modules.makeImage { stamps = [ ]; imageCache = makeImageCache images.cluster; }).iso;

@@ -5,7 +5,7 @@ machine to machine and to the test, where their discovery server and their regis
 """
 
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -89,11 +89,12 @@ class Members:
     world: World
     cluster: Cluster
     releases: Releases
+    names: Sequence[str] = tuple(ADDRESSES)
 
     @property
     def machines(self) -> list[Machine]:
         """All of them, in the order of their names' numbers."""
-        return [self.world[name] for name in ADDRESSES]
+        return [self.world[name] for name in self.names]
 
     @property
     def fleet(self) -> Fleet:
@@ -144,7 +145,7 @@ class Members:
         assert seen.longest_gap < limit, f"etcd took no write for {seen.longest_gap:.1f} s"
 
     def bootstrap(self) -> None:
-        """Have the first machine begin etcd, once all have their configs, and wait until all three vote."""
+        """Have the first machine begin etcd, once all have their configs, and wait until all of them vote."""
         for machine in self.machines:
             machine.wait_for_port(FORM_TIMEOUT)
         first = self.machines[0]
@@ -152,11 +153,11 @@ class Members:
         self.wait_until_healthy()
 
     def wait_until_healthy(self) -> None:
-        """Wait until every machine finds all three voting, and its own member healthy."""
+        """Wait until every machine finds all of them voting, and its own member healthy."""
         for machine in self.machines:
             machine.wait_until(
-                f"{machine.name} is a member of three",
-                partial(check_member, machine),
+                f"{machine.name} is a member of {len(self.names)}",
+                partial(check_member, machine, self.names),
                 FORM_TIMEOUT,
                 pause=HEALTH_INTERVAL,
             )
@@ -167,12 +168,12 @@ def read_members(machine: Machine) -> list[list[str]]:
     return [line.split() for line in machine.client.run("etcd", "members").stdout.splitlines()[1:]]
 
 
-def check_member(machine: Machine) -> None:
-    """Assert that a machine's etcd is healthy and has these three members, all of them voting."""
+def check_member(machine: Machine, names: Sequence[str] = tuple(ADDRESSES)) -> None:
+    """Assert that a machine's etcd is healthy and has these members, all of them voting."""
     check_etcd(machine)
     rows = read_members(machine)
     found = {(name, row[-1]) for row in rows for name in row if name in ADDRESSES}
-    assert found == {(name, "false") for name in ADDRESSES}, f"the members are {rows}"
+    assert found == {(name, "false") for name in names}, f"the members are {rows}"
 
 
 def find_mac(name: str) -> str:
@@ -182,14 +183,19 @@ def find_mac(name: str) -> str:
 
 def make_network(name: str) -> str:
     """The documents of one machine: its name, and its address on the one network."""
-    words = {"NAME": name, "MAC": find_mac(name), "ADDRESS": ADDRESSES[name], "GATEWAY": HOST}
+    return write_network(name, ADDRESSES[name], find_mac(name))
+
+
+def write_network(name: str, address: str, card: str) -> str:
+    """The same for any machine; ``card`` is the address of its card."""
+    words = {"NAME": name, "MAC": card, "ADDRESS": address, "GATEWAY": HOST}
     text = NETWORK
     for word, value in words.items():
         text = text.replace(word, value)
     return text
 
 
-def _install(world: World) -> None:
+def install_all(world: World) -> None:
     """Each machine begins with the same installed disk: a saved one, else that of the first machine."""
     if take(world, INSTALLED, machine="node"):
         return
@@ -204,7 +210,12 @@ def _install(world: World) -> None:
 
 def make_address_argument(name: str) -> str:
     """The kernel argument with a machine's address, as long as it has no config."""
-    return f"ip={ADDRESSES[name]}::{HOST}:255.255.255.0"
+    return write_address_argument(ADDRESSES[name])
+
+
+def write_address_argument(address: str) -> str:
+    """The kernel argument with any address."""
+    return f"ip={address}::{HOST}:255.255.255.0"
 
 
 def make_members(world: World) -> Members:
@@ -222,7 +233,7 @@ def form_cluster(world: World) -> Members:
     They keep the system of it. What would make them one and the same machine is erased, and each gets
     a config of its own.
     """
-    _install(world)
+    install_all(world)
     members = make_members(world)
     initramfs = members.releases.initramfs()
     for machine in members.machines:

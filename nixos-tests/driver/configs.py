@@ -49,9 +49,13 @@ class Cluster:
         sans = ("--additional-sans", "127.0.0.1")
         self._run(*base, *sans, "--output-types", kind, "--output", str(path), *arguments)
 
-    def config(self, *patches: str, kind: str = "controlplane", disk: str = "/dev/none") -> Path:
-        """A complete config; patches are YAML."""
+    def config(
+        self, *patches: str, kind: str = "controlplane", disk: str = "/dev/none", kubernetes: str = ""
+    ) -> Path:
+        """A complete config; patches are YAML. ``kubernetes`` is a version of its images."""
         path = self._folder / f"{kind}-{len(list(self._folder.glob('*.yaml')))}.yaml"
         arguments = [word for patch in patches for word in ("--config-patch", patch)]
+        if kubernetes:
+            arguments += ["--kubernetes-version", kubernetes]
         self._generate(kind, path, "--install-disk", disk, *arguments)
         return path

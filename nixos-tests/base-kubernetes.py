@@ -1,0 +1,15 @@
+"""Machines form a cluster with Kubernetes and are switched off; tests of it begin with their disks."""
+
+from driver.clusters import explained
+from driver.kubernetes import MACHINES, form_kubernetes, switch_off
+from driver.saved import save
+from driver.world import World
+
+ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "images-all", "discovery", "base-installed")
+NODES = MACHINES
+
+
+def test(world: World) -> None:
+    with explained(world):
+        switch_off(form_kubernetes(world))
+    save(world)

@@ -1,0 +1,256 @@
+"""Machines of a cluster with Kubernetes: control planes and workers, and a service whose pods are on them."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from http.client import HTTPException
+from pathlib import Path
+from urllib.request import ProxyHandler, build_opener
+
+import yaml
+from driver.arguments import mac
+from driver.client import at
+from driver.clusters import (
+    ADDRESSES,
+    MEMBERS,
+    SLOW_MEMBERS,
+    Members,
+    install_all,
+    write_address_argument,
+    write_network,
+)
+from driver.etcd import HTTP_PORT
+from driver.machine import Machine
+from driver.scenarios import DISK, fix_kernel
+from driver.world import World
+
+CONTROL_PLANES = 1
+"""Machines of the control plane: one or three, as two members of etcd have none to spare."""
+PLACES = {**dict([*ADDRESSES.items()][:CONTROL_PLANES]), "worker": "10.0.2.12"}
+"""The address of each machine, by name."""
+CODE_CACHE = 768
+"""MiB: the programs of Kubernetes are large."""
+NODE_PORT = 30080
+"""Where the service is at each machine."""
+MACHINES = {
+    name: replace(
+        MEMBERS["one"],
+        address=address,
+        code_cache=CODE_CACHE,
+        processors=2 if name in ADDRESSES else 1,
+        memory=3072 if name in ADDRESSES else 2048,
+        ports=(HTTP_PORT, NODE_PORT) if name in ADDRESSES else (NODE_PORT,),
+    )
+    for name, address in PLACES.items()
+}
+"""The machines of a test."""
+FORM_TIMEOUT = 2400  # seconds
+"""From power on until every node is ready, and from there until it is again after a change."""
+READY_INTERVAL = 10.0
+"""Seconds between two questions whether a node is ready: an emulated processor has work with each."""
+ANSWER_TIMEOUT = 8.0
+"""Seconds for an answer of the service."""
+REPLICAS = 2
+"""Pods of the service, each on a machine of its own."""
+
+LIGHT = "---\n".join(
+    (
+        "apiVersion: v1alpha1\nkind: KubeCoreDNSConfig\nenabled: false\n",
+        "apiVersion: v1alpha1\nkind: KubeAuditPolicyConfig\n$patch: delete\n",
+    )
+)
+"""Nothing looks up names, and nothing reads records of calls."""
+LEASES = {"leader-elect-lease-duration": "120s", "leader-elect-renew-deadline": "80s"}
+"""With 15 s and ten a program that waits for an emulated processor ends, and starts anew."""
+SLOW_LEASES = "---\n".join(
+    f"apiVersion: v1alpha1\nkind: {kind}\nextraArgs: {json.dumps(LEASES)}\n"
+    for kind in ("KubeControllerManagerConfig", "KubeSchedulerConfig")
+)
+LABELS = {"app": "served"}
+EVERYWHERE = {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}
+APART = {"labelSelector": {"matchLabels": LABELS}, "topologyKey": "kubernetes.io/hostname"}
+POD = {
+    "automountServiceAccountToken": False,
+    "terminationGracePeriodSeconds": 1,
+    "tolerations": [EVERYWHERE],
+    "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [APART]}},
+    "containers": [
+        {
+            "name": "main",
+            "image": "docker.io/library/busybox:1.37.0",
+            "command": ["sh", "-c", "hostname > /tmp/index.html; exec httpd -f -p 8080 -h /tmp"],
+            "readinessProbe": {"httpGet": {"path": "/", "port": 8080}, "timeoutSeconds": 10},
+        }
+    ],
+}
+"""A web server that answers with its pod's name."""
+SERVED = (
+    {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "served", "namespace": "default"},
+        "spec": {
+            "replicas": REPLICAS,
+            "selector": {"matchLabels": LABELS},
+            "template": {"metadata": {"labels": LABELS}, "spec": POD},
+        },
+    },
+    {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "served", "namespace": "default"},
+        "spec": {"minAvailable": REPLICAS - 1, "selector": {"matchLabels": LABELS}},
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "served", "namespace": "default"},
+        "spec": {
+            "type": "NodePort",
+            "selector": LABELS,
+            "ports": [{"port": 80, "targetPort": 8080, "nodePort": NODE_PORT}],
+        },
+    },
+)
+"""A deployment of which one pod at a time may be evicted, and the service of its pods."""
+
+
+OPENER = build_opener(ProxyHandler({}))
+
+
+def fetch(port: int, timeout: float) -> str:
+    """The answer of a web server at a port on loopback; AssertionError without one in so many seconds."""
+    try:
+        with OPENER.open(f"http://127.0.0.1:{port}/", timeout=timeout) as response:
+            return response.read().decode().strip()
+    except (OSError, HTTPException) as error:
+        raise AssertionError(f"no answer at port {port}: {error!r}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Kubernetes:
+    """A cluster that runs: the ``members`` of its etcd, and workers."""
+
+    members: Members
+
+    @property
+    def world(self) -> World:
+        """The test."""
+        return self.members.world
+
+    @property
+    def machines(self) -> Sequence[Machine]:
+        """All of them, the control plane first."""
+        return [*self.world.values()]
+
+    def make_config(self, name: str) -> Path:
+        """A machine's config."""
+        machine, cluster = self.world[name], self.members.cluster
+        place = 1 + [*self.world].index(name)
+        patches = [
+            *fix_kernel(machine),
+            write_network(name, PLACES[name], mac(place)),
+            *self.members.make_service_patches(),
+        ]
+        kind = "worker"
+        if name in ADDRESSES:
+            kind = "controlplane"
+            etcd = json.dumps({"cluster": {"etcd": {"extraArgs": SLOW_MEMBERS}}})
+            patches += [etcd, SLOW_LEASES, LIGHT, make_manifest()]
+        return cluster.config(*patches, kind=kind, disk=DISK, kubernetes=self._find_version())
+
+    def _find_version(self) -> str:
+        """The version of the images that the test serves."""
+        (archive,) = self.world.assets.path("images-all").glob("kubelet-*.tar")
+        return archive.stem.partition("-")[2]
+
+    def start_new(self, machine: Machine) -> None:
+        """Start a machine from an installed disk as one of its own, with its config."""
+        url = self.world.web.serve(f"/{machine.name}.yaml", self.make_config(machine.name).read_text())
+        machine.initramfs = self.members.releases.initramfs()
+        arguments = (
+            f"talos.config={url}",
+            write_address_argument(machine.node.address),
+            "talos.experimental.wipe=system:STATE,EPHEMERAL",
+        )
+        machine.start(node=replace(machine.node, boot="pvh", hands_over_kernel=False, arguments=arguments))
+
+    def wait_for_node(self, machine: Machine) -> None:
+        """Wait until a machine has booted, and its node is ready."""
+        what = f"{machine.name} is a node that is ready"
+        machine.wait_until(what, partial(check_node, machine), FORM_TIMEOUT, pause=READY_INTERVAL)
+
+    def wait_until_ready(self) -> None:
+        """Wait until every machine has booted, its node is ready, and all pods of the service answer."""
+        self.members.wait_until_healthy()
+        for machine in self.machines:
+            self.wait_for_node(machine)
+        names = set[str]()
+
+        def find() -> None:
+            for server in self._servers().values():
+                names.add(server())
+            assert len(names) >= REPLICAS, f"only {names} answered"
+
+        self.machines[0].wait_until(
+            "all pods of the service answer", find, FORM_TIMEOUT, pause=READY_INTERVAL
+        )
+
+    def _servers(self) -> dict[str, partial[str]]:
+        timeout = self.world.patience.seconds(ANSWER_TIMEOUT)
+        return {one.name: partial(fetch, one.ports[NODE_PORT], timeout) for one in self.machines}
+
+
+def make_manifest() -> str:
+    """The document that has the control plane make what is served."""
+    inline = {"apiVersion": "v1alpha1", "kind": "KubeInlineManifestConfig", "name": "served"}
+    return yaml.safe_dump({**inline, "manifest": yaml.safe_dump_all(SERVED)})
+
+
+def check_node(machine: Machine) -> None:
+    """Assert that a machine lacks nothing, and that Kubernetes finds its node ready and uses it."""
+    found = machine.get("machinestatus")
+    assert found, "there is no machine status"
+    assert at(found[0], "spec.stage") == "running", f"the stage is {at(found[0], 'spec.stage')}"
+    missing = at(found[0], "spec.status.unmetConditions")
+    assert at(found[0], "spec.status.ready") is True, f"it lacks {missing}"
+    nodes = machine.get("nodestatus")
+    assert nodes, "it is no node"
+    assert at(nodes[0], "spec.nodeReady") is True, "its node is not ready"
+    assert not at(nodes[0], "spec.unschedulable"), "its node is cordoned"
+
+
+def _make(world: World) -> Kubernetes:
+    cluster = world.cluster(endpoint=f"https://{PLACES['one']}:6443")
+    names = tuple(name for name in world if name in ADDRESSES)
+    kubernetes = Kubernetes(Members(world, cluster, world.releases(), names))
+    kubernetes.members.releases.offer_archives(world.assets.path("images-all"))
+    for machine in kubernetes.machines:
+        machine.client.talosconfig = cluster.talosconfig
+    return kubernetes
+
+
+def form_kubernetes(world: World) -> Kubernetes:
+    """Make a cluster of machines that begin with copies of one installed disk."""
+    install_all(world)
+    kubernetes = _make(world)
+    control_plane = kubernetes.members.machines
+    for machine in control_plane:
+        kubernetes.start_new(machine)
+    kubernetes.members.bootstrap()
+    for machine in control_plane:
+        kubernetes.wait_for_node(machine)
+    # A kubelet that finds no API server calls it again and again, and takes the processor from it.
+    for machine in kubernetes.machines[len(control_plane) :]:
+        kubernetes.start_new(machine)
+    kubernetes.wait_until_ready()
+    return kubernetes
+
+
+def switch_off(kubernetes: Kubernetes) -> None:
+    """Shut all machines down, workers first, each of which writes what it has to its disk."""
+    for machine in reversed(kubernetes.machines):
+        machine.talosctl("shutdown", "--force", "--wait=false")
+    for machine in kubernetes.machines:
+        machine.wait_for_off(FORM_TIMEOUT)
