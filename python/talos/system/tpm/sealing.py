@@ -24,6 +24,8 @@ MAX_BLOB = 2048
 """Bytes of one part of a sealed secret."""
 _BANK = "sha256"
 _VERSION = "1"
+_BEFORE_VERSIONS = (7,)
+"""The PCRs of upstream's secrets before 1.12, which have no version: they name that of the signed policy."""
 
 type Open = AbstractContextManager[Transmit]
 """The TPM, which is open within it."""
@@ -79,6 +81,9 @@ def has_signed_policy(data: bytes) -> bool:
 
 def _parse(found: Any) -> SealedSecret:
     signed: list[object] = found.get("pubkey_pcrs") or []
+    pcrs: Sequence[object] = found.get("pcrs") or ()
+    if "encryption_version" not in found and (signed, pcrs) == ([], [PCR]):
+        signed, pcrs = [PCR], _BEFORE_VERSIONS
     if signed not in ([], [PCR]):
         raise ValueError(f"it is bound to a signed policy of the PCRs {signed}")
     if found["alg"] != _BANK:
@@ -87,7 +92,7 @@ def _parse(found: Any) -> SealedSecret:
     return SealedSecret(
         private=_decode(found["sealed_blob_private"]),
         public=_decode(found["sealed_blob_public"]),
-        pcrs=tuple(_check_pcr(pcr) for pcr in found.get("pcrs") or ()),
+        pcrs=tuple(map(_check_pcr, pcrs)),
         policy=_decode(found["policy_hash"]),
         key_name=_decode(found["key_name"]),
         values={_check_pcr(int(pcr)): bytes.fromhex(value) for pcr, value in values.items()},

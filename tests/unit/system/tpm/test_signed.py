@@ -52,6 +52,17 @@ def test_any_image_that_the_key_has_signed_opens_it(tmp_path: Path, pcrs: tuple[
                 assert unseal(tpm.open(), sealed, make_image("two")) == SECRET
 
 
+def test_what_upstream_has_sealed_before_its_tokens_had_a_version(tmp_path: Path) -> None:
+    with boot(tmp_path, "one") as tpm:
+        found = json.loads(seal(tpm.open(), SECRET, [7], make_image("one")))
+        for name in ("encryption_version", "pubkey_pcrs", "pcr_values"):
+            del found[name]
+        before = json.dumps({**found, "pcrs": [11]}).encode()
+        assert unseal(tpm.open(), before, make_image("one")) == SECRET
+    sealed = parse_sealed(before)
+    assert (sealed.is_signed, sealed.pcrs) == (True, (7,))
+
+
 def test_what_opens_nothing(tmp_path: Path) -> None:
     with boot(tmp_path, "one") as tpm:
         sealed = seal(tpm.open(), SECRET, [7], make_image("one"))
