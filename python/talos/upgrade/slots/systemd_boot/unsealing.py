@@ -7,7 +7,7 @@ kernel measure each image into.
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from talos.system.block.luks_header import LuksHeader, read_header
 from talos.system.errors import UserError
@@ -64,6 +64,10 @@ def check_volumes(
     if not any(_depends(sealed, outlook) for sealed in sealed_keys):
         return
     boots = read_boots(program, where)
+    closed = {
+        name: {slot: sealed and _complete(sealed, boots, outlook) for slot, sealed in slots.items()}
+        for name, slots in closed.items()
+    }
     for start in outlook.starts or (None,):
         for name, slots in closed.items():
             obstacles = {
@@ -98,6 +102,17 @@ def _parse(data: bytes) -> SealedSecret | None:
         return None
 
 
+def _complete(sealed: SealedSecret, boots: Sequence[NextBoot], outlook: Outlook) -> SealedSecret:
+    """With the value that a key is bound to, as its policy shows; upstream's keys have none beside them."""
+    if sealed.values or sealed.pcrs != (OF_KEYS,):
+        return sealed
+    policies = [boot.policy for boot in boots] if sealed.is_signed else [None]
+    for value in (outlook.value, *(start.value for start in outlook.starts)):
+        if any(make_policy({OF_KEYS: value}, policy) == sealed.policy for policy in policies):
+            return replace(sealed, values={OF_KEYS: value})
+    return sealed
+
+
 def _depends(sealed: SealedSecret, outlook: Outlook) -> bool:
     """Whether a start to come may be an obstacle."""
     if sealed.is_signed or not {PCR, *OF_IMAGES, *outlook.changed}.isdisjoint(sealed.pcrs):
@@ -126,16 +141,26 @@ def _find_obstacle(
             return f"the image has no signed policy of PCR {PCR}"
         if boot.policy.find(boot.value) is None:
             return f"PCR {PCR} will have a value that the image's key has not signed"
-        is_known = set(sealed.values) == set(sealed.pcrs)
-        if is_known and make_policy(sealed.values, boot.policy) != sealed.policy:
-            return f"the image's policy of PCR {PCR} is signed by another key"
+        if reason := _find_other_policy(sealed, boot.policy, outlook):
+            return reason
+    return ""
+
+
+def _find_other_policy(sealed: SealedSecret, policy: ImagePolicy, outlook: Outlook) -> str:
+    """Why a slot is not bound to an image's key of policies; empty where it is, or may be."""
+    is_known = set(sealed.values) == set(sealed.pcrs)
+    if is_known and make_policy(sealed.values, policy) != sealed.policy:
+        return f"the image's policy of PCR {PCR} is signed by another key"
+    if outlook.starts and not sealed.values and sealed.pcrs == (OF_KEYS,):
+        return f"it is bound to another key of policies of PCR {PCR}, or to another value of PCR {OF_KEYS}"
     return ""
 
 
 def _find_other_keys(sealed: SealedSecret, start: Start, outlook: Outlook) -> str:
     """How PCR 7 differs at a start from what a slot is bound to; empty where it does not.
 
-    A slot without that, as upstream's, is taken to be bound to the present value.
+    One whose policy does not show that, as upstream's of several PCRs, is taken to be bound to the present
+    value.
     """
     bound = sealed.values.get(OF_KEYS, outlook.value)
     if OF_KEYS not in sealed.pcrs or bound == start.value:

@@ -149,3 +149,28 @@ def test_each_start_needs_a_slot_that_opens(tmp_path: Path) -> None:
     check_starts(*starts, slot_0=usual, slot_1=foreign)
     with pytest.raises(UserError, match=r"slot 0 .tpm.: the image's policy of PCR 11 is signed by another"):
         check_starts(replace(starts[1], is_present=False), slot_0=foreign)
+
+
+def test_the_policy_shows_what_a_key_without_values_is_bound_to(tmp_path: Path) -> None:
+    """Upstream's have no values beside them."""
+    image, value, other = add_policy(tmp_path, OWNER), extend(bytes(32), hash_text("usual")), bytes(range(32))
+    program = Program(io.BytesIO(image), len(image))
+
+    def check_start(start: bytes, key: bytes, now: bytes = value) -> None:
+        outlook = Outlook(starts=[Start(name="in the trial", value=start)], value=now)
+        sealed = {name: found for name, found in json.loads(key).items() if name != "pcr_values"}
+        header = make_header({0: json.dumps(sealed).encode()})
+        check_volumes(program, {"STATE": header}, WHERE, outlook)
+
+    usual = seal_to(tmp_path, 7)
+    check_start(value, usual)
+    check_start(value, usual, now=other)
+    for key in (usual, seal_to(tmp_path, 7, signed=False)):
+        with pytest.raises(UserError, match=f"PCR 7 will be {other.hex()} .*bound to {value.hex()}"):
+            check_start(other, key)
+    image = add_policy(tmp_path, OTHER)
+    program = Program(io.BytesIO(image), len(image))
+    with pytest.raises(
+        UserError, match=r"slot 0 .tpm.: it is bound to another key of policies of PCR 11, or"
+    ):
+        check_start(value, usual)
