@@ -309,6 +309,17 @@ class NodeUpgrade:
         self.announce(self.current)
         await self.keep_logs(reason)
 
+    async def settle_keys(self) -> bool:
+        """Have volumes keep the keys that this system needs; False while an upgrade has no verdict.
+
+        Not beside what writes a system: that adds keys before it is staged. UserError, OSError.
+        """
+        async with self._judging():
+            if not self.has_begun or self.current.phase in PENDING or self.is_over:
+                return False
+            await self.slots.settle_keys()
+            return True
+
     async def set(self, state: Upgrade) -> None:
         """Have META keep a state, and notify of it. UserError, OSError."""
         await self.meta.set(STATE_TAG, format_state(state))

@@ -27,6 +27,7 @@ from talos.upgrade.release.features import TRIAL_CHECKS, find_used
 from talos.upgrade.release.layer import Release
 from talos.upgrade.release.manifest import check_commit_time, check_release, is_older
 from talos.upgrade.release.signature import KEYS
+from talos.upgrade.slots.open_keys import Prepared
 from talos.upgrade.slots.port import Report, drop
 from talos.upgrade.state import BUSY, TRIAL_CHECK, Phase, other_slot, revert, stage
 from talos.upgrade.trial_checks import wait_for_checks
@@ -113,8 +114,8 @@ class Upgrades(NodeUpgrade):
         finally:
             self._writers.release()
 
-    async def check(self, release: Release, *, force: bool = False) -> None:
-        """UserError when this release must not replace what runs."""
+    async def check(self, release: Release, *, force: bool = False) -> Sequence[Prepared]:
+        """UserError when this release must not replace what runs; what is to be written with it."""
         version = get_version()
         problems = check_release(
             release.manifest,
@@ -130,7 +131,7 @@ class Upgrades(NodeUpgrade):
         if problems:
             raise UserError("; ".join(problems), where=f"image {release.name}")
         self.check_start()
-        await self.slots.check(release)
+        return await self.slots.check(release)
 
     async def _find_features(self) -> Sequence[str]:
         extensions = [layer.spec.metadata.name for layer in await self.state.list(kinds.EXTENSION_STATUS)]
@@ -160,7 +161,7 @@ class Upgrades(NodeUpgrade):
         RpcError while the config's trial checks don't hold, which may pass: what is waited for is reported,
         to the log where there is no ``report``. What is healthy is recorded here, while services still run.
         """
-        await self.check(release, force=force)
+        keys = await self.check(release, force=force)
         slot = other_slot(self.running)
         is_old = is_older(release.manifest.version, get_version().tag)
         held = await self._find_holding(report or self.log.info, force=force)
@@ -170,7 +171,7 @@ class Upgrades(NodeUpgrade):
         async def install(report: Report) -> None:
             async with self.lock():
                 await self._keep_running()
-                boot_loader = await self.slots.write(release, slot, report)
+                boot_loader = await self.slots.write(release, slot, report, keys)
                 await self._stage(release.manifest.version, checks, b"" if is_old else boot_loader, report)
             report(f"{release.manifest.version} is in slot {slot}, which the next reboot tries")
 

@@ -12,6 +12,7 @@ from talos.system.block.luks_header import (
     KMS_TOKEN,
     TPM_TOKEN,
     LuksHeader,
+    NextKey,
     publish_header,
     read_header,
     write_mark,
@@ -55,6 +56,18 @@ class CryptDevices(Protocol):
         """Destroy a slot, with the key of another one."""
         ...
 
+    async def write_sealed(self, device: str, key: SlotKey) -> None:
+        """Replace what a slot has sealed; a power cut leaves either of them."""
+        ...
+
+    async def write_next_key(self, device: str, place: int, key: NextKey) -> None:
+        """Keep a slot's key for a start to come, as the token at ``place``."""
+        ...
+
+    async def remove_token(self, device: str, place: int) -> None:
+        """Remove a token; nothing when it is not there."""
+        ...
+
     async def close(self, name: str) -> None:
         """Close a mapped device; nothing when it is not open."""
         ...
@@ -77,7 +90,7 @@ class KernelCryptDevices(CryptDevices):
                 device, header, first.spec.slot, first.passphrase, options, is_random=first.is_sealed
             )
             if first.is_sealed:
-                await self._write_token(header, first)
+                await self.write_sealed(header, first)
             for key in others:
                 await self.add(header, first, key)
             mapped = await self._luks.open_by(
@@ -109,26 +122,43 @@ class KernelCryptDevices(CryptDevices):
     async def add(self, device: str, opener: SlotKey, key: SlotKey) -> None:
         slot = key.spec.slot
         if key.is_sealed:  # before the key: one without its token opens nothing
-            await self._write_token(device, key)
+            await self.write_sealed(device, key)
         await self._luks.add(device, opener.passphrase, slot, key.passphrase, is_random=key.is_sealed)
 
     @override
     async def change(self, device: str, opener: SlotKey, key: SlotKey) -> None:
         slot = key.spec.slot
+        await self._remove_next_keys(device, slot)
         if key.is_sealed:
-            await self._write_token(device, key)
+            await self.write_sealed(device, key)
         await self._luks.change(device, slot, opener.passphrase, key.passphrase, is_random=key.is_sealed)
         if opener.is_sealed and not key.is_sealed:
             await self._luks.remove_token(device, slot)
 
     @override
     async def remove(self, device: str, slot: int, opener: SlotKey) -> None:
+        await self._remove_next_keys(device, slot)
         await self._luks.remove(device, slot, opener.passphrase)
+
+    async def _remove_next_keys(self, device: str, slot: int) -> None:
+        """Those of a slot whose key goes: they would be taken for keys of the next one's."""
+        for place, key in (await self.read_header(device)).next_keys.items():
+            if key.slot == slot:
+                await self._luks.remove_token(device, place)
+
+    @override
+    async def write_sealed(self, device: str, key: SlotKey) -> None:
+        kind = TPM_TOKEN if key.is_of_tpm else KMS_TOKEN
+        await self._luks.write_token(device, key.spec.slot, key.sealed, kind=kind)
+
+    @override
+    async def write_next_key(self, device: str, place: int, key: NextKey) -> None:
+        await self._luks.write_next_key(device, place, key)
+
+    @override
+    async def remove_token(self, device: str, place: int) -> None:
+        await self._luks.remove_token(device, place)
 
     @override
     async def close(self, name: str) -> None:
         await self._luks.close(name)
-
-    async def _write_token(self, header: str, key: SlotKey) -> None:
-        kind = TPM_TOKEN if key.is_of_tpm else KMS_TOKEN
-        await self._luks.write_token(header, key.spec.slot, key.sealed, kind=kind)

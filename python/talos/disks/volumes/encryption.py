@@ -149,18 +149,21 @@ class VolumeEncryption:
         raise UserError(text, where=self.volume)
 
     def _unseal(self, key: SlotKey, header: LuksHeader) -> SlotKey:
-        """A slot's key with what its service returns, or why there is none. KeyPendingError."""
+        """A slot's key with what its service returns, or why there is none. KeyPendingError.
+
+        Of the TPM, what is sealed for this start may be one of several.
+        """
         if not key.is_sealed or key.problem:
             return key
-        sealed = key.find_sealed(header)
-        if sealed is None:
-            return replace(key, problem="the volume has no sealed key in this slot")
-        try:
-            return key.complete(self.service.unseal(key.spec, sealed), sealed)
-        except KeyPendingError:
-            raise
-        except UserError as error:
-            return replace(key, problem=error.message)
+        problem = ""
+        for sealed in key.list_sealed(header):
+            try:
+                return key.complete(self.service.unseal(key.spec, sealed), sealed)
+            except KeyPendingError:
+                raise
+            except UserError as error:
+                problem = problem or error.message
+        return replace(key, problem=problem or "the volume has no sealed key in this slot")
 
     def _seal(self, key: SlotKey) -> SlotKey:
         """A new key for a slot, sealed where it has to be, or why there is none. KeyPendingError."""
@@ -237,9 +240,7 @@ class VolumeEncryption:
         is_opener = slot == opener.spec.slot
         if is_opener and wanted.is_sealed and wanted.spec.type == opener.spec.type:  # it works
             return
-        is_there = slot in work.present and (
-            not wanted.is_sealed or wanted.find_sealed(work.header) is not None
-        )
+        is_there = slot in work.present and (not wanted.is_sealed or bool(wanted.list_sealed(work.header)))
         # A service that has lost its keys unseals something else each time: a new key is sealed anew.
         is_there = is_there and not is_opener
         if is_there and self._is_tested(wanted, work.header):
@@ -289,8 +290,8 @@ class VolumeEncryption:
         raise UserError("no configured key works yet")
 
     def _is_tested(self, key: SlotKey, header: LuksHeader) -> bool:
-        sealed = key.find_sealed(header)
-        return sealed is not None and self._tested.get(key.spec.slot) == (sealed, key.salt)
+        tested = self._tested.get(key.spec.slot)
+        return any(tested == (sealed, key.salt) for sealed in key.list_sealed(header))
 
     def _record_tested(self, key: SlotKey) -> None:
         if key.is_of_tpm:

@@ -1,6 +1,7 @@
 """The keys of encrypted volumes: what opens their slots, made as upstream's nodes make it."""
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -61,9 +62,11 @@ class SlotKey:
         """Whether the TPM seals its passphrase."""
         return self.spec.type == enums.ENCRYPTION_KEY_TPM
 
-    def find_sealed(self, header: LuksHeader) -> bytes | None:
-        """What its slot has sealed, of its kind."""
-        return (header.sealed_by_tpm if self.is_of_tpm else header.sealed).get(self.spec.slot)
+    def list_sealed(self, header: LuksHeader) -> Sequence[bytes]:
+        """What its slot has sealed, of its kind; a key of the TPM also for starts to come."""
+        if self.is_of_tpm:
+            return header.list_sealed_by_tpm(self.spec.slot)
+        return [header.sealed[self.spec.slot]] if self.spec.slot in header.sealed else []
 
     def complete(self, secret: bytes, sealed: bytes) -> "SlotKey":
         """With what the service has sealed."""

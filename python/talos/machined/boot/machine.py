@@ -34,6 +34,7 @@ from talos.system.mounts import Mounts
 from talos.system.power import PowerSwitch
 from talos.system.proc.sysctl import Sysctls
 from talos.upgrade.session import Upgrades
+from talos.upgrade.slots.open_keys import OpenKeys
 
 STATE_DIR = Path("/system/state")
 
@@ -76,6 +77,7 @@ class Machine:
     processes: ProcessRunner
     meta: MetaStore
     keys: KeyRequests
+    open_keys: OpenKeys
     upgrades: Upgrades
     workloads: Workloads
     extensions: Sequence[str]

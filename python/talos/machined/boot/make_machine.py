@@ -58,6 +58,7 @@ from talos.system.proc.sysctl import KernelSysctls
 from talos.upgrade.session import NETWORK, Upgrades, is_network_ready
 from talos.upgrade.slots.choose import choose_slots
 from talos.upgrade.slots.container import FolderSlots
+from talos.upgrade.slots.open_keys import OpenKeys
 from talos.upgrade.slots.systemd_boot.starts import StartCount
 from talos.upgrade.state import find_slot
 
@@ -164,10 +165,11 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         return [*well, *([NETWORK] if await is_network_ready(state) else [])]
 
     crash = CrashLog(logs=context.logs, log=daemon.log, has_kernel=platform.has_kernel)
+    keys: OpenKeys = {}
     slots, running = (
         (FolderSlots(platform.slots), find_slot(platform.cmdline))
         if platform.slots
-        else choose_slots(state, processes.capture, ports.mounts, daemon.log, platform.cmdline)
+        else choose_slots(state, processes.capture, ports.mounts, daemon.log, platform.cmdline, keys)
     )
     upgrades = Upgrades(
         state=state,
@@ -206,6 +208,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         processes=processes,
         meta=meta,
         keys=KeyRequests(),
+        open_keys=keys,
         upgrades=upgrades,
         workloads=workloads,
         extensions=tuple(service.id for service in extensions),

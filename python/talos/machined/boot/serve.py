@@ -59,6 +59,7 @@ async def run_node(
             devices=KernelCryptDevices(Luks(machine.processes.capture)),
             meta=machine.meta,
             keys=machine.keys,
+            open_keys=machine.open_keys,
             tpm=KernelTpmKeys(EfiVariables()),
             scrubber=Scrubber(scrub_filesystem),
             log=machine.controllers_log,

@@ -11,6 +11,7 @@ from talos.disks.raid.provide import DeviceReader
 from talos.machined.controllers.block.diagnostics import VolumeDiagnosticsController
 from talos.machined.controllers.block.kmsd import KeyDaemonController
 from talos.machined.controllers.block.mount_request import MountRequestController
+from talos.machined.controllers.block.next_keys import NextKeysController
 from talos.machined.controllers.block.scrub import FSScrubController
 from talos.machined.controllers.block.swap_status import SwapStatusController
 from talos.machined.controllers.block.system_disk import SystemDiskController
@@ -282,7 +283,10 @@ def make_volume_controllers(context: ControllerContext) -> list[Controller]:
         *(make_storage_controllers(context) if context.node.platform.has_disks else []),
         KeyDaemonController(context.volumes.keys, context.node.services),
         *(
-            [PCRStatusController(context.volumes.tpm, context.log)]
+            [
+                PCRStatusController(context.volumes.tpm, context.log),
+                NextKeysController(context.node.upgrades, context.log),
+            ]
             if context.node.platform.has_kernel
             else []
         ),

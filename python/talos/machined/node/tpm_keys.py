@@ -11,7 +11,7 @@ import trio
 from talos.system.efi_variables import LOADER, EfiVariables
 from talos.system.errors import UserError
 from talos.system.tpm.commands import Tpm, open_device
-from talos.system.tpm.sealing import Open, find_signed, parse_sealed, seal, unseal
+from talos.system.tpm.sealing import Open, find_signed, parse_sealed, seal, seal_for_values, unseal
 from talos.system.tpm.signed_policy import MAX_KEY, MAX_SIGNATURES, ImagePolicy, parse_image_policy
 from talos.system.tpm.uki import LAST_PHASE, PCR, PHASES, extend, hash_text
 from talos.system.tpm.wire import WHERE
@@ -31,6 +31,15 @@ class TpmKeys(Protocol):
 
     async def seal(self, secret: bytes, pcrs: Sequence[int], *, needs_secure_boot: bool) -> bytes:
         """Seal to PCRs as they are now, and to the image's key; the JSON for the volume's header."""
+        ...
+
+    async def seal_for_values(
+        self, secret: bytes, sealed: bytes, pcr: int, values: Sequence[bytes]
+    ) -> Sequence[bytes]:
+        """Seal as it was before, for each of these values that a PCR will have at a start to come.
+
+        What is ``sealed`` is what has opened in this start.
+        """
         ...
 
     async def unseal(self, sealed: bytes) -> bytes:
@@ -77,6 +86,12 @@ class KernelTpmKeys(TpmKeys):
         return await self._run(partial(self._seal, secret, pcrs))
 
     @override
+    async def seal_for_values(
+        self, secret: bytes, sealed: bytes, pcr: int, values: Sequence[bytes]
+    ) -> Sequence[bytes]:
+        return await self._run(partial(self._seal_for_values, secret, sealed, pcr, values))
+
+    @override
     async def unseal(self, sealed: bytes) -> bytes:
         return await self._run(partial(self._unseal, sealed))
 
@@ -119,6 +134,11 @@ class KernelTpmKeys(TpmKeys):
         if image is not None:
             find_signed(image, self._value)  # or nothing would open it
         return seal(self._open(), secret, pcrs, image)
+
+    def _seal_for_values(
+        self, secret: bytes, sealed: bytes, pcr: int, values: Sequence[bytes]
+    ) -> Sequence[bytes]:
+        return seal_for_values(self._open(), secret, sealed, pcr, values, self._read_image())
 
     def _unseal(self, sealed: bytes) -> bytes:
         self._measure()

@@ -10,7 +10,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from talos.system.block.luks_header import DATA_OFFSET, KMS_TOKEN, SECTOR, LuksHeader, make_token
+import trio
+
+from talos.system.block.luks_header import (
+    DATA_OFFSET,
+    KMS_TOKEN,
+    NEXT_TOKEN,
+    SECTOR,
+    LuksHeader,
+    NextKey,
+    make_token,
+)
 from talos.system.block.partitions import Run
 from talos.system.errors import UserError
 from talos.system.process import Finished, find_line
@@ -59,10 +69,12 @@ def hold_in_memory(data: bytes = b"") -> Generator[str]:
 
 
 class Luks:
-    """Calls of cryptsetup. KeyRejectedError, UserError with the program's last line."""
+    """Calls of cryptsetup, one after the other. KeyRejectedError, UserError with the program's last line."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        self._lock = trio.Lock()
+        """Two that change a header at once would each write what it has read: the last one would count."""
 
     async def format(
         self,
@@ -148,13 +160,19 @@ class Luks:
 
     async def write_token(self, header: str, slot: int, sealed: bytes, *, kind: str = KMS_TOKEN) -> None:
         """Keep a slot's sealed key in the header."""
-        token = make_token(kind, slot, sealed)
-        argv = ["token", "import", "-q", header, "--token-id", str(slot), "--json-file=-", "--token-replace"]
+        await self._import_token(header, slot, make_token(kind, slot, sealed))
+
+    async def write_next_key(self, header: str, place: int, key: NextKey) -> None:
+        """Keep a slot's key for a start to come in a token of its own."""
+        await self._import_token(header, place, make_token(NEXT_TOKEN, key.slot, key.sealed))
+
+    async def _import_token(self, header: str, place: int, token: bytes) -> None:
+        argv = ["token", "import", "-q", header, "--token-id", str(place), "--json-file=-", "--token-replace"]
         await self._call(argv, token, header)
 
-    async def remove_token(self, header: str, slot: int) -> None:
-        """Remove a slot's sealed key, if there is one."""
-        done = await self._start(["token", "remove", "--token-id", str(slot), header], b"")
+    async def remove_token(self, header: str, place: int) -> None:
+        """Remove a token, if it is there: a slot's has its number."""
+        done = await self._start(["token", "remove", "--token-id", str(place), header], b"")
         if done.code and not any(text in find_line(done, -1) for text in _NO_TOKEN):
             raise _make_error("token", done, header)
 
@@ -172,7 +190,8 @@ class Luks:
         return done
 
     async def _start(self, argv: Sequence[str], stdin: bytes) -> Finished:
-        return await self._run([CRYPTSETUP, *argv, "--disable-locks"], stdin)
+        async with self._lock:
+            return await self._run([CRYPTSETUP, *argv, "--disable-locks"], stdin)
 
 
 def find_mapped(name: str) -> str:

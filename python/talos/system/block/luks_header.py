@@ -29,6 +29,10 @@ KMS_TOKEN = "sideroKMS"  # noqa: S105 - no password
 """The type of the token with a slot's sealed key, as upstream's nodes have it; its id is the slot's."""
 TPM_TOKEN = "talos-tpm2"  # noqa: S105 - no password
 """That of a key which the TPM has sealed."""
+NEXT_TOKEN = "talos-tpm2-next"  # noqa: S105 - no password
+"""Our own: that of the same key, sealed to what PCRs will be at a start to come. Its id is not the slot's."""
+MAX_TOKENS = 32
+"""Of a header; LUKS2_TOKENS_MAX of cryptsetup."""
 MAX_SEALED = 4096
 """Bytes of a sealed key."""
 _KDFS = ("argon2id", "argon2i", "pbkdf2")
@@ -38,6 +42,16 @@ _SIZES = tuple(1 << power for power in range(14, 23))
 """Bytes that a copy may have, its JSON included."""
 _FIELDS = struct.Struct(">6sHQQ48s32s64s40s48sQ184s64s")
 _CHECKSUM = slice(448, 512)
+_TOKEN_SIZE = len('"31":,')
+"""Bytes that a token takes besides its JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextKey:
+    """A slot's key, sealed by the TPM to what PCRs will be at a start to come, as JSON."""
+
+    slot: int
+    sealed: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +59,33 @@ class LuksHeader:
     """A header that passed every check. ``data`` is all before the encrypted part, key slots included.
 
     ``sealed`` are the keys that another service has to open, by their slots; ``sealed_by_tpm`` those that the
-    TPM has to, as JSON.
+    TPM has to, as JSON. ``next_keys`` are those that it has to at a start to come, by their tokens, and
+    ``room`` is how many bytes further tokens may have.
     """
 
     slots: tuple[int, ...]
     data: bytes
     sealed: Mapping[int, bytes] = field(default_factory=dict[int, bytes])
     sealed_by_tpm: Mapping[int, bytes] = field(default_factory=dict[int, bytes])
+    next_keys: Mapping[int, NextKey] = field(default_factory=dict[int, NextKey])
+    tokens: frozenset[int] = frozenset()
+    room: int = 0
+
+    def list_sealed_by_tpm(self, slot: int) -> Sequence[bytes]:
+        """A slot's key as the TPM has sealed it: first for now, then for the starts to come."""
+        now = [self.sealed_by_tpm[slot]] if slot in self.sealed_by_tpm else []
+        return [*now, *(key.sealed for _, key in sorted(self.next_keys.items()) if key.slot == slot)]
+
+    def find_places(self, keys: Sequence[NextKey]) -> Sequence[int]:
+        """Free tokens for these keys, the last first: the first are for slots. UserError without room."""
+        taken = self.tokens | set(self.slots)
+        free = [place for place in reversed(range(MAX_TOKENS)) if place not in taken][: len(keys)]
+        size = sum(len(make_token(NEXT_TOKEN, key.slot, key.sealed)) + _TOKEN_SIZE for key in keys)
+        if len(free) < len(keys) or size > self.room:
+            raise UserError(
+                f"the LUKS2 header has no room for {len(keys)} more tokens: {self.room} bytes are left"
+            )
+        return free
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,10 +152,18 @@ def _read(descriptor: int, where: str) -> LuksHeader:
         offset = _check(parsed)
         slots = tuple(sorted(int(slot) for slot in parsed["keyslots"]))
         tokens: Mapping[str, Any] = parsed.get("tokens") or {}
-        sealed, by_tpm = dict(_find_sealed(tokens)), dict(_find_sealed_by_tpm(tokens))
+        found = LuksHeader(
+            slots=slots,
+            data=_read_all(descriptor, offset),
+            sealed=dict(_find_sealed(tokens)),
+            sealed_by_tpm=dict(_find_sealed_by_tpm(tokens)),
+            next_keys=dict(_find_next(tokens)),
+            tokens=frozenset(map(int, tokens)),
+            room=newest.size - _BINARY - len(newest.text.rstrip(b"\0")) - 1,
+        )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"the LUKS2 header is not accepted: {error}", where=where) from None
-    return LuksHeader(slots=slots, data=_read_all(descriptor, offset), sealed=sealed, sealed_by_tpm=by_tpm)
+    return found
 
 
 def _find_sealed(tokens: Mapping[str, Any]) -> Iterator[tuple[int, bytes]]:
@@ -139,6 +181,14 @@ def _find_sealed_by_tpm(tokens: Mapping[str, Any]) -> Iterator[tuple[int, bytes]
             yield int(token_id), _check_size(token_id, json.dumps(token["UserData"]).encode())
 
 
+def _find_next(tokens: Mapping[str, Any]) -> Iterator[tuple[int, NextKey]]:
+    """What the TPM has sealed for starts to come, unchecked but for its size. The same errors."""
+    for token_id, token in tokens.items():
+        if token["type"] == NEXT_TOKEN:
+            (slot,) = map(int, token["UserData"]["keyslots"])
+            yield int(token_id), NextKey(slot, _check_size(token_id, json.dumps(token["UserData"]).encode()))
+
+
 def _check_size(token_id: str, sealed: bytes) -> bytes:
     if not 0 < len(sealed) <= MAX_SEALED:
         raise ValueError(f"token {token_id} has {len(sealed)} bytes")
@@ -147,11 +197,11 @@ def _check_size(token_id: str, sealed: bytes) -> bytes:
 
 def make_token(kind: str, slot: int, sealed: bytes) -> bytes:
     """The token with a slot's sealed key, as JSON."""
-    if kind == TPM_TOKEN:
-        data = {"keyslots": [slot], **json.loads(sealed)}
-    else:
+    if kind == KMS_TOKEN:
         data = {"sealedData": base64.b64encode(sealed).decode()}
-    return json.dumps({"type": kind, "keyslots": [], "UserData": data}).encode()
+    else:
+        data = {**json.loads(sealed), "keyslots": [slot]}
+    return json.dumps({"type": kind, "keyslots": [], "UserData": data}, separators=(",", ":")).encode()
 
 
 def _read_copy(descriptor: int, place: int, magic: bytes) -> _Copy | None:

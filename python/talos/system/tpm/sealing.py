@@ -16,7 +16,7 @@ from typing import Any
 
 from talos.system.errors import UserError
 from talos.system.tpm import wire
-from talos.system.tpm.commands import PolicyFailedError, SignedPcr, Tpm, Transmit
+from talos.system.tpm.commands import LoadedKey, PolicyFailedError, SignedPcr, Tpm, Transmit
 from talos.system.tpm.signed_policy import ImagePolicy
 from talos.system.tpm.uki import PCR
 
@@ -79,6 +79,14 @@ def has_signed_policy(data: bytes) -> bool:
         return False
 
 
+def find_value(data: bytes, pcr: int) -> bytes | None:
+    """The value of a PCR that what the header has is bound to; None where it is not, or not known."""
+    try:
+        return parse_sealed(data).values.get(pcr)
+    except UserError:
+        return None
+
+
 def _parse(found: Any) -> SealedSecret:
     signed: list[object] = found.get("pubkey_pcrs") or []
     pcrs: Sequence[object] = found.get("pcrs") or ()
@@ -110,21 +118,49 @@ def seal(device: Open, secret: bytes, pcrs: Sequence[int], image: ImagePolicy | 
     with device as transmit:
         tpm = Tpm(transmit)
         values = _read_pcrs(tpm, pcrs)
-        policy = make_policy(values, image)
         with tpm.make_storage_key() as key:
-            private, public = tpm.create(key, secret, policy)
-            name = wire.sized(key.name)
+            return _seal(tpm, key, secret, values, image)
+
+
+def _seal(
+    tpm: Tpm, key: LoadedKey, secret: bytes, values: Mapping[int, bytes], image: ImagePolicy | None
+) -> bytes:
+    policy = make_policy(values, image)
+    private, public = tpm.create(key, secret, policy)
     return format_sealed(
         SealedSecret(
             private=private,
             public=public,
             pcrs=tuple(sorted(values)),
             policy=policy,
-            key_name=name,
+            key_name=wire.sized(key.name),
             values=values,
             is_signed=image is not None,
         )
     )
+
+
+def seal_for_values(
+    device: Open,
+    secret: bytes,
+    data: bytes,
+    pcr: int,
+    values: Sequence[bytes],
+    image: ImagePolicy | None = None,
+) -> Sequence[bytes]:
+    """Seal a secret as it was in ``data``, for each of these values that one of its PCRs will have.
+
+    The other PCRs keep their values, and the image its key. UserError unless ``data`` opens now, OSError.
+    """
+    sealed = parse_sealed(data)
+    image = image if sealed.is_signed else None
+    with device as transmit:
+        tpm = Tpm(transmit)
+        present = _read_pcrs(tpm, sealed.pcrs)
+        if make_policy(present, image) != sealed.policy:
+            raise UserError(_describe_change(sealed, present))
+        with tpm.make_storage_key() as key:
+            return [_seal(tpm, key, secret, {**present, pcr: value}, image) for value in values]
 
 
 def unseal(device: Open, data: bytes, image: ImagePolicy | None = None) -> bytes:

@@ -14,6 +14,8 @@ SLOTS = "ab-slots"
 """Two slots, of which one is tried: every node uses them, since an upgrade does."""
 KIND, EXTENSION = "config.", "extension."
 """Before the name of a kind or of an extension."""
+NEXT_KEYS = "next-keys"
+"""Volumes are opened by keys that the TPM has sealed for a start to come."""
 TRIAL_CHECKS = f"{KIND}TrialCheckConfig"
 """A config's own checks of a trial, which the record of an upgrade names."""
 _READ = frozenset(MODULES) - UNREAD_KINDS
@@ -21,7 +23,7 @@ _READ = frozenset(MODULES) - UNREAD_KINDS
 
 def list_features(extensions: Iterable[str] = ()) -> tuple[str, ...]:
     """What a release of this version has."""
-    return (SLOTS, *_name(_READ, extensions))
+    return (SLOTS, *_name(_READ, extensions), NEXT_KEYS)
 
 
 def find_used(config: Config | None, extensions: Iterable[str] = ()) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """The slots of a container node: its launcher chooses among them as a boot loader does."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import override
 
@@ -8,6 +9,7 @@ import trio
 from talos.upgrade.release.layer import Release
 from talos.upgrade.release.manifest import INITRAMFS
 from talos.upgrade.slots.folder import SlotFolder
+from talos.upgrade.slots.open_keys import Prepared
 from talos.upgrade.slots.port import Report, SlotChoice, Slots, SlotState, check_parts, drop
 
 
@@ -23,11 +25,14 @@ class FolderSlots(Slots):
         return SlotState(versions=versions, default=default)
 
     @override
-    async def check(self, release: Release) -> None:
+    async def check(self, release: Release) -> Sequence[Prepared]:
         check_parts(release)
+        return ()  # it has no TPM
 
     @override
-    async def write(self, release: Release, slot: str, report: Report) -> bytes:
+    async def write(
+        self, release: Release, slot: str, report: Report, keys: Sequence[Prepared] = ()
+    ) -> bytes:
         read, show = release.layer.read, partial(trio.from_thread.run_sync, report)
         await trio.to_thread.run_sync(lambda: self._folder.write(slot, read(INITRAMFS), show))
         return b""  # the launcher is the host's

@@ -1,6 +1,6 @@
-"""The port to the two slots of a node, whatever starts one of them: seven verbs."""
+"""The port to the two slots of a node, whatever starts one of them: eight verbs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -8,6 +8,7 @@ from talos.system.block.layout import Area
 from talos.system.errors import UserError
 from talos.upgrade.release.layer import Release
 from talos.upgrade.release.manifest import REQUIRED, UKI
+from talos.upgrade.slots.open_keys import Prepared
 
 if TYPE_CHECKING:
     from talos.system.block.target import BlockTarget
@@ -59,15 +60,22 @@ class Slots(Protocol):
         """What can be booted. One that can't be read is written anew by ``repair``; UserError without."""
         ...
 
-    async def check(self, release: Release) -> None:
-        """UserError when the boot loader can't start this release. Nothing is written."""
+    async def check(self, release: Release) -> Sequence[Prepared]:
+        """UserError when the boot loader can't start this release. Nothing is written.
+
+        The keys by which volumes are opened in the starts that it leads to, for :meth:`write`.
+        """
         ...
 
     async def check_slot(self, slot: str) -> None:
         """UserError when what is in a slot would not open this machine's volumes."""
 
-    async def write(self, release: Release, slot: str, report: Report) -> bytes:
+    async def write(
+        self, release: Release, slot: str, report: Report, keys: Sequence[Prepared] = ()
+    ) -> bytes:
         """Write a release to a slot, and report the steps. After an error the slot has what it had before.
+
+        First of all the ``keys`` that were prepared for it: they are added to those that are there.
 
         The release's boot loader, for :meth:`boot_once`; empty where there is none to try.
         """
@@ -92,6 +100,12 @@ class Slots(Protocol):
 
         Once META has the slot's good verdict: before that, the slot of before may be what is booted next.
         What fails is logged, and done after the next start.
+        """
+
+    async def settle_keys(self) -> None:
+        """Have volumes in use opened by the present PCRs; remove keys for starts that do not come any more.
+
+        UserError, OSError: some keys are left.
         """
 
 

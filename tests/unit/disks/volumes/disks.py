@@ -9,7 +9,7 @@ from talos.system.block import ext4
 from talos.system.block.blkid import Content, Partition
 from talos.system.block.layout import GIB, INSTALLED, MIB, place_areas
 from talos.system.block.luks import KeyRejectedError, LuksOptions
-from talos.system.block.luks_header import MARK, LuksHeader
+from talos.system.block.luks_header import MARK, LuksHeader, NextKey
 from talos.system.block.partitions import UNFINISHED, NewPartition, Table, name_partition
 from talos.system.errors import UserError
 
@@ -213,6 +213,10 @@ class MemoryCrypt:
     """Sealed keys, by device and slot."""
     sealed_by_tpm: dict[str, dict[int, bytes]] = field(default_factory=dict[str, dict[int, bytes]])
     """The same, of the TPM."""
+    next_keys: dict[str, dict[int, NextKey]] = field(default_factory=dict[str, dict[int, NextKey]])
+    """Keys for starts to come, by device and token."""
+    room: int = 12 << 10
+    """Bytes for these in a header."""
     _made: dict[str, Sequence[SlotKey]] = field(default_factory=dict[str, Sequence[SlotKey]])
 
     async def create(self, device: str, name: str, keys: Sequence[SlotKey], options: LuksOptions) -> str:
@@ -249,6 +253,9 @@ class MemoryCrypt:
             data=repr(slots).encode(),
             sealed=dict(sealed),
             sealed_by_tpm=dict(by_tpm),
+            next_keys=dict(self.next_keys.get(device, {})),
+            tokens=frozenset({*sealed, *by_tpm, *self.next_keys.get(device, {})}),
+            room=self.room,
         )
 
     async def open(
@@ -293,6 +300,18 @@ class MemoryCrypt:
     def _drop_token(self, device: str, slot: int) -> None:
         self.tokens[device].pop(slot, None)
         self.sealed_by_tpm.get(device, {}).pop(slot, None)
+
+    async def write_sealed(self, device: str, key: SlotKey) -> None:
+        self.blocks.write(f"seal {key.spec.slot}")
+        self.sealed_by_tpm[device][key.spec.slot] = key.sealed
+
+    async def write_next_key(self, device: str, place: int, key: NextKey) -> None:
+        self.blocks.write(f"token {place}")
+        self.next_keys.setdefault(device, {})[place] = key
+
+    async def remove_token(self, device: str, place: int) -> None:
+        self.blocks.write(f"remove token {place}")
+        del self.next_keys[device][place]
 
     async def close(self, name: str) -> None:
         if name in self.busy & self.opened.keys():

@@ -113,6 +113,7 @@ def make_context(state: CountingState, folder: Path, log: Log) -> ControllerCont
             devices=MemoryCrypt(blocks),
             meta=MetaStore(),
             keys=KeyRequests(),
+            open_keys={},
             tpm=MemoryTpm(),
             scrubber=Scrubber(lambda _target, _check: Findings()),
             log=log,

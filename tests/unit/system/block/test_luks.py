@@ -17,6 +17,7 @@ from talos.system.block.luks_header import (
     MARK,
     SECTOR,
     TPM_TOKEN,
+    NextKey,
     measure_keys,
     publish_header,
     read_header,
@@ -105,6 +106,42 @@ async def test_a_device_has_no_header_before_the_last_write(
     assert probe(copy).name == ""
     copy.write_bytes(states[1])
     assert read_header(str(copy)).slots == (0, 3), "one copy is enough"
+
+
+async def test_keys_for_starts_to_come_are_beside_the_slots(luks: Luks, device: Path) -> None:
+    publish_header(str(device), await make(luks, device))
+    path, data = str(device), {"pcrs": [7], "policy_hash": "x" * 600}
+    await luks.write_token(path, 3, json.dumps(data).encode(), kind=TPM_TOKEN)
+    keys = [NextKey(3, json.dumps(data).encode()) for _ in range(3)]
+    places = (before := read_header(path)).find_places(keys)
+    assert places == [31, 30, 29]
+    for place, key in zip(places, keys, strict=True):
+        await luks.write_next_key(path, place, key)
+    header = read_header(path)
+    assert before.sealed_by_tpm == header.sealed_by_tpm
+    assert [json.loads(each) for each in header.list_sealed_by_tpm(3)] == [data | {"keyslots": [3]}] * 4
+    assert header.list_sealed_by_tpm(0) == []
+    await luks.remove_token(path, 30)
+    assert sorted(read_header(path).next_keys) == [29, 31]
+    assert await luks.test(path, 3, b"two"), "no key is changed"
+
+
+async def test_a_header_is_filled_to_its_last_byte(luks: Luks, device: Path) -> None:
+    publish_header(str(device), await make(luks, device))
+    path, key = str(device), NextKey(0, json.dumps({"policy_hash": "x" * 900}).encode())
+    header = read_header(path)
+    while True:
+        try:
+            (place,) = header.find_places([key])
+        except UserError:
+            break
+        await luks.write_next_key(path, place, key)
+        after = read_header(path)
+        assert header.room - after.room <= 1010, "as many bytes as were counted"
+        header = after
+    assert 8 < len(header.next_keys) < 20
+    with pytest.raises(UserError, match="cryptsetup token ended with"):
+        await luks.write_next_key(path, 1, key)
 
 
 async def test_keys_are_changed_and_removed(luks: Luks, device: Path) -> None:

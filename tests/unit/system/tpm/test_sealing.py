@@ -11,7 +11,7 @@ from tests.unit.system.tpm.software import SoftwareTpm, start
 
 from talos.system.errors import UserError
 from talos.system.tpm.commands import Tpm, Transmit, open_device
-from talos.system.tpm.sealing import parse_sealed, seal, unseal
+from talos.system.tpm.sealing import find_value, parse_sealed, seal, seal_for_values, unseal
 
 SECRET = bytes(range(32))
 
@@ -49,6 +49,23 @@ def test_a_changed_pcr_is_named(sealed: bytes, tmp_path: Path, changed: tuple[in
     with boot(tmp_path, changed=changed) as tpm, pytest.raises(UserError) as caught:
         unseal(tpm.open(), sealed)
     assert caught.value.message == text
+
+
+def test_a_secret_is_sealed_for_a_value_to_come(sealed: bytes, tmp_path: Path) -> None:
+    with boot(tmp_path, changed=(7,)) as tpm:
+        (value,) = Tpm(tpm.transmit).read_pcrs([7]).values()
+        with pytest.raises(UserError, match="PCR 7 has changed since the key was sealed"):
+            seal_for_values(tpm.open(), SECRET, sealed, 7, [value])
+    with boot(tmp_path) as tpm:
+        other, later = seal_for_values(tpm.open(), SECRET, sealed, 7, [bytes(31) + b"x", value])
+        for each in (other, later):
+            with pytest.raises(UserError, match="PCR 7 has changed since the key was sealed"):
+                unseal(tpm.open(), each)
+    with boot(tmp_path, changed=(7,)) as tpm:
+        assert unseal(tpm.open(), later) == SECRET
+        with pytest.raises(UserError, match="PCR 7 has changed since the key was sealed"):
+            unseal(tpm.open(), other)
+    assert (find_value(later, 7), find_value(later, 4), find_value(b"{}", 7)) == (value, None, None)
 
 
 def change(sealed: bytes, **fields: Any) -> bytes:

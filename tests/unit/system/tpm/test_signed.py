@@ -13,7 +13,7 @@ from talos.pki.keys import public_key_to_pem
 from talos.pki.signer import FileSigner
 from talos.system.errors import UserError
 from talos.system.tpm.commands import Tpm
-from talos.system.tpm.sealing import parse_sealed, seal, unseal
+from talos.system.tpm.sealing import parse_sealed, seal, seal_for_values, unseal
 from talos.system.tpm.signed_policy import ImagePolicy, parse_image_policy, sign_values
 from talos.system.tpm.uki import LAST_PHASE, PCR, PHASES, extend, hash_text, measure_phases
 
@@ -61,6 +61,21 @@ def test_what_upstream_has_sealed_before_its_tokens_had_a_version(tmp_path: Path
         assert unseal(tpm.open(), before, make_image("one")) == SECRET
     sealed = parse_sealed(before)
     assert (sealed.is_signed, sealed.pcrs) == (True, (7,))
+
+
+def test_it_is_sealed_for_a_start_to_come(tmp_path: Path) -> None:
+    """Also once PCR 11 is locked: what is sealed then opens in the next start."""
+    with boot(tmp_path, "one", secure_boot="with other keys") as tpm:
+        (value,) = Tpm(tpm.transmit).read_pcrs([7]).values()
+    with boot(tmp_path, "one") as tpm:
+        sealed = seal(tpm.open(), SECRET, [7], make_image("one"))
+        Tpm(tpm.transmit).extend(PCR, hash_text(LAST_PHASE))
+        (later,) = seal_for_values(tpm.open(), SECRET, sealed, 7, [value], make_image("one"))
+    assert parse_sealed(later).is_signed
+    with boot(tmp_path, "two", secure_boot="with other keys") as tpm:
+        assert unseal(tpm.open(), later, make_image("two")) == SECRET
+        with pytest.raises(UserError, match="PCR 7 has changed since the key was sealed"):
+            unseal(tpm.open(), sealed, make_image("two"))
 
 
 def test_what_opens_nothing(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from talos.disks.volumes.system import find_order
 from talos.disks.volumes.user import find_place, is_mounted, is_user_volume
 from talos.machined.controllers.block.encryption import EncryptionKeeper
 from talos.machined.controllers.block.key_service import KeyService
+from talos.machined.controllers.block.open_key import VolumeOpenKey
 from talos.machined.controllers.block.volume_settler import (
     ConfigResource,
     VolumeContext,
@@ -156,6 +157,10 @@ class VolumeManagerController(Controller):
             await self._context.refresh()
         if current.used:
             self._used[config.id] = current
+            if current.encryption is not None:
+                self._context.open_keys[config.id] = VolumeOpenKey(
+                    current.encryption, current.location, self._context.tpm
+                )
         return current
 
     async def _keep_options(self, config: ConfigResource, current: VolumeState) -> None:
@@ -262,6 +267,7 @@ class VolumeManagerController(Controller):
                 continue
             self._context.log.info(f"volume {volume}: not used any more", device=current.location)
             del self._used[volume]
+            self._context.open_keys.pop(volume, None)
             self._failures.pop(volume, None)
 
     async def _end(self, current: VolumeState) -> None:

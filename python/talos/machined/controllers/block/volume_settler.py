@@ -55,6 +55,7 @@ from talos.system.block.partitions import is_unfinished
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.mounts import Mounts
+from talos.upgrade.slots.open_keys import OpenKeys
 
 _PLAIN = frozenset({enums.VOLUME_TYPE_DIRECTORY, enums.VOLUME_TYPE_SYMLINK})
 """Kinds of volumes that need no disk."""
@@ -67,7 +68,8 @@ class VolumeContext:
     """The dependencies of the controller.
 
     ``refresh`` requests a rescan of the disks, ``make_folder`` makes a folder with a mode if there is none,
-    ``folders`` are the system's own, ``devices`` the encrypted ones, ``scrubber`` checks mounted ones.
+    ``folders`` are the system's own, ``devices`` the encrypted ones, ``scrubber`` checks mounted ones;
+    ``open_keys`` are those of volumes in use.
     """
 
     state: State
@@ -79,6 +81,7 @@ class VolumeContext:
     devices: CryptDevices
     meta: MetaStore
     keys: KeyRequests
+    open_keys: OpenKeys
     tpm: TpmKeys
     scrubber: Scrubber
     log: Log

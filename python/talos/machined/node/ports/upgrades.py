@@ -82,6 +82,13 @@ class Trial(Protocol):
         """End the trial, unless it has its verdict. UserError, OSError."""
         ...
 
+    async def settle_keys(self) -> bool:
+        """Have volumes keep the keys that this system needs; False while an upgrade has no verdict.
+
+        UserError, OSError.
+        """
+        ...
+
 
 class Upgrades(Trial, Protocol):
     """What the API does with releases."""

@@ -4,6 +4,7 @@ Its count of starts is set back, a config or an environment that is damaged is w
 that was tried is removed or replaces the present one.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, override
 
@@ -14,6 +15,7 @@ from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.upgrade.release.layer import Release
 from talos.upgrade.slots.grub.disk import GrubDisk, GrubState
+from talos.upgrade.slots.open_keys import Prepared
 from talos.upgrade.slots.port import Report, SlotChoice, Slots, SlotState, check_parts, drop
 from talos.upgrade.state import ATTEMPTS, MAX_COUNT
 
@@ -54,11 +56,14 @@ class GrubSlots(Slots):
         return await self.disk.read()
 
     @override
-    async def check(self, release: Release) -> None:
+    async def check(self, release: Release) -> Sequence[Prepared]:
         check_parts(release)
+        return ()  # firmware with Secure Boot does not start GRUB, and no release changes its keys
 
     @override
-    async def write(self, release: Release, slot: str, report: Report) -> bytes:
+    async def write(
+        self, release: Release, slot: str, report: Report, keys: Sequence[Prepared] = ()
+    ) -> bytes:
         boot_loader = await self.disk.read_boot_loader(release)
         write = await self.disk.prepare(release, slot)
         await trio.to_thread.run_sync(write, partial(trio.from_thread.run_sync, report))

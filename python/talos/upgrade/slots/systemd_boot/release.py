@@ -9,32 +9,40 @@ from cryptography import x509
 from talos.pki.authenticode import read_certificates
 from talos.system.errors import UserError
 from talos.system.pe import Program
+from talos.upgrade.release.features import NEXT_KEYS
 from talos.upgrade.release.layer import Release
 from talos.upgrade.release.manifest import UKI, UKI_LOADER
 from talos.upgrade.slots.systemd_boot.databases import DB, DBX, Updates, read_updates
 from talos.upgrade.slots.systemd_boot.firmware import Firmware
 from talos.upgrade.slots.systemd_boot.outlook import Certificates, Planned, make_outlook
 from talos.upgrade.slots.systemd_boot.partition import EfiPartition, SlotContent
-from talos.upgrade.slots.systemd_boot.unsealing import check_unsealing
+from talos.upgrade.slots.systemd_boot.unsealing import NO_OPENERS, Gap, check_unsealing
 
 MAX_LOADER = 16 << 20
 """Bytes of a release's systemd-boot; it has a quarter of a million."""
 
 
 def check_release(
-    release: Release, firmware: Firmware, partition: EfiPartition, devices: Mapping[str, str]
-) -> None:
+    release: Release,
+    firmware: Firmware,
+    partition: EfiPartition,
+    devices: Mapping[str, str],
+    openers: Mapping[str, int] = NO_OPENERS,
+) -> Mapping[str, Gap]:
     """UserError when this machine would not start the release, or that not open its volumes.
 
-    ``devices`` are the encrypted ones by their volumes' names.
+    ``devices`` are the encrypted ones by their volumes' names, ``openers`` slots whose keys can be sealed for
+    starts to come: the volumes where that is missing.
     """
     updates = read_updates(release)
     certificate = check_programs(release, firmware, updates)
     if not devices:
-        return
+        return {}
+    if NEXT_KEYS not in release.manifest.features:  # it would not look for them
+        openers = NO_OPENERS
     outlook = make_outlook(firmware, partition, _plan_starts(release, firmware, updates), certificate)
     with _open_program(release, UKI) as (program, where):
-        check_unsealing(program, devices, where, outlook)
+        return check_unsealing(program, devices, where, outlook, openers)
 
 
 def check_slot(slot: str, firmware: Firmware, partition: EfiPartition, devices: Mapping[str, str]) -> None:

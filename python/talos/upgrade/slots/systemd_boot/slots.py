@@ -3,7 +3,7 @@
 Early init counts starts for it; the count is set back within the verbs of the port.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, override
 
@@ -18,8 +18,11 @@ from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.mounts import Mounts
 from talos.upgrade.release.layer import Release
+from talos.upgrade.slots.open_keys import OpenKeys, Prepared
 from talos.upgrade.slots.port import Report, SlotChoice, Slots, SlotState, drop
 from talos.upgrade.slots.systemd_boot.firmware import Firmware
+from talos.upgrade.slots.systemd_boot.forecast import PCR
+from talos.upgrade.slots.systemd_boot.next_keys import find_lasting, prepare_keys, write_keys
 from talos.upgrade.slots.systemd_boot.partition import EfiPartition
 from talos.upgrade.slots.systemd_boot.release import check_release, check_slot, write_release
 from talos.upgrade.slots.systemd_boot.starts import StartCount, Starts
@@ -33,9 +36,9 @@ if TYPE_CHECKING:
 class SystemdBootSlots(SystemTarget, Slots):
     """The slots of a system disk. Nothing else changes them while the system runs."""
 
-    def __init__(self, state: State, run: Run, mounts: Mounts, log: Log) -> None:
+    def __init__(self, state: State, run: Run, mounts: Mounts, log: Log, keys: OpenKeys) -> None:
         super().__init__(state, run, mounts)
-        self.firmware, self.starts, self._log = Firmware(), StartCount(), log
+        self.firmware, self.starts, self._log, self._keys = Firmware(), StartCount(), log, keys
 
     @property
     def areas(self) -> tuple[Area, ...]:
@@ -58,9 +61,13 @@ class SystemdBootSlots(SystemTarget, Slots):
         return SlotState(versions=found.versions, default=found.default, failed_starts=failed)
 
     @override
-    async def check(self, release: Release) -> None:
+    async def check(self, release: Release) -> Sequence[Prepared]:
         partition, devices = await self._find(), await self._list_encrypted()
-        await trio.to_thread.run_sync(check_release, release, self.firmware, partition, devices)
+        openers = {name: key.slot for name, key in self._keys.items() if key.slot is not None}
+        gaps = await trio.to_thread.run_sync(
+            check_release, release, self.firmware, partition, devices, openers
+        )
+        return await prepare_keys(gaps, self._keys, f"image {release.name}", self._log)
 
     @override
     async def check_slot(self, slot: str) -> None:
@@ -68,7 +75,10 @@ class SystemdBootSlots(SystemTarget, Slots):
         await trio.to_thread.run_sync(check_slot, slot, self.firmware, partition, devices)
 
     @override
-    async def write(self, release: Release, slot: str, report: Report) -> bytes:
+    async def write(
+        self, release: Release, slot: str, report: Report, keys: Sequence[Prepared] = ()
+    ) -> bytes:
+        await write_keys(keys, report)
         partition, show = await self._find(), partial(trio.from_thread.run_sync, report)
         return await trio.to_thread.run_sync(write_release, release, slot, self.firmware, partition, show)
 
@@ -112,6 +122,14 @@ class SystemdBootSlots(SystemTarget, Slots):
             self._log.error("the firmware still starts what this release revokes", reason=str(error))
         for line in lines:
             self._log.info(line)
+
+    @override
+    async def settle_keys(self) -> None:
+        if keys := [key for key in self._keys.values() if await key.has_next()]:
+            partition = await self._find()
+            values = await trio.to_thread.run_sync(find_lasting, self.firmware, partition)
+            for key in keys if values else ():
+                await key.settle(PCR, values)
 
     async def _keep_loader(self) -> None:
         """Have the boot loader replaced. After a failure it is what it was."""

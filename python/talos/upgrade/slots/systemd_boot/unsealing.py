@@ -26,6 +26,7 @@ HINT = (
 )
 
 UNREADABLE = "the sealed key in the header can't be read"
+NO_OPENERS: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,47 +37,121 @@ class NextBoot:
     policy: ImagePolicy | None
 
 
-def check_unsealing(program: Program, devices: Mapping[str, str], where: str, outlook: Outlook) -> None:
-    """UserError when a UKI would not open one of these encrypted devices, by their volumes' names."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """The values of PCR 7 at starts to come for which a slot's key is not sealed, and could be.
+
+    ``reason`` is why nothing would open the volume at one of them; empty where other slots do.
+    """
+
+    values: Sequence[bytes] = ()
+    reason: str = ""
+
+    def add(self, value: bytes, reason: str) -> "Gap":
+        """With another start."""
+        return Gap(values=list(dict.fromkeys([*self.values, value])), reason=self.reason or reason)
+
+
+def check_unsealing(
+    program: Program,
+    devices: Mapping[str, str],
+    where: str,
+    outlook: Outlook,
+    openers: Mapping[str, int] = NO_OPENERS,
+) -> Mapping[str, Gap]:
+    """UserError when a UKI would not open one of these encrypted devices, by their volumes' names.
+
+    ``openers`` are slots whose keys can be sealed for starts to come: the volumes where that is missing.
+    """
     headers: dict[str, LuksHeader] = {}
     for volume, device in devices.items():
         with suppress(UserError, OSError):  # what can't be read is no reason against it
             headers[volume] = read_header(device)
     try:
-        check_volumes(program, headers, where, outlook)
+        return check_volumes(program, headers, where, outlook, openers)
     except ValueError as error:
         raise UserError(str(error), where=where) from None
 
 
 def check_volumes(
-    program: Program, headers: Mapping[str, LuksHeader], where: str, outlook: Outlook = STAYS
-) -> None:
+    program: Program,
+    headers: Mapping[str, LuksHeader],
+    where: str,
+    outlook: Outlook = STAYS,
+    openers: Mapping[str, int] = NO_OPENERS,
+) -> Mapping[str, Gap]:
     """UserError for the first volume, by its name, that no slot would open at one of the starts to come.
 
     ValueError, OSError.
     """
-    closed = {
-        name: {slot: _parse(header.sealed_by_tpm[slot]) for slot in header.slots}
-        for name, header in headers.items()
-        if set(header.slots) <= header.sealed_by_tpm.keys()
-    }
-    sealed_keys = [sealed for slots in closed.values() for sealed in slots.values() if sealed]
-    if not any(_depends(sealed, outlook) for sealed in sealed_keys):
-        return
-    boots = read_boots(program, where)
-    closed = {
-        name: {slot: sealed and _complete(sealed, boots, outlook) for slot, sealed in slots.items()}
-        for name, slots in closed.items()
-    }
+    volumes = {name: _read_volume(header, openers.get(name)) for name, header in headers.items()}
+    volumes = {name: each for name, each in volumes.items() if each.is_closed or each.opener is not None}
+    keys = [key for each in volumes.values() for slot in each.slots.values() for key in slot]
+    if not any(_depends(key, outlook) for key in keys):
+        return {}
+    boots, gaps = read_boots(program, where), dict[str, Gap]()
+    volumes = {name: each.complete(boots, outlook) for name, each in volumes.items()}
     for start in outlook.starts or (None,):
-        for name, slots in closed.items():
-            obstacles = {
-                slot: _find_obstacle(sealed, boots, start, outlook) if sealed else UNREADABLE
-                for slot, sealed in slots.items()
-            }
-            if all(obstacles.values()):
-                reasons = "; ".join(f"slot {slot} (tpm): {reason}" for slot, reason in obstacles.items())
-                raise UserError(f"it would not open the volume {name}: {reasons}", where=where, hint=HINT)
+        for name, volume in volumes.items():
+            reason = volume.find_reason(boots, start, outlook)
+            if start is not None and volume.lacks_key(boots, start, outlook):
+                gaps[name] = gaps.get(name, Gap()).add(start.value, reason)
+            elif reason:
+                raise UserError(refuse_volume(name, reason), where=where, hint=HINT)
+    return gaps
+
+
+def refuse_volume(name: str, reason: str) -> str:
+    """That a volume would not be opened, for a person."""
+    return f"it would not open the volume {name}: {reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Volume:
+    """The slots of a volume that the TPM opens, each with its key as it is sealed: for now, then for later.
+
+    ``is_closed``: it has no others. ``opener`` is one whose key can be sealed again.
+    """
+
+    slots: Mapping[int, Sequence[SealedSecret]]
+    is_closed: bool
+    opener: int | None
+
+    def complete(self, boots: Sequence[NextBoot], outlook: Outlook) -> "_Volume":
+        """With values of PCR 7 for keys that have none beside them."""
+        slots = {slot: [_complete(key, boots, outlook) for key in keys] for slot, keys in self.slots.items()}
+        return replace(self, slots=slots)
+
+    def find_reason(self, boots: Sequence[NextBoot], start: Start | None, outlook: Outlook) -> str:
+        """Why no slot would open at a start; empty where one would."""
+        if not self.is_closed:
+            return ""
+        obstacles = {
+            slot: _find_slot_obstacle(keys, boots, start, outlook) for slot, keys in self.slots.items()
+        }
+        if not all(obstacles.values()):
+            return ""
+        return "; ".join(f"slot {slot} (tpm): {reason}" for slot, reason in obstacles.items())
+
+    def lacks_key(self, boots: Sequence[NextBoot], start: Start, outlook: Outlook) -> bool:
+        """Whether the opener would open at a start if it were sealed to that value of PCR 7, and else not."""
+        keys = self.slots.get(self.opener, ()) if self.opener is not None else ()
+        if not keys or not all(_find_obstacle(key, boots, start, outlook) for key in keys):
+            return False
+        return start.is_present or not _find_other_image(keys[0], boots, outlook)
+
+
+def _read_volume(header: LuksHeader, opener: int | None) -> _Volume:
+    found = {
+        slot: [_parse(sealed) for sealed in header.list_sealed_by_tpm(slot)]
+        for slot in header.slots
+        if slot in header.sealed_by_tpm
+    }
+    return _Volume(
+        slots={slot: [key for key in keys if key is not None] for slot, keys in found.items()},
+        is_closed=set(header.slots) <= header.sealed_by_tpm.keys(),
+        opener=opener,
+    )
 
 
 def read_boots(program: Program, where: str) -> Sequence[NextBoot]:
@@ -120,15 +195,28 @@ def _depends(sealed: SealedSecret, outlook: Outlook) -> bool:
     return any(_find_other_keys(sealed, start, outlook) for start in outlook.starts)
 
 
+def _find_slot_obstacle(
+    keys: Sequence[SealedSecret], boots: Sequence[NextBoot], start: Start | None, outlook: Outlook
+) -> str:
+    """Why a slot would not open: that of its first key, unless another one does."""
+    obstacles = [_find_obstacle(key, boots, start, outlook) for key in keys]
+    return (obstacles[0] if all(obstacles) else "") if obstacles else UNREADABLE
+
+
 def _find_obstacle(
     sealed: SealedSecret, boots: Sequence[NextBoot], start: Start | None, outlook: Outlook
 ) -> str:
-    """Why a slot would not open; empty where it would, as far as that is known.
+    """Why a key would not open; empty where it would, as far as that is known.
 
     ``boots`` are those of the UKI in question; the system that runs opens what it has opened.
     """
     if start is not None and (start.is_present or _find_other_keys(sealed, start, outlook)):
         return _find_other_keys(sealed, start, outlook)
+    return _find_other_image(sealed, boots, outlook)
+
+
+def _find_other_image(sealed: SealedSecret, boots: Sequence[NextBoot], outlook: Outlook) -> str:
+    """How an image differs from what a key is bound to, the keys of Secure Boot apart."""
     for pcr, reason in {**OF_IMAGES, **outlook.changed}.items():
         if pcr in sealed.pcrs:
             return f"PCR {pcr} is {reason}"
@@ -141,18 +229,13 @@ def _find_obstacle(
             return f"the image has no signed policy of PCR {PCR}"
         if boot.policy.find(boot.value) is None:
             return f"PCR {PCR} will have a value that the image's key has not signed"
-        if reason := _find_other_policy(sealed, boot.policy, outlook):
-            return reason
-    return ""
-
-
-def _find_other_policy(sealed: SealedSecret, policy: ImagePolicy, outlook: Outlook) -> str:
-    """Why a slot is not bound to an image's key of policies; empty where it is, or may be."""
-    is_known = set(sealed.values) == set(sealed.pcrs)
-    if is_known and make_policy(sealed.values, policy) != sealed.policy:
-        return f"the image's policy of PCR {PCR} is signed by another key"
-    if outlook.starts and not sealed.values and sealed.pcrs == (OF_KEYS,):
-        return f"it is bound to another key of policies of PCR {PCR}, or to another value of PCR {OF_KEYS}"
+        is_known = set(sealed.values) == set(sealed.pcrs)
+        if is_known and make_policy(sealed.values, boot.policy) != sealed.policy:
+            return f"the image's policy of PCR {PCR} is signed by another key"
+        if outlook.starts and not sealed.values and sealed.pcrs == (OF_KEYS,):
+            return (
+                f"it is bound to another key of policies of PCR {PCR}, or to another value of PCR {OF_KEYS}"
+            )
     return ""
 
 

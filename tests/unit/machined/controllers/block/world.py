@@ -29,6 +29,7 @@ from talos.resource.state import EventType
 from talos.system.block.scrub import Findings
 from talos.system.logging import Log
 from talos.testing.mounts import MemoryMounts
+from talos.upgrade.slots.open_keys import OpenKey, OpenKeys
 
 CONFIG = b"""
 version: v1alpha1
@@ -94,6 +95,7 @@ class World:
     refreshed: int = 0
     keys: KeyRequests = field(default_factory=KeyRequests)
     tpm: MemoryTpm = field(default_factory=MemoryTpm)
+    open_keys: OpenKeys = field(default_factory=dict[str, OpenKey])
     scrubber: Scrubber = field(default_factory=lambda: Scrubber(lambda _target, _check: Findings()))
     meta: MemoryMeta = field(default_factory=MemoryMeta)
     crypt: MemoryCrypt = field(default_factory=lambda: MemoryCrypt(MemoryBlocks()))
@@ -121,6 +123,7 @@ class World:
             devices=self.crypt,
             meta=self.meta,
             keys=self.keys,
+            open_keys=self.open_keys,
             tpm=self.tpm,
             scrubber=self.scrubber,
             log=self.log,

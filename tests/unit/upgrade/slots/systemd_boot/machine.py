@@ -21,6 +21,7 @@ from talos.system.efi_variables import EfiVariables
 from talos.system.logging import Log
 from talos.testing.mounts import MemoryMounts
 from talos.upgrade.session import Upgrades
+from talos.upgrade.slots.open_keys import OpenKey, OpenKeys
 from talos.upgrade.slots.systemd_boot.entry import LOADER_PATH
 from talos.upgrade.slots.systemd_boot.firmware import Firmware
 from talos.upgrade.slots.systemd_boot.slots import SystemdBootSlots
@@ -41,9 +42,15 @@ class Slots(SystemdBootSlots):
     """Those of a disk made of folders."""
 
     def __init__(
-        self, state: MemoryState, target: FolderTarget, firmware: Firmware, starts: StartCount, log: Log
+        self,
+        state: MemoryState,
+        target: FolderTarget,
+        firmware: Firmware,
+        starts: StartCount,
+        log: Log,
+        keys: OpenKeys,
     ) -> None:
-        super().__init__(state, run_nothing, MemoryMounts(), log)
+        super().__init__(state, run_nothing, MemoryMounts(), log, keys)
         self._target, self.firmware, self.starts = target, firmware, starts
 
     @override
@@ -61,6 +68,8 @@ class Machine:
     firmware: Firmware
     starts: StartCount
     lines: list[str] = field(default_factory=list[str])
+    keys: OpenKeys = field(default_factory=dict[str, OpenKey])
+    """Of encrypted volumes in use."""
     started_by: bytes = b""
     """The boot loader of the last boot."""
 
@@ -95,7 +104,7 @@ class Machine:
         upgrades = Upgrades(
             state=state,
             meta=store,
-            slots=Slots(state, self.target, self.firmware, self.starts, log),
+            slots=Slots(state, self.target, self.firmware, self.starts, log, self.keys),
             publish=lambda _: None,
             log=log,
             cmdline="pti=on talos.trial" if start.is_trial else "pti=on",
