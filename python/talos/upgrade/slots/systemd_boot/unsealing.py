@@ -210,8 +210,9 @@ def _find_obstacle(
 
     ``boots`` are those of the UKI in question; the system that runs opens what it has opened.
     """
-    if start is not None and (start.is_present or _find_other_keys(sealed, start, outlook)):
-        return _find_other_keys(sealed, start, outlook)
+    other_keys = _find_other_keys(sealed, start, outlook) if start is not None else ""
+    if other_keys or (start is not None and start.is_present):
+        return other_keys
     return _find_other_image(sealed, boots, outlook)
 
 
