@@ -114,9 +114,9 @@ class Kubernetes:
         document = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
         self.repeat("apply", "-f", "-", seconds=NODE_TIMEOUT, stdin=json.dumps(document))
 
-    def roll_out(self, name: str, *, kind: str = "deployment") -> None:
+    def roll_out(self, name: str, *, kind: str = "deployment", namespace: str = "default") -> None:
         """Until every pod of a deployment is one of its latest version, and ready."""
-        argv = ("rollout", "status", f"{kind}/{name}", f"--timeout={ROLLOUT_TIMEOUT}s")
+        argv = ("rollout", "status", f"{kind}/{name}", f"--timeout={ROLLOUT_TIMEOUT}s", "-n", namespace)
         self.repeat(*argv, seconds=ROLLOUT_TIMEOUT + 10)
 
     def wait_for(self, what: str, condition: str, *, namespace: str = "default") -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.harness.kubernetes import Kubernetes, link_images, running_kubernetes
-from tests.kubernetes.workloads.manifests import built_workloads
+from tests.harness.kubernetes import Kubernetes, running_kubernetes
+from tests.kubernetes.workloads.manifests import link_workloads
 
 from talos.config.change.patch import parse_patch
 from talos.provision.configs import ConfigOptions
@@ -28,9 +28,7 @@ kubeNetworkPoliciesEnabled: true
 @pytest.fixture(scope="package")
 def workloads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
     folder: Path = tmp_path_factory.mktemp("clusters")
-    images = link_images(folder)
-    for path in built_workloads().glob("*.tar"):
-        (images / path.name).symlink_to(path)
+    images = link_workloads(folder)
     configs = ConfigOptions(
         patches=[parse_patch(SERVING_CERTIFICATES)],
         control_plane_patches=[parse_patch(NETWORK_POLICIES)],

@@ -5,6 +5,7 @@ from typing import Any
 
 import yaml
 from tests.harness.cluster import REPOSITORY
+from tests.harness.kubernetes import link_images
 from tests.kubernetes.objects import make_head
 
 PRIVILEGED = {"pod-security.kubernetes.io/enforce": "privileged"}
@@ -15,6 +16,14 @@ def built_workloads() -> Path:
     path = REPOSITORY / "build/images-workloads"
     assert path.exists(), f"there are no images at {path}: make images-workloads"
     return path.resolve()
+
+
+def link_workloads(folder: Path) -> Path:
+    """A new folder with links to Kubernetes' images and to those of programs of others."""
+    images = link_images(folder)
+    for path in built_workloads().glob("*.tar"):
+        (images / path.name).symlink_to(path)
+    return images
 
 
 def read_manifest(name: str) -> list[dict[str, Any]]:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 from tests.harness.cluster import eventually
-from tests.harness.kubernetes import Kubernetes, has_ended, link_images, running_kubernetes
+from tests.harness.kubernetes import Kubernetes, has_ended, running_kubernetes
 from tests.kubernetes.objects import SERVE_NAME, make_container, make_deployment, make_service
-from tests.kubernetes.workloads.manifests import built_workloads, read_manifest
+from tests.kubernetes.workloads.manifests import link_workloads, read_manifest
 
 from talos.config import contract
 from talos.config.change.patch import parse_patch
@@ -42,9 +42,7 @@ def make_network() -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
     folder: Path = tmp_path_factory.mktemp("clusters")
-    images = link_images(folder)
-    for path in built_workloads().glob("*.tar"):
-        (images / path.name).symlink_to(path)
+    images = link_workloads(folder)
     manifest = {
         "apiVersion": "v1alpha1",
         "kind": "KubeInlineManifestConfig",
@@ -102,9 +100,7 @@ def test_a_plugin_of_the_runtime_learns_the_addresses_of_pods(kubernetes: Kubern
     container["image"] = contract.KUBE_NETWORK_POLICIES_IMAGE
     kubernetes.apply(*objects.values())
     name = daemon["metadata"]["name"]
-    kubernetes.kubectl(
-        "rollout", "status", "-n", "kube-system", f"daemonset/{name}", "--timeout=120s", seconds=130
-    )
+    kubernetes.roll_out(name, kind="daemonset", namespace="kube-system")
 
     def check() -> None:
         log = kubernetes.kubectl("logs", "-n", "kube-system", "-l", f"app={name}", "--tail", "-1").stdout
