@@ -1,6 +1,6 @@
 """Three machines form a cluster and are switched off; the tests of clusters begin with their disks."""
 
-from driver.clusters import MEMBERS, explained, form_cluster, switch_off
+from driver.clusters import MEMBERS, diagnosed_on_failure, form_cluster, switch_off
 from driver.saved import save
 from driver.world import World
 
@@ -9,6 +9,6 @@ NODES = MEMBERS
 
 
 def test(world: World) -> None:
-    with explained(world):
+    with diagnosed_on_failure(world):
         switch_off(form_cluster(world))
     save(world)

@@ -1,6 +1,6 @@
 """Machines form a cluster with Kubernetes and are switched off; tests of it begin with their disks."""
 
-from driver.clusters import explained
+from driver.clusters import diagnosed_on_failure
 from driver.kubernetes import MACHINES, form_kubernetes, switch_off
 from driver.saved import save
 from driver.world import World
@@ -10,6 +10,6 @@ NODES = MACHINES
 
 
 def test(world: World) -> None:
-    with explained(world):
+    with diagnosed_on_failure(world):
         switch_off(form_kubernetes(world))
     save(world)

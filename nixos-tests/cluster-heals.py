@@ -7,7 +7,7 @@ from driver.clusters import (
     FORM_TIMEOUT,
     MEMBERS,
     Members,
-    explained,
+    diagnosed_on_failure,
     make_address_argument,
     read_members,
     start_cluster,
@@ -23,7 +23,7 @@ OUTAGE = 300.0
 
 
 def test(world: World) -> None:
-    with explained(world):
+    with diagnosed_on_failure(world):
         run(world)
 
 

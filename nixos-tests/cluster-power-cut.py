@@ -2,7 +2,7 @@
 
 import re
 
-from driver.clusters import MEMBERS, Members, explained, start_cluster
+from driver.clusters import MEMBERS, Members, diagnosed_on_failure, start_cluster
 from driver.fleet import Outcome, Upgrade
 from driver.machine import Machine
 from driver.scenarios import INSTALLED_VERSION, UPGRADE_TIMEOUT, check_diagnostic
@@ -19,7 +19,7 @@ CUT_SHORT = r"v1\.15\.3 in slot B ended before its self-check was done: an unkno
 
 
 def test(world: World) -> None:
-    with explained(world):
+    with diagnosed_on_failure(world):
         run(world)
 
 

@@ -3,7 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from driver.clusters import ADDRESSES, FORM_TIMEOUT, MEMBERS, Members, explained, find_mac, make_members
+from driver.clusters import (
+    ADDRESSES,
+    FORM_TIMEOUT,
+    MEMBERS,
+    Members,
+    diagnosed_on_failure,
+    find_mac,
+    make_members,
+)
 from driver.scenarios import read_version, wait_for_installed
 from driver.world import World
 
@@ -16,7 +24,7 @@ ONCE_EACH = ("runs its own script", "has loaded initramfs")
 
 
 def test(world: World) -> None:
-    with explained(world):
+    with diagnosed_on_failure(world):
         run(world)
 
 

@@ -2,7 +2,7 @@
 
 import re
 
-from driver.clusters import MEMBERS, Members, explained, start_cluster
+from driver.clusters import MEMBERS, Members, diagnosed_on_failure, start_cluster
 from driver.machine import Machine
 from driver.process import end_process, start_process
 from driver.scenarios import INSTALLED_VERSION, UPGRADE_TIMEOUT, check_crash, check_diagnostic, read_version
@@ -27,7 +27,7 @@ PANIC = r"v1\.15\.2 in slot B did not start: kernel panic: Attempted to kill ini
 
 
 def test(world: World) -> None:
-    with explained(world):
+    with diagnosed_on_failure(world):
         run(world)
 
 

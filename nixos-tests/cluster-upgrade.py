@@ -1,6 +1,6 @@
 """One command upgrades a cluster of three while clients write to etcd; then one machine goes back."""
 
-from driver.clusters import FORM_TIMEOUT, MEMBERS, explained, start_cluster
+from driver.clusters import FORM_TIMEOUT, MEMBERS, diagnosed_on_failure, start_cluster
 from driver.scenarios import INSTALLED_VERSION, UPGRADE_TIMEOUT
 from driver.world import World
 
@@ -10,7 +10,7 @@ OLD, NEW = INSTALLED_VERSION, "v1.15.3 in B"
 
 
 def test(world: World) -> None:
-    with explained(world):
+    with diagnosed_on_failure(world):
         run(world)
 
 

@@ -16,9 +16,9 @@ from driver.clusters import SLOW_MEMBERS
 from driver.kubespan import (
     address,
     check_gone,
-    key,
+    make_relayed_client,
     peers,
-    through,
+    read_public_key,
     wait_for_answers,
     wait_until_up,
     wait_while_answered,
@@ -162,7 +162,7 @@ def start_all(world: World, machines: Sequence[Machine], port: int) -> None:
 def move(world: World, one: Machine, two: Machine, three: Machine) -> None:
     """Give the second machine another address, and the one it had."""
     target = address(two)
-    inside = through(one, target)
+    inside = make_relayed_client(one, target)
     patch_argv = ("patch", "machineconfig", "--mode", "no-reboot", "--patch")
     inside.run(*patch_argv, MOVE.replace("MOVED", MOVED).replace("HOST", HOST))
     began = CLOCK.now()
@@ -179,7 +179,7 @@ def move(world: World, one: Machine, two: Machine, three: Machine) -> None:
 def forward_anew(world: World, machines: Sequence[Machine], old: int, new: int) -> None:
     """Have another port of the host lead to the first machine, as a router does that has another address."""
     one, *others = machines
-    own = key(one)
+    own = read_public_key(one)
     for command in (f"hostfwd_add n0 udp:127.0.0.1:{new}-:51820", f"hostfwd_remove n0 udp:127.0.0.1:{old}"):
         one.monitor.execute("human-monitor-command", command_line=command)
     began = CLOCK.now()
@@ -199,8 +199,8 @@ def test(world: World) -> None:
 
     world.section("all find each other's keys, and ways that lead from one to the other")
     for machine in machines:
-        machine.wait_until("the identity", lambda machine=machine: key(machine))
-    keys = [key(machine) for machine in machines]
+        machine.wait_until("the identity", lambda machine=machine: read_public_key(machine))
+    keys = [read_public_key(machine) for machine in machines]
     wait_until_up(machines, keys, MEETING_TIMEOUT)
     check_seen(two, keys[0], f"{HOST}:{port}")
     check_seen(two, keys[2], f"{HOST}:")
@@ -227,7 +227,12 @@ def test(world: World) -> None:
     world.section("a power cut, and a peer that is off for long: what is left is reached all the time")
     before = address(three)
     three.crash()
-    clients = [one.client, two.client, through(one, address(two)), through(two, ADDRESSES["one"])]
+    clients = [
+        one.client,
+        two.client,
+        make_relayed_client(one, address(two)),
+        make_relayed_client(two, ADDRESSES["one"]),
+    ]
     wait_while_answered(one, clients, OUTAGE)
     for machine in (one, two):
         assert peers(machine)[keys[2]]["state"] != "up", "it is silent"
@@ -236,8 +241,8 @@ def test(world: World) -> None:
     world.section("it comes back: keys and address stay, and the peers meet again")
     three.start()
     wait_for_installed(three)
-    three.wait_until("the identity", lambda: key(three))
-    assert (key(three), address(three)) == (keys[2], before)
+    three.wait_until("the identity", lambda: read_public_key(three))
+    assert (read_public_key(three), address(three)) == (keys[2], before)
     wait_until_up(machines, keys, MEETING_TIMEOUT)
     wait_for_answers(two, before, ADDRESSES["three"])
     wait_for_members(machines)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from driver.client import at
 from driver.machine import Machine
-from driver.saved import take
+from driver.saved import restore
 from driver.scenarios import INSTALLED, UPGRADED, install_new, wait_for_installed
 from driver.world import World
 
@@ -33,9 +33,9 @@ def check(node: Machine) -> None:
 
 
 def test(world: World) -> None:
-    node, is_taken = world["node"], take(world, INSTALLED)
+    node, is_restored = world["node"], restore(world, INSTALLED)
     cluster = world.cluster()
-    if not is_taken:
+    if not is_restored:
         install_new(node, cluster, world.releases())
     node.client.talosconfig = cluster.talosconfig
     machine = replace(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from driver.availability import sampling
 from driver.bootstrap import begin_etcd, check_etcd
-from driver.client import at, knock
+from driver.client import at, check_tls
 from driver.machine import Machine
 from driver.process import Result
 from driver.scenarios import UPGRADED, patch, start_installed
@@ -85,23 +85,23 @@ def test(world: World) -> None:
 @contextmanager
 def observed(node: Machine) -> Generator[None]:
     """Assert that the API answers as long as the context is open."""
-    timeout = node.patience.seconds(ANSWER_TIMEOUT)
-    checks = {node.name: partial(knock, node.client.port, timeout)}
+    timeout = node.timeout_scale.seconds(ANSWER_TIMEOUT)
+    checks = {node.name: partial(check_tls, node.client.port, timeout)}
     with sampling(checks, SAMPLE_INTERVAL) as samples:
         yield
     assert len(samples.down) > 1, samples.down
-    assert not samples.worst(), samples.describe()
+    assert not samples.largest_outage(), samples.describe()
 
 
 def run_script(node: Machine, archive: Path, script: str) -> Result:
     """Run a script in a debug container until it ends."""
-    seconds = node.patience.seconds(10 * STORM_TIMEOUT)
+    seconds = node.timeout_scale.seconds(10 * STORM_TIMEOUT)
     return node.client.run("debug", str(archive), "--args", f"sh,-c,{script}", check=False, seconds=seconds)
 
 
 def check_ended(node: Machine, storm: Future[Result]) -> None:
     """Assert that the first program of a storm, which takes no memory itself, is killed in time."""
-    result = storm.result(node.patience.seconds(STORM_TIMEOUT))
+    result = storm.result(node.timeout_scale.seconds(STORM_TIMEOUT))
     assert "container exited with code 137" in result.stderr, result
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from driver.boot_loader import BootLoader, age_boot_loader, read_boot_loader
+from driver.boot_loader import BootLoader, change_boot_loader, read_boot_loader
 from driver.client import at
 from driver.disks import copy_sparse, is_meta_whole
 from driver.grub import SIZE, START, BootDisk, Start
@@ -15,7 +15,7 @@ from driver.machine import Machine
 from driver.node import Disk
 from driver.programs import Programs
 from driver.releases import Releases
-from driver.replay import Cut, Replay, choose_cuts, list_tears
+from driver.replay import Cut, Replay, choose_cuts, list_torn_writes
 from driver.scenarios import (
     INSTALLED_VERSION,
     UPGRADE_TIMEOUT,
@@ -93,7 +93,7 @@ def check_rest(node: Machine) -> None:
 def test(world: World) -> None:
     node = world["node"]
     disk = node.recorded["system"]
-    releases = start_installed(world, node, partial(age_boot_loader, world.programs, disk.path))
+    releases = start_installed(world, node, partial(change_boot_loader, world.programs, disk.path))
     kept = keep(node, releases)
     image = releases.make("v1.15.3")
 
@@ -113,7 +113,7 @@ def test(world: World) -> None:
 
     world.section("what GRUB would start, had the disk kept any part of a filesystem's last writes")
     replay = Replay(base, disk, world.folder / "torn.raw")
-    tears = list(list_tears(disk.writes, START, START + SIZE))
+    tears = list(list_torn_writes(disk.writes, START, START + SIZE))
     for cut in tears:
         with replay.cut(cut) as what:
             try:
@@ -124,7 +124,7 @@ def test(world: World) -> None:
 
     world.section("what firmware would start, in the same way")
     replay = Replay(base, disk, world.folder / "torn.raw")
-    tears = list(list_tears(disk.writes, 0, START))
+    tears = list(list_torn_writes(disk.writes, 0, START))
     for cut in tears:
         with replay.cut(cut) as what:
             try:

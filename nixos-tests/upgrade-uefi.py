@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
-from driver.boot_loader import age_boot_loader, read_boot_loader
+from driver.boot_loader import change_boot_loader, read_boot_loader
 from driver.node import Disk
 from driver.scenarios import (
     INSTALLED_VERSION,
@@ -24,7 +24,7 @@ STARTED = r'starting Boot[0-9A-F]{4} "Talos upgrade"'
 def test(world: World) -> None:
     node = world["node"]
     disk = node.disk("system")
-    prepare = partial(age_boot_loader, world.programs, disk)
+    prepare = partial(change_boot_loader, world.programs, disk)
     releases = start_installed(world, node, prepare, firmware="uefi")
     old = read_boot_loader(world.programs, disk)
     assert read_version(node) == INSTALLED_VERSION

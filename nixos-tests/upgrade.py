@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
-from driver.boot_loader import age_boot_loader, read_boot_loader
+from driver.boot_loader import change_boot_loader, read_boot_loader
 from driver.node import Disk
 from driver.scenarios import (
     INSTALLED_VERSION,
@@ -27,7 +27,7 @@ CORRUPT = r"kernel panic: dm-verity device corrupted, after: verity: .*data bloc
 def test(world: World) -> None:
     node = world["node"]
     disk = node.disk("system")
-    releases = start_installed(world, node, partial(age_boot_loader, world.programs, disk))
+    releases = start_installed(world, node, partial(change_boot_loader, world.programs, disk))
     old = read_boot_loader(world.programs, disk)
     assert read_version(node) == INSTALLED_VERSION
     node.talosctl("meta", "write", "0x0c", KEPT)

@@ -10,7 +10,7 @@ from driver.client import at
 from driver.configs import NO_KUBERNETES
 from driver.machine import Machine
 from driver.node import Node
-from driver.saved import take
+from driver.saved import restore
 from driver.scenarios import DISK, INSTALLED, UPGRADED, fix_kernel, install_new, wait_for_installed
 from driver.world import World
 
@@ -92,9 +92,9 @@ def wait_until_kept(node: Machine, name: str) -> None:
 
 
 def test(world: World) -> None:
-    node, is_taken = world["node"], take(world, INSTALLED)
+    node, is_restored = world["node"], restore(world, INSTALLED)
     cluster, folder = world.cluster(), world.folder / "metadata"
-    if not is_taken:
+    if not is_restored:
         install_new(node, cluster, world.releases())
     node.client.talosconfig = cluster.talosconfig
     machine = make_machine(node.node, folder)

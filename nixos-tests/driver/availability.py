@@ -14,14 +14,15 @@ class Samples:
 
     down: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
 
-    def worst(self) -> tuple[str, ...]:
+    def largest_outage(self) -> tuple[str, ...]:
         """Those of the sample with most of them."""
         return max(self.down, key=len, default=())
 
     def describe(self) -> str:
         """One line of figures."""
         found = sum(map(bool, self.down))
-        return f"{found} of {len(self.down)} samples found one down, at most {len(self.worst())} at a time"
+        largest = len(self.largest_outage())
+        return f"{found} of {len(self.down)} samples found one down, at most {largest} at a time"
 
 
 @contextmanager

@@ -42,7 +42,7 @@ def read_boot_loader(programs: Programs, disk: Path) -> BootLoader:
         return BootLoader(place, core, path.read_bytes())
 
 
-def age_boot_loader(programs: Programs, disk: Path) -> BootLoader:
+def change_boot_loader(programs: Programs, disk: Path) -> BootLoader:
     """Change bytes of it that nothing reads, so that it is another release's and still starts."""
     found = read_boot_loader(programs, disk)
     assert found.core.endswith(bytes(16)), "the core has no padding"

@@ -7,7 +7,7 @@ from pathlib import Path
 from driver.arguments import HOST
 from driver.assets import Assets
 from driver.process import end_process, start_process
-from driver.retry import Patience, retry
+from driver.retry import TimeoutScale, retry
 
 START_TIMEOUT = 60  # seconds
 
@@ -31,7 +31,7 @@ class BootServer:
         for mac, text in configs.items():
             (self._configs / f"{mac}.yaml").write_text(text)
         self._process = start_process(self._argv, log=self._log)
-        retry("the boot server answers", self._check, patience=Patience(), seconds=START_TIMEOUT)
+        retry("the boot server answers", self._check, timeout_scale=TimeoutScale(), seconds=START_TIMEOUT)
 
     def _check(self) -> None:
         assert any(line.startswith("web server: ") for line in self.lines()), "\n".join(self.lines())

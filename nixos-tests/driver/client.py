@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-from driver.failure import NotYet
+from driver.failure import ConditionNotMet
 from driver.process import Result, run
 
 type Document = dict[str, object]
@@ -34,7 +34,7 @@ def at(document: Document, path: str) -> object:
     return value  # pyright: ignore[reportUnknownVariableType]
 
 
-def knock(port: int, seconds: float = 3) -> None:
+def check_tls(port: int, seconds: float = 3) -> None:
     """Assert that something speaks TLS behind a port: much cheaper than a call with talosctl."""
     context = ssl.create_default_context()
     context.check_hostname = False
@@ -47,7 +47,7 @@ def knock(port: int, seconds: float = 3) -> None:
         ):
             pass
     except OSError as error:
-        raise NotYet(f"no answer at the API's port: {error}") from error
+        raise ConditionNotMet(f"no answer at the API's port: {error}") from error
 
 
 class Client:

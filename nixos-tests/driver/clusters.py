@@ -1,4 +1,4 @@
-"""Three control plane machines, the members of one etcd: formed once, and taken by tests as they were saved.
+"""Three control plane machines, the members of one etcd: formed once, and restored by each test.
 
 They have nothing of Kubernetes: whether their cluster holds, etcd alone shows. One network leads from
 machine to machine and to the test, where their discovery server and their registry are.
@@ -14,7 +14,7 @@ from pathlib import Path
 from driver.arguments import HOST, mac
 from driver.availability import sampling
 from driver.bootstrap import begin_etcd, check_etcd
-from driver.client import knock
+from driver.client import check_tls
 from driver.clock import CLOCK
 from driver.configs import NO_KUBERNETES, Cluster
 from driver.etcd import HTTP_PORT, Member, make_context
@@ -22,9 +22,9 @@ from driver.failure import Failed
 from driver.fleet import Fleet
 from driver.machine import Machine
 from driver.releases import Releases
-from driver.saved import take
+from driver.saved import restore
 from driver.scenarios import DISK, INSTALLED, UPGRADED, fix_kernel, install_new, patch, read_version
-from driver.workload import read_everywhere, running_clients
+from driver.workload import read_at_all_members, running_clients
 from driver.world import World
 
 FORMED = "base-cluster"
@@ -108,7 +108,7 @@ class Members:
     def open_keys(self) -> dict[str, Member]:
         """A client of each member."""
         context = make_context(self.cluster.secrets, self.world.folder)
-        timeout = self.world.patience.seconds(CALL_TIMEOUT)
+        timeout = self.world.timeout_scale.seconds(CALL_TIMEOUT)
         return {machine.name: Member(machine.ports[HTTP_PORT], context, timeout) for machine in self.machines}
 
     def make_config(self, name: str) -> Path:
@@ -127,21 +127,21 @@ class Members:
 
         Then no acknowledged write may be lost, nor writes have paused for long, nor two machines been down.
         """
-        timeout = self.world.patience.seconds(CALL_TIMEOUT)
-        checks = {machine.name: partial(knock, machine.client.port, timeout) for machine in self.machines}
+        timeout = self.world.timeout_scale.seconds(CALL_TIMEOUT)
+        checks = {machine.name: partial(check_tls, machine.client.port, timeout) for machine in self.machines}
         with (
             running_clients(self.open_keys(), SEED, CALL_INTERVALS, CLOCK.now) as seen,
             sampling(checks, SAMPLE_INTERVAL) as samples,
         ):
             yield
             self.wait_until_healthy()
-        read_everywhere(self.open_keys(), seen)
+        read_at_all_members(self.open_keys(), seen)
         self.world.show(f"etcd: {seen.describe()}")
         self.world.show(f"APIs: {samples.describe()}")
         problems = seen.find_problems()
         assert not problems, "\n".join(problems[:20])
-        assert len(samples.worst()) <= 1, f"down at a time: {', '.join(samples.worst())}"
-        limit = self.world.patience.seconds(MAX_GAP)
+        assert len(samples.largest_outage()) <= 1, f"down at a time: {', '.join(samples.largest_outage())}"
+        limit = self.world.timeout_scale.seconds(MAX_GAP)
         assert seen.longest_gap < limit, f"etcd took no write for {seen.longest_gap:.1f} s"
 
     def bootstrap(self) -> None:
@@ -197,7 +197,7 @@ def write_network(name: str, address: str, card: str) -> str:
 
 def install_all(world: World) -> None:
     """Each machine begins with the same installed disk: a saved one, else that of the first machine."""
-    if take(world, INSTALLED, machine="node"):
+    if restore(world, INSTALLED, machine="node"):
         return
     first, *others = world.values()
     address = make_address_argument(first.name)
@@ -205,7 +205,7 @@ def install_all(world: World) -> None:
     install_new(first, world.cluster(), world.releases())
     first.save(world.folder / "installed")
     for machine in others:
-        machine.take(world.folder / "installed")
+        machine.restore(world.folder / "installed")
 
 
 def make_address_argument(name: str) -> str:
@@ -259,7 +259,7 @@ def switch_off(members: Members) -> None:
 
 def start_cluster(world: World) -> Members:
     """The saved cluster, if the test's assets name it, else a new one; it is healthy."""
-    if not take(world, FORMED):
+    if not restore(world, FORMED):
         switch_off(form_cluster(world))
     members = make_members(world)
     for machine in members.machines:
@@ -273,7 +273,7 @@ def start_cluster(world: World) -> Members:
 
 
 @contextmanager
-def explained(world: World) -> Generator[None]:
+def diagnosed_on_failure(world: World) -> Generator[None]:
     """Print what each machine has, should the test fail."""
     try:
         yield

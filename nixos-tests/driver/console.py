@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from driver.clock import CLOCK
 from driver.failure import Failed, Stalled
-from driver.rules import LOST_TIMER, broken_rule, is_stall
+from driver.rules import LOST_TIMER, find_broken_rule, is_stall
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?=]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b[=>c]|\r|\x00")
 """What terminals swallow: firmware and GRUB draw their menus with it."""
@@ -23,7 +23,7 @@ class Line:
     text: str
 
 
-def _show_nothing(_: str) -> None:
+def _discard(_: str) -> None:
     pass
 
 
@@ -32,7 +32,7 @@ class Console:
 
     def __init__(
         self,
-        show: Callable[[str], None] = _show_nothing,
+        show: Callable[[str], None] = _discard,
         now: Callable[[], float] = time.monotonic,
         clock: Callable[[], float] = CLOCK.now,
         *,
@@ -62,7 +62,9 @@ class Console:
         with self._changed:
             for line in complete:
                 self._lines.append(Line(at=self._now(), text=line))
-                if (rule := broken_rule(line)) and not any(known.search(line) for known in self._allowed):
+                if (rule := find_broken_rule(line)) and not any(
+                    known.search(line) for known in self._allowed
+                ):
                     self._broken.append(f"{rule}: {line.strip()}")
                 if self._is_emulated and is_stall(line):
                     self._note_stall(line.strip())

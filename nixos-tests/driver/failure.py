@@ -5,7 +5,7 @@ class Failed(AssertionError):
     """Something was not as the test wants it; the text is all that one needs to read."""
 
 
-class NotYet(AssertionError):
+class ConditionNotMet(AssertionError):
     """What is waited for has not come yet; the text has what is there instead."""
 
 

@@ -47,7 +47,7 @@ class Upgrade:
         """What it has reported."""
         return (self._folder / "stderr").read_text(errors="replace")
 
-    def is_unanswered(self) -> bool:
+    def ended_unanswered(self) -> bool:
         """Wait until it reports anything; whether it has ended without a change, as there was no answer."""
         while self._process.poll() is None and "\n" not in self.output:
             self._check_time("the upgrade began")
@@ -126,9 +126,9 @@ class Fleet:
 
         A command without an answer has changed nothing, and is given again.
         """
-        end = CLOCK.now() + self.machines[0].patience.seconds(seconds)
+        end = CLOCK.now() + self.machines[0].timeout_scale.seconds(seconds)
         upgrade = self._start_upgrade(image, end)
-        while upgrade.is_unanswered():
+        while upgrade.ended_unanswered():
             upgrade = self._start_upgrade(image, end)
         return upgrade
 

@@ -198,7 +198,7 @@ class Kubernetes:
         )
 
     def _servers(self) -> dict[str, partial[str]]:
-        timeout = self.world.patience.seconds(ANSWER_TIMEOUT)
+        timeout = self.world.timeout_scale.seconds(ANSWER_TIMEOUT)
         return {one.name: partial(fetch, one.ports[NODE_PORT], timeout) for one in self.machines}
 
 

@@ -17,7 +17,7 @@ def _identity(machine: Machine) -> Document:
     return found[0]
 
 
-def key(machine: Machine) -> str:
+def read_public_key(machine: Machine) -> str:
     """The public key that others have of the machine."""
     return str(at(_identity(machine), "spec.publicKey"))
 
@@ -47,7 +47,7 @@ def wait_until_up(machines: Sequence[Machine], keys: Sequence[str], seconds: flo
         )
 
 
-def through(machine: Machine, target: str) -> Client:
+def make_relayed_client(machine: Machine, target: str) -> Client:
     """A client that calls another machine over this one's API."""
     client = Client(machine.client.program, machine.client.port, machine.folder, nodes=target)
     client.talosconfig = machine.client.talosconfig
@@ -61,7 +61,7 @@ def wait_for_answers(machine: Machine, *targets: str, seconds: float = 120) -> N
         assert client.run("read", "/proc/cpuinfo").stdout
 
     for target in targets:
-        client = through(machine, target)
+        client = make_relayed_client(machine, target)
         machine.wait_until(f"{target} answers", lambda client=client: check(client), seconds)
 
 

@@ -13,10 +13,10 @@ from re import Match
 from driver.accelerator import Accelerator
 from driver.arguments import API_PORT, Files, make_arguments
 from driver.assets import Assets
-from driver.client import Client, Document, at, knock
+from driver.client import Client, Document, at, check_tls
 from driver.console import Console
 from driver.disks import add_to_initramfs, copy_disk, flatten_disk, make_disk, parse_size, read_disk
-from driver.failure import Failed, NotYet, Stalled
+from driver.failure import ConditionNotMet, Failed, Stalled
 from driver.guest_agent import execute
 from driver.io_uring import has_io_uring
 from driver.node import Node, slow_seconds
@@ -24,7 +24,7 @@ from driver.process import Result, end_process, start_process
 from driver.programs import Programs
 from driver.qmp import Qmp
 from driver.recorder import RecordedDisk
-from driver.retry import POLL_INTERVAL, Patience, retry
+from driver.retry import POLL_INTERVAL, TimeoutScale, retry
 from driver.tpm import start_tpm
 
 CHUNK = 1 << 16
@@ -34,13 +34,13 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class MachineContext:
     """What the machines of a test have in common."""
 
     programs: Programs
     assets: Assets
     accelerator: Accelerator
-    patience: Patience
+    timeout_scale: TimeoutScale
     folder: Path
     talosctl: Path
     show: Callable[[str], None]
@@ -50,7 +50,7 @@ class Machine:
     """A machine that is off, or runs in a QEMU; its disks outlive that."""
 
     def __init__(
-        self, name: str, node: Node, around: Surroundings, *, index: int, ports: Mapping[int, int]
+        self, name: str, node: Node, around: MachineContext, *, index: int, ports: Mapping[int, int]
     ) -> None:
         """Make its disks; it stays off. ``ports`` are those on loopback that lead to ports of the machine."""
         self.name, self.node, self._around, self._index = name, node, around, index
@@ -87,19 +87,19 @@ class Machine:
             if name in self.recorded or self.disk(name).exists():
                 continue
             if saved := self._find_saved(name):
-                take = read_disk if disk.raw else copy_disk
-                take(self._around.programs, saved, self.disk(name))
+                copy = read_disk if disk.raw else copy_disk
+                copy(self._around.programs, saved, self.disk(name))
             else:
                 make_disk(self._around.programs, self._around.assets, disk, self.disk(name))
 
     def save(self, folder: Path) -> None:
-        """Save the disks of this machine, which is off, for :meth:`take`."""
+        """Save the disks of this machine, which is off, for :meth:`restore`."""
         assert not self.is_on, f"{self.name} is on"
         folder.mkdir()
         for name in self.node.disks:
             flatten_disk(self._around.programs, self.disk(name), folder / f"{name}.qcow2")
 
-    def take(self, folder: Path) -> None:
+    def restore(self, folder: Path) -> None:
         """Begin with disks that were saved, instead of its own of these names; it was never on."""
         assert not self._starts, f"{self.name} was on"
         self._saved = folder
@@ -252,7 +252,7 @@ class Machine:
 
     def _assert_off(self, process: subprocess.Popen[bytes]) -> None:
         if process.poll() is None:
-            raise NotYet("it is on")
+            raise ConditionNotMet("it is on")
 
     def wait_for_reset(self, seconds: float = 240) -> None:
         """Wait until the machine restarts by itself; what is waited for later comes after that.
@@ -261,7 +261,7 @@ class Machine:
         """
         qmp = self.monitor
         event = qmp.wait_for_event(
-            "RESET", self.patience.seconds(seconds), after=self._events_seen, check=self.console.check
+            "RESET", self.timeout_scale.seconds(seconds), after=self._events_seen, check=self.console.check
         )
         self._events_seen = len(qmp.events)
         self.console.mark(event.at)
@@ -303,9 +303,9 @@ class Machine:
     # Waiting
 
     @property
-    def patience(self) -> Patience:
+    def timeout_scale(self) -> TimeoutScale:
         """How long is long here."""
-        return self._around.patience
+        return self._around.timeout_scale
 
     @property
     def accelerator(self) -> Accelerator:
@@ -324,14 +324,19 @@ class Machine:
 
         self._log(f"wait: {what}")
         return retry(
-            what, checked, patience=self.patience, seconds=seconds, diagnose=self.diagnose, pause=pause
+            what,
+            checked,
+            timeout_scale=self.timeout_scale,
+            seconds=seconds,
+            diagnose=self.diagnose,
+            pause=pause,
         )
 
     def wait_for_console_text(self, pattern: str, seconds: float = 120) -> Match[str]:
         """Wait for a line on the console, since it was switched on or restarted."""
         self._log(f"wait: console /{pattern}/")
         try:
-            return self.console.wait_for(pattern, self.patience.seconds(seconds))
+            return self.console.wait_for(pattern, self.timeout_scale.seconds(seconds))
         except Failed as error:
             raise Failed(f"{self.name}: {error}\n{self.diagnose()}") from error
 
@@ -342,7 +347,7 @@ class Machine:
         def check() -> None:
             if not self.is_on:
                 raise Failed(f"{self.name} went off\n{self.diagnose()}")
-            knock(self.client.port)
+            check_tls(self.client.port)
 
         try:
             self._wait(f"{self.name}'s API listens", check, limit)
@@ -385,7 +390,7 @@ class Machine:
     def _attempt(self, *argv: str, insecure: bool) -> Result:
         result = self.client.run(*argv, insecure=insecure, check=False)
         if result.code:
-            raise NotYet((result.stderr or result.stdout).strip())
+            raise ConditionNotMet((result.stderr or result.stdout).strip())
         return result
 
     def wait_until[T](
@@ -397,7 +402,7 @@ class Machine:
             try:
                 return check()
             except Failed as error:
-                raise NotYet(str(error)) from error
+                raise ConditionNotMet(str(error)) from error
 
         return self._wait(what, attempt, seconds, pause)
 
@@ -417,7 +422,7 @@ class Machine:
     def talosctl(self, *argv: str, insecure: bool = False, check: bool = True, seconds: float = 60) -> Result:
         """Run talosctl against this machine."""
         self._log(f"talosctl {' '.join(argv)}")
-        limit = self.patience.seconds(seconds)
+        limit = self.timeout_scale.seconds(seconds)
         result = self.client.run(*argv, insecure=insecure, check=check, seconds=limit)
         for line in (result.stdout + result.stderr).splitlines()[:SHOWN]:
             self._log(f"  {line}")
@@ -441,7 +446,7 @@ class Machine:
         parts: list[str] = []
         if self.is_on:
             with suppress(AssertionError):
-                knock(self.client.port)
+                check_tls(self.client.port)
                 for insecure in (True, False) if self.client.talosconfig else (True,):
                     for argv in (("get", "machinestatus", "-o", "yaml"), ("service",)):
                         result = self.client.run(*argv, insecure=insecure, check=False, seconds=20)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import cast
 
 from driver.clock import CLOCK
-from driver.failure import Failed, NotYet
-from driver.retry import Patience, retry
+from driver.failure import ConditionNotMet, Failed
+from driver.retry import TimeoutScale, retry
 
 type Json = dict[str, object]
 ANSWER_TIMEOUT = 30.0
@@ -35,7 +35,7 @@ class Qmp:
         """Connect, as soon as QEMU listens."""
         self._socket = socket.socket(socket.AF_UNIX)
         connect = partial(self._connect, path)
-        retry("QEMU listens", connect, patience=Patience(), seconds=ANSWER_TIMEOUT, pause=0.02)
+        retry("QEMU listens", connect, timeout_scale=TimeoutScale(), seconds=ANSWER_TIMEOUT, pause=0.02)
         self._answers: queue.Queue[Json] = queue.Queue()
         self._changed = threading.Condition()
         self.events: list[Event] = []
@@ -46,7 +46,7 @@ class Qmp:
         try:
             self._socket.connect(str(path))
         except OSError as error:
-            raise NotYet(str(error)) from error
+            raise ConditionNotMet(str(error)) from error
 
     def _read(self) -> None:
         with self._socket.makefile("rb") as stream:

@@ -67,7 +67,7 @@ def _make_cut(record: Sequence[Write | None], start: int, end: int, random: Rand
     return Cut(flushed=start, kept=tuple(kept))
 
 
-def list_tears(record: Sequence[Write | None], start: int, end: int) -> Iterator[Cut]:
+def list_torn_writes(record: Sequence[Write | None], start: int, end: int) -> Iterator[Cut]:
     """Every small write to a part of the disk, torn at each sector, with and without those beside it."""
     for first, last in _find_spans(record):
         entries = [entry for entry in record[first:last] if entry is not None]

@@ -12,8 +12,8 @@ POLL_INTERVAL, MAX_POLL_INTERVAL = 0.5, 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """How long is long: tests name seconds on emulated processors, ``factor`` is the probe's word."""
+class TimeoutScale:
+    """This machine's timeouts: tests name those of emulated processors, a probe measured ``factor``."""
 
     factor: float = 1.0
     now: Callable[[], float] = CLOCK.now
@@ -28,7 +28,7 @@ def retry[T](
     what: str,
     attempt: Callable[[], T],
     *,
-    patience: Patience,
+    timeout_scale: TimeoutScale,
     seconds: float,
     diagnose: Callable[[], str] = str,
     pause: float = POLL_INTERVAL,
@@ -39,11 +39,11 @@ def retry[T](
     ``diagnose`` returns. At least half of the time passes between tries: each call keeps an emulated
     processor from what it is waited for.
     """
-    limit = patience.seconds(seconds)
-    end = patience.now() + limit
+    limit = timeout_scale.seconds(seconds)
+    end = timeout_scale.now() + limit
     tries = 0
     while True:
-        began = patience.now()
+        began = timeout_scale.now()
         is_last = began >= end
         tries += 1
         try:
@@ -55,5 +55,5 @@ def retry[T](
                 diagnosis = diagnose()
                 text = f"not within {limit:.0f} s ({tries} tries): {what}\n  the last time: {error}"
                 raise Failed(f"{text}\n{diagnosis}" if diagnosis else text) from error
-        took = min(patience.now() - began, MAX_POLL_INTERVAL)
-        patience.pause(min(max(pause, took), max(0.01, end - patience.now())))
+        took = min(timeout_scale.now() - began, MAX_POLL_INTERVAL)
+        timeout_scale.pause(min(max(pause, took), max(0.01, end - timeout_scale.now())))

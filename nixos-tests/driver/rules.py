@@ -16,7 +16,7 @@ RULES: dict[str, re.Pattern[str]] = {
 lockup is no bug there."""
 
 
-def broken_rule(line: str) -> str:
+def find_broken_rule(line: str) -> str:
     """Return what a line must not contain, or an empty text."""
     return next((name for name, pattern in RULES.items() if pattern.search(line)), "")
 

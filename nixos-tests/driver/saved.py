@@ -28,7 +28,7 @@ def save(world: World) -> None:
     world.saved = folder
 
 
-def take(world: World, asset: str, *, machine: str = "") -> bool:
+def restore(world: World, asset: str, *, machine: str = "") -> bool:
     """Begin with machines that were saved; False for a test without them, which installs its own.
 
     All begin with the disks of one ``machine``, if that is named, else each with those of its own name.
@@ -44,7 +44,7 @@ def take(world: World, asset: str, *, machine: str = "") -> bool:
     for name in SHARED:
         _copy(folder / name, world.folder / name)
     for name, own in world.items():
-        own.take(folder / (machine or name))
+        own.restore(folder / (machine or name))
     return True
 
 

@@ -11,7 +11,7 @@ from driver.configs import NO_KUBERNETES, Cluster
 from driver.machine import Machine
 from driver.node import Boot, Disk, Node
 from driver.releases import Releases
-from driver.saved import take
+from driver.saved import restore
 from driver.world import World
 
 VOLUMES = ("META", "STATE", "EPHEMERAL")
@@ -145,9 +145,9 @@ def start_installed(
 
     It is the saved one, if the test's assets name it. ``prepare`` runs before, while the machine is off.
     """
-    is_taken = take(world, INSTALLED)
+    is_restored = restore(world, INSTALLED)
     releases, cluster = world.releases(), world.cluster()
-    if not is_taken:
+    if not is_restored:
         install_new(machine, cluster, releases)
     prepare()
     machine.client.talosconfig = cluster.talosconfig
@@ -179,7 +179,7 @@ def check_revert(machine: Machine, image: str, reason: str) -> str:
     ``reason`` is a pattern.
     """
     before, version = read_version(machine), image.rpartition(":")[2]
-    seconds = machine.patience.seconds(UPGRADE_TIMEOUT)
+    seconds = machine.timeout_scale.seconds(UPGRADE_TIMEOUT)
     result = machine.client.run("upgrade", "--image", image, check=False, seconds=seconds)
     assert result.code, f"talosctl takes a reverted upgrade for a success: {result.stderr}"
     verdict = result.stderr.splitlines()[-1]

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from driver.failure import NotYet
+from driver.failure import ConditionNotMet
 from driver.process import start_process
 from driver.programs import Programs
-from driver.retry import Patience, retry
+from driver.retry import TimeoutScale, retry
 
 LISTENS_TIMEOUT = 30.0  # seconds
 
@@ -21,7 +21,7 @@ def start_tpm(programs: Programs, folder: Path) -> Path:
 
     def check() -> None:
         if not control.exists():
-            raise NotYet((folder / "tpm.log").read_text(errors="replace"))
+            raise ConditionNotMet((folder / "tpm.log").read_text(errors="replace"))
 
-    retry("the TPM listens", check, patience=Patience(), seconds=LISTENS_TIMEOUT, pause=0.02)
+    retry("the TPM listens", check, timeout_scale=TimeoutScale(), seconds=LISTENS_TIMEOUT, pause=0.02)
     return control

@@ -170,7 +170,7 @@ def running_clients(
         seen.note_end()
 
 
-def read_everywhere(members: Mapping[str, Keys], seen: Observations) -> None:
+def read_at_all_members(members: Mapping[str, Keys], seen: Observations) -> None:
     """Read every key through every member; AssertionError when one doesn't answer."""
     for name, keys in members.items():
         client = Client(f"last.{name}", keys, seen)

@@ -16,11 +16,11 @@ from driver.disks import make_iso
 from driver.failure import Failed
 from driver.hub import Forward, Hub
 from driver.kms import KeyService
-from driver.machine import Machine, Surroundings
+from driver.machine import Machine, MachineContext
 from driver.node import Node
 from driver.programs import Programs
 from driver.releases import Releases
-from driver.retry import Patience
+from driver.retry import TimeoutScale
 from driver.siderolink import LinkService
 from driver.web import WebServer
 
@@ -60,12 +60,12 @@ class World(Mapping[str, Machine]):
         self.programs, self.assets, self.folder, self.talosctl = programs, assets, folder, talosctl
         self.accelerator = accelerator
         self.show = make_show(time.monotonic())
-        self.patience = Patience(factor=accelerator.factor)
-        around = Surroundings(
+        self.timeout_scale = TimeoutScale(factor=accelerator.factor)
+        around = MachineContext(
             programs=programs,
             assets=assets,
             accelerator=accelerator,
-            patience=self.patience,
+            timeout_scale=self.timeout_scale,
             folder=folder,
             talosctl=talosctl,
             show=self.show,
@@ -160,7 +160,7 @@ class World(Mapping[str, Machine]):
         return Releases(self.assets, self.web, self.folder)
 
     def cluster(self, name: str = "vm", endpoint: str = ENDPOINT) -> Cluster:
-        """Secrets and configs of a cluster: a new one, or that of machines that were taken."""
+        """Secrets and configs of a cluster: a new one, or that of machines that were restored."""
         return Cluster(self.talosctl, self.folder / f"cluster-{name}", name, endpoint)
 
     def iso(self, label: str, **files: str) -> Path:

@@ -34,7 +34,7 @@ class Figures:
     """Times in milliseconds; ``client`` is the processor time that this process used for a call."""
 
     median: float
-    worst: float
+    p99: float
     rate: float
     client: float
 
@@ -110,7 +110,7 @@ class LeanClient:
         took.sort()
         return Figures(
             median=took[len(took) // 2] * 1e3,
-            worst=took[int(len(took) * 0.99)] * 1e3,
+            p99=took[int(len(took) * 0.99)] * 1e3,
             rate=len(took) / total,
             client=used / len(took) * 1e3,
         )

@@ -27,7 +27,7 @@ ATTACK_DURATION = 12.0  # seconds
 
 MEMORY = Budget(limit=128, unit="MiB")
 GROWTH = Budget(limit=20, unit="MiB")
-WORST = Budget(limit=1000, unit="ms")
+P99 = Budget(limit=1000, unit="ms")
 
 
 @pytest.fixture
@@ -108,19 +108,19 @@ def test_pressure(node: Measured) -> None:
         took.sort()
         after = pids_of(node)
         replaced = [name for name in DAEMONS if after[name] != before[name]]
-        worst = took[int(len(took) * 0.99)]
+        p99 = took[int(len(took) * 0.99)]
         table.add(
             " ".join(attack.__name__.split("_")),
             *(f"{maximum[name]:.0f}" for name in DAEMONS),
             f"{grown:.0f}",
             f"{took[len(took) // 2]:.0f}",
-            f"{worst:.0f}",
+            f"{p99:.0f}",
             ", ".join(replaced) or "none",
             budget=", ".join(
                 (
                     f"apid {MEMORY.judge(maximum['apid'])}",
                     f"PID 1 {GROWTH.judge(grown)}",
-                    f"p99 {WORST.judge(worst)}",
+                    f"p99 {P99.judge(p99)}",
                 )
             ),
         )

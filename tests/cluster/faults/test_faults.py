@@ -14,7 +14,7 @@ from driver.workload import Observations
 from tests.cluster.faults.faults import Injector
 from tests.cluster.faults.partition import partition
 from tests.cluster.faults.plan import make_plan
-from tests.cluster.faults.workload import read_everywhere, running_workload
+from tests.cluster.faults.workload import read_at_all_members, running_workload
 from tests.harness.cluster import Cluster, check_services, eventually, running_cluster
 from tests.harness.etcd import open_keys
 
@@ -57,7 +57,7 @@ def check_health(cluster: Cluster, seen: Observations) -> None:
         check_members(cluster)
     except UserError as error:
         raise AssertionError(f"a command does not end: {error}") from None
-    read_everywhere(cluster, cluster.nodes, seen)
+    read_at_all_members(cluster, cluster.nodes, seen)
 
 
 def test_a_member_that_is_cut_off_answers_nothing_and_the_others_do(cluster: Cluster) -> None:
@@ -96,7 +96,7 @@ def test_nothing_is_lost_and_all_is_well_again(cluster: Cluster) -> None:
         began = time.monotonic()
         eventually("all is well", lambda: check_health(cluster, seen), seconds=HEALTHY, pause=0.5)
         recovery = time.monotonic() - began
-    read_everywhere(cluster, cluster.nodes, seen)
+    read_at_all_members(cluster, cluster.nodes, seen)
     acknowledged = seen.history.count_acknowledged()
     sys.stdout.write(f"{seen.describe()}; all well {recovery:.1f} s after the last fault\n")
     problems = seen.find_problems()

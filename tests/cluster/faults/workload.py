@@ -33,10 +33,10 @@ def running_workload(cluster: Cluster, members: Sequence[NodeInfo], seed: int) -
         yield stack.enter_context(running_clients(clients, seed, CALL_INTERVALS))
 
 
-def read_everywhere(cluster: Cluster, members: Sequence[NodeInfo], seen: Observations) -> None:
+def read_at_all_members(cluster: Cluster, members: Sequence[NodeInfo], seen: Observations) -> None:
     """Read every key through every member; AssertionError when one doesn't answer."""
     with ExitStack() as stack:
         clients = {
             _name(node): stack.enter_context(open_keys(cluster, node, timeout=TIMEOUT)) for node in members
         }
-        workload.read_everywhere(clients, seen)
+        workload.read_at_all_members(clients, seen)

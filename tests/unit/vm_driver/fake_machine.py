@@ -5,10 +5,10 @@ from pathlib import Path
 
 from driver.accelerator import Accelerator
 from driver.assets import Assets
-from driver.machine import Machine, Surroundings
+from driver.machine import Machine, MachineContext
 from driver.node import Node
 from driver.programs import Programs
-from driver.retry import Patience
+from driver.retry import TimeoutScale
 
 LOST_TIMER = "rcu: rcu_sched kthread timer wakeup didn't happen for 5254 jiffies!"
 QEMU = """\
@@ -46,11 +46,11 @@ def make_machine(folder: Path, *, stalls: int = 0) -> Machine:
     program, command = folder / "qemu.py", folder / "command"
     program.write_text(QEMU)
     command.write_text("\n".join([sys.executable, str(program), str(folder / "starts"), str(stalls)]))
-    around = Surroundings(
+    around = MachineContext(
         programs=FakePrograms((command,)),
         assets=Assets({}),
         accelerator=Accelerator(name="emulation", argv=(), factor=1, is_emulated=True),
-        patience=Patience(),
+        timeout_scale=TimeoutScale(),
         folder=folder,
         talosctl=Path("/bin/false"),
         show=lambda _: None,

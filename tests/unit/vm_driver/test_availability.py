@@ -3,7 +3,7 @@
 import threading
 
 from driver.availability import Samples, sampling
-from driver.failure import NotYet
+from driver.failure import ConditionNotMet
 from tests.harness.limits import REAL_LIMIT
 
 
@@ -13,19 +13,19 @@ def test_who_is_down_at_a_time_is_found() -> None:
     def check(name: str) -> None:
         seen.release()
         if name in down:
-            raise NotYet(f"{name} does not answer")
+            raise ConditionNotMet(f"{name} does not answer")
 
     with sampling({name: lambda name=name: check(name) for name in ("one", "two")}, 0.001) as samples:
         for _ in range(4):
             assert seen.acquire(timeout=REAL_LIMIT)
-        assert samples.worst() == ("one",)
+        assert samples.largest_outage() == ("one",)
         down.add("two")
-        while len(samples.worst()) < 2:
+        while len(samples.largest_outage()) < 2:
             assert seen.acquire(timeout=REAL_LIMIT)
-    assert samples.worst() == ("one", "two")
+    assert samples.largest_outage() == ("one", "two")
 
 
 def test_none_was_down() -> None:
     samples = Samples([(), ()])
-    assert samples.worst() == ()
+    assert samples.largest_outage() == ()
     assert samples.describe() == "0 of 2 samples found one down, at most 0 at a time"

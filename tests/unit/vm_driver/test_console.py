@@ -5,7 +5,7 @@ import threading
 import pytest
 from driver.console import Console
 from driver.failure import Failed, Stalled
-from driver.rules import broken_rule, is_stall
+from driver.rules import find_broken_rule, is_stall
 
 
 def test_lines_are_put_together_from_pieces_and_terminals_escapes_are_dropped() -> None:
@@ -92,7 +92,7 @@ def test_a_panic_may_be_expected_for_a_while() -> None:
     ],
 )
 def test_rules(line: str, rule: str) -> None:
-    assert broken_rule(line) == rule
+    assert find_broken_rule(line) == rule
 
 
 LOST_TIMER = "rcu: rcu_sched kthread timer wakeup didn't happen for 5254 jiffies! g-1195 f0x0"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from driver.etcd import Answer, Member, make_context
-from driver.workload import Keys, Observations, read_everywhere, running_clients
+from driver.workload import Keys, Observations, read_at_all_members, running_clients
 from tests.harness.serving import serving
 from tests.harness.tls import make_server_tls
 
@@ -113,7 +113,7 @@ def test_a_lost_write_is_found(forgets: bool) -> None:
     with running_clients(members, 1, (0.0001, 0.0002)) as seen:
         while seen.history.count_acknowledged() < 20:
             pass
-    read_everywhere(members, seen)
+    read_at_all_members(members, seen)
     assert bool(seen.find_problems()) is forgets
     assert "acknowledged writes" in seen.describe()
 

@@ -54,7 +54,7 @@ def test_how_far_it_is_a_console_shows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "is_unanswered"),
+    ("text", "ended_unanswered"),
     [
         ("error: upgrade: 10.0.2.9: no answer within 10 s (nothing has been changed)", True),
         ("error: upgrade: 10.0.2.9: v1.15.3 is on trial (nothing has been changed)", False),
@@ -62,6 +62,6 @@ def test_how_far_it_is_a_console_shows(tmp_path: Path) -> None:
     ],
 )
 def test_only_a_command_without_an_answer_is_given_again(
-    tmp_path: Path, text: str, *, is_unanswered: bool
+    tmp_path: Path, text: str, *, ended_unanswered: bool
 ) -> None:
-    assert begin(tmp_path, f"import sys; sys.exit({text!r})").is_unanswered() is is_unanswered
+    assert begin(tmp_path, f"import sys; sys.exit({text!r})").ended_unanswered() is ended_unanswered

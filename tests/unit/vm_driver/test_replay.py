@@ -8,7 +8,7 @@ from typing import Self
 
 import pytest
 from driver.recorder import EIO, LOST, SECTOR, RecordedDisk
-from driver.replay import Cut, Replay, choose_cuts, choose_cuts_of_all, list_tears
+from driver.replay import Cut, Replay, choose_cuts, choose_cuts_of_all, list_torn_writes
 
 SIZE = 64 * SECTOR
 WRITE, FLUSH = 1, 3
@@ -109,7 +109,7 @@ def test_disks_lose_their_power_at_once(disk: RecordedDisk, tmp_path: Path) -> N
 
 def test_writes_are_torn_at_every_sector(disk: RecordedDisk, tmp_path: Path) -> None:
     make_record(disk, tmp_path / "base")
-    cuts = list(list_tears(disk.writes, 0, 4 * SECTOR))
+    cuts = list(list_torn_writes(disk.writes, 0, 4 * SECTOR))
     assert [cut.kept for cut in cuts if cut.flushed == 2] == [
         (torn * SECTOR, other) for other in (0, SECTOR) for torn in range(4)
     ]

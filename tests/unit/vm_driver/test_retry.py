@@ -1,8 +1,8 @@
 """Waiting: until it is so, or with a failure that has what was there instead."""
 
 import pytest
-from driver.failure import Failed, NotYet
-from driver.retry import Patience, retry
+from driver.failure import ConditionNotMet, Failed
+from driver.retry import TimeoutScale, retry
 
 
 class Clock:
@@ -14,13 +14,13 @@ class Clock:
     def pause(self, seconds: float) -> None:
         self.now += seconds
 
-    def patience(self, factor: float = 1) -> Patience:
-        return Patience(factor=factor, now=lambda: self.now, pause=self.pause)
+    def timeout_scale(self, factor: float = 1) -> TimeoutScale:
+        return TimeoutScale(factor=factor, now=lambda: self.now, pause=self.pause)
 
 
 def test_first_try_needs_no_time() -> None:
     clock = Clock()
-    assert retry("x", lambda: "there", patience=clock.patience(), seconds=10) == "there"
+    assert retry("x", lambda: "there", timeout_scale=clock.timeout_scale(), seconds=10) == "there"
     assert clock.now == 0
 
 
@@ -30,10 +30,10 @@ def test_repeats_until_it_is_there() -> None:
     def attempt() -> int:
         tries.append(1)
         if len(tries) < 4:
-            raise NotYet("no")
+            raise ConditionNotMet("no")
         return len(tries)
 
-    assert retry("x", attempt, patience=clock.patience(), seconds=10, pause=1) == 4
+    assert retry("x", attempt, timeout_scale=clock.timeout_scale(), seconds=10, pause=1) == 4
     assert clock.now == 3
 
 
@@ -44,9 +44,9 @@ def test_tries_that_take_long_leave_as_much_time_to_the_machine() -> None:
         tries.append(clock.now)
         clock.now += 2
         if len(tries) < 3:
-            raise NotYet("no")
+            raise ConditionNotMet("no")
 
-    retry("x", attempt, patience=clock.patience(), seconds=60)
+    retry("x", attempt, timeout_scale=clock.timeout_scale(), seconds=60)
     assert tries == [0, 4, 8]
 
 
@@ -54,10 +54,16 @@ def test_last_try_reports_what_was_there_and_the_diagnosis() -> None:
     clock = Clock()
 
     def attempt() -> None:
-        raise NotYet(f"it is {clock.now:.0f} o'clock")
+        raise ConditionNotMet(f"it is {clock.now:.0f} o'clock")
 
     with pytest.raises(Failed) as failed:
-        retry("it is noon", attempt, patience=clock.patience(), seconds=6, diagnose=lambda: "the clock runs")
+        retry(
+            "it is noon",
+            attempt,
+            timeout_scale=clock.timeout_scale(),
+            seconds=6,
+            diagnose=lambda: "the clock runs",
+        )
     assert "not within 6 s" in str(failed.value)
     assert "it is noon" in str(failed.value)
     assert "it is 6 o'clock" in str(failed.value)
@@ -68,10 +74,10 @@ def test_times_scale_with_what_the_probe_found() -> None:
     clock = Clock()
 
     def attempt() -> None:
-        raise NotYet("no")
+        raise ConditionNotMet("no")
 
     with pytest.raises(Failed, match="not within 15 s"):
-        retry("x", attempt, patience=clock.patience(1.5), seconds=10)
+        retry("x", attempt, timeout_scale=clock.timeout_scale(1.5), seconds=10)
     assert clock.now == 15
 
 
@@ -82,10 +88,10 @@ def test_a_failure_ends_the_wait_at_once() -> None:
         raise Failed("the console shows a traceback")
 
     with pytest.raises(Failed, match="traceback"):
-        retry("x", attempt, patience=clock.patience(), seconds=10)
+        retry("x", attempt, timeout_scale=clock.timeout_scale(), seconds=10)
     assert clock.now == 0
 
 
 def test_other_errors_are_bugs_of_the_test() -> None:
     with pytest.raises(ZeroDivisionError):
-        retry("x", lambda: 1 / 0, patience=Clock().patience(), seconds=10)
+        retry("x", lambda: 1 / 0, timeout_scale=Clock().timeout_scale(), seconds=10)

@@ -6,7 +6,7 @@ import pytest
 from driver.accelerator import Accelerator
 from driver.assets import Assets
 from driver.programs import Programs
-from driver.saved import SHARED, save, take
+from driver.saved import SHARED, restore, save
 from driver.world import World
 
 ARGUMENTS = ("tsc_early_khz=2596138", "nohz=off")
@@ -38,7 +38,7 @@ def saved(tmp_path: Path) -> Path:
 
 def test_secrets_and_keys_go_with_the_machines(tmp_path: Path, saved: Path) -> None:
     world = make_world(tmp_path / "two", saved)
-    assert take(world, "base")
+    assert restore(world, "base")
     for name in SHARED:
         assert (world.folder / name).read_text() == f"of {name}"
         assert (world.folder / name).stat().st_mode & 0o777 == 0o600
@@ -46,9 +46,9 @@ def test_secrets_and_keys_go_with_the_machines(tmp_path: Path, saved: Path) -> N
 
 def test_a_clock_of_another_rate_needs_machines_of_its_own(tmp_path: Path, saved: Path) -> None:
     world = make_world(tmp_path / "two", saved, ("tsc_early_khz=3000000", "nohz=off"))
-    assert not take(world, "base")
+    assert not restore(world, "base")
     assert not world.folder.exists()
 
 
 def test_a_test_without_the_asset_installs_its_own(tmp_path: Path) -> None:
-    assert not take(make_world(tmp_path), "base")
+    assert not restore(make_world(tmp_path), "base")
