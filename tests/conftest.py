@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 import trio
 import trio.testing
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 
 # Tests fork only to start programs. Else the handlers of grpcio run in the child, where one that another
 # thread holds up keeps the program from starting.
@@ -52,14 +52,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a coroutine function, under trio on the test's mock clock when it has one, else for REAL_LIMIT."""
+    """Run a coroutine function, under trio on the test's mock clock if it has one, else for REAL_TIMEOUT."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     test = cast("Callable[..., Awaitable[None]]", pyfuncitem.obj)
     names = inspect.signature(test).parameters
     values: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in names}
     if pyfuncitem.get_closest_marker("asyncio"):
-        asyncio.run(asyncio.wait_for(test(**values), REAL_LIMIT))
+        asyncio.run(asyncio.wait_for(test(**values), REAL_TIMEOUT))
         return True
     clocks = [value for value in values.values() if isinstance(value, trio.abc.Clock)]
 
@@ -67,7 +67,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         if clocks:
             await test(**values)
         else:
-            with trio.fail_after(REAL_LIMIT):
+            with trio.fail_after(REAL_TIMEOUT):
                 await test(**values)
 
     trio.run(run, clock=clocks[0] if clocks else None)

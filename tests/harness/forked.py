@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import trio._core._thread_cache as thread_cache  # pyright: ignore[reportPrivateUsage]
 
-THREADS_LIMIT = 12.0
+THREADS_TIMEOUT = 12.0
 """Seconds to wait for threads of the tests before: trio's own limit for an idle one is 10."""
 
 thread_cache.IDLE_TIMEOUT = 0.1
@@ -48,6 +48,6 @@ def run_forked(function: Callable[[], None], *, timeout: float) -> None:
 
 def _wait_for_threads() -> None:
     """Wait until this thread is the only one: a forked process never gets a lock that another one holds."""
-    deadline = time.monotonic() + THREADS_LIMIT
+    deadline = time.monotonic() + THREADS_TIMEOUT
     while len(list(Path("/proc/self/task").iterdir())) > 1 and time.monotonic() < deadline:
         time.sleep(0.01)

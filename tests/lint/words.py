@@ -102,6 +102,8 @@ def check_constant(name: str, value: ast.expr, around: str) -> Iterator[str]:
     for expression, use in BARE.items():
         if expression.fullmatch(name.strip("_")):
             yield f"{name} says not of what; write: {use}"
+    if name.endswith("_LIMIT") and UNIT.search(around):
+        yield f"{name} is a time; write: {name.removesuffix('LIMIT')}TIMEOUT, _TTL, _THRESHOLD"
     if TIME.search(name) and not UNIT.search(f"{name.replace('_', ' ')} {around}"):
         yield f"{name} has no unit; write it in a comment or the docstring: seconds"
 

@@ -14,7 +14,7 @@ from talos.system.wakeup import Wakeup
 RECEIVE_BYTES = 1 << 16
 SEND_TIMEOUT = 90.0
 """Seconds in which the peer has to read; a default hold time."""
-FAREWELL_TIMEOUT = 1.0
+CLOSE_TIMEOUT = 1.0
 """Seconds for the last message of a session that this side ends."""
 
 
@@ -59,7 +59,7 @@ class Connection:
                 nursery.cancel_scope.cancel()
         finally:
             self.session.close(farewell())
-            with trio.move_on_after(FAREWELL_TIMEOUT, shield=True):
+            with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
                 await self._send(self.session.take_outgoing())
             await trio.aclose_forcefully(self.stream)
 

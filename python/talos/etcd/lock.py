@@ -22,7 +22,7 @@ STATIC_PODS = "talos:v1:staticPodMutex"
 JOIN = "talos:v1:etcdJoinMutex"
 LEASE_TTL = 1200
 """After which the lock of a node that is gone is free: an upgrade may take 900 s, its self-check 300 s."""
-FREE_LIMIT = 5.0
+RELEASE_TIMEOUT = 5.0
 """Seconds for giving a lock back, which is free later by itself."""
 
 
@@ -48,7 +48,7 @@ async def hold_lock(client: EtcdClient, name: str, holder: str, seconds: int) ->
     try:
         yield
     finally:
-        with trio.move_on_after(FREE_LIMIT, shield=True), suppress(RpcError):
+        with trio.move_on_after(RELEASE_TIMEOUT, shield=True), suppress(RpcError):
             await release_all(client, name, holder)
 
 

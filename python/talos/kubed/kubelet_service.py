@@ -23,7 +23,7 @@ from talos.resource.state import NotFoundError, State
 from talos.system.logging import Log
 
 CORDON_TIMEOUT = 60.0  # seconds
-DRAIN_LIMIT = 300.0
+DRAIN_TIMEOUT = 300.0
 """Seconds, as upstream."""
 
 
@@ -68,7 +68,7 @@ class KubeletService:
                 name,
                 sleep=trio.sleep,
                 now=trio.current_time,
-                seconds=DRAIN_LIMIT,
+                seconds=DRAIN_TIMEOUT,
                 report=self._log.info,
             )
         except KubernetesError as error:

@@ -35,7 +35,7 @@ MAX_REPLY = 16 << 20
 """Bytes of an answer; a longer one is an error. Parsed it takes several times as much memory."""
 MAX_PAGE = 4 << 20
 """Bytes of a part of a list. One object has 1.5 MiB at most, as etcd has it by default."""
-PAGE_LIMIT = 100
+OBJECTS_PER_PAGE = 100
 """Objects of a part, unless they are so large that fewer are requested."""
 POD_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where the kubelet puts what a pod's account needs."""
@@ -135,7 +135,7 @@ class KubernetesClient:
 
         https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks
         """
-        limit, token, mark = PAGE_LIMIT, "", "&" if "?" in path else "?"
+        limit, token, mark = OBJECTS_PER_PAGE, "", "&" if "?" in path else "?"
         while True:
             part = f"{path}{mark}limit={limit}{f'&continue={quote(token)}' if token else ''}"
             try:

@@ -19,7 +19,7 @@ from talos.resource.controller.controller import Controller
 from talos.rpc.channel import open_channel, open_remote
 from talos.system.logging import Log
 
-DRAIN_QUIET, DRAIN_LIMIT = 0.3, 5.0
+DRAIN_IDLE_TIMEOUT, DRAIN_TIMEOUT = 0.3, 5.0
 """Seconds without a new line, after which logd may stop, and seconds until it does anyway."""
 
 
@@ -42,7 +42,7 @@ async def serve_logs(daemon: Daemon) -> None:
 
         async def drain() -> None:
             await daemon.stopping.wait()
-            await deliveries.drain(quiet=DRAIN_QUIET, limit=DRAIN_LIMIT)
+            await deliveries.drain(quiet=DRAIN_IDLE_TIMEOUT, limit=DRAIN_TIMEOUT)
             drained.stopping.set()
 
         async with mirrored_state(daemon, controllers) as state, trio.open_nursery() as nursery:

@@ -17,7 +17,7 @@ MAX_BYTES = 8 * 1024 * 1024
 """Bytes that are taken at most."""
 MAX_FORM_REPLY = 64 * 1024
 """Bytes of a reply to a form; what follows is not read."""
-ATTEMPT_LIMIT = 180.0
+ATTEMPT_TIMEOUT = 180.0
 """Seconds that one attempt may take (as upstream)."""
 SILENCE_TIMEOUT = 30.0
 """Seconds within which a server has to send something."""
@@ -51,7 +51,7 @@ class FetchBounds:
     """What one fetch may take; times are in seconds."""
 
     max_bytes: int = MAX_BYTES
-    time_limit: float = ATTEMPT_LIMIT
+    timeout: float = ATTEMPT_TIMEOUT
     silence: float = SILENCE_TIMEOUT
 
 
@@ -236,7 +236,7 @@ def _get(
                     request.remove_header(name)
             return request
 
-    end, size = time.monotonic() + bounds.time_limit, 0
+    end, size = time.monotonic() + bounds.timeout, 0
     with _failures():
         handlers = [
             Redirects(),
@@ -256,7 +256,7 @@ def _get(
                 if size > bounds.max_bytes:
                     raise FetchError(f"more than {bounds.max_bytes} bytes came")
                 if time.monotonic() > end:
-                    raise FetchError(f"not complete after {bounds.time_limit:.0f} s")
+                    raise FetchError(f"not complete after {bounds.timeout:.0f} s")
                 take(piece)
             if answer.length:
                 raise FetchError("the connection ended before all had come")

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 from talos.system.clock import Clock, Leap
 from talos.timed.ntp.select import Estimate
 
-STEP_LIMIT = 0.128
+STEP_THRESHOLD = 0.128
 """Seconds: the clock is set, not slewed, when it is off by more (STEPT of RFC 5905)."""
-FIRST_STEP_LIMIT = 0.001
+FIRST_STEP_THRESHOLD = 0.001
 """The same while nothing depends on a steady clock yet."""
-EPOCH_LIMIT = 900.0
+EPOCH_THRESHOLD = 900.0
 """Seconds: a larger step begins a new epoch, in which what was derived from the clock is made anew."""
-PANIC_LIMIT = 1000.0
+PANIC_THRESHOLD = 1000.0
 """Seconds (PANICT of RFC 5905): a synchronized clock is not off by so much without reason."""
 SPIKES = 8
 """Comparisons in a row that have to show a large offset before a synchronized clock is set."""
@@ -50,14 +50,16 @@ class Discipline:
     def follow(self, estimate: Estimate) -> Outcome:
         """Act on a comparison. OSError when the clock can't be changed."""
         size = abs(estimate.offset)
-        if self._is_synced and size > STEP_LIMIT:
+        if self._is_synced and size > STEP_THRESHOLD:
             self._spikes += 1
             self._poll = MIN_POLL
             if self._spikes < SPIKES:
-                pause = BURST_INTERVAL if size < PANIC_LIMIT else 2.0**MIN_POLL
+                pause = BURST_INTERVAL if size < PANIC_THRESHOLD else 2.0**MIN_POLL
                 return Outcome(pause=pause, spikes=self._spikes)
         self._spikes = 0
-        step = estimate.offset if size > (STEP_LIMIT if self._is_synced else FIRST_STEP_LIMIT) else 0.0
+        step = (
+            estimate.offset if size > (STEP_THRESHOLD if self._is_synced else FIRST_STEP_THRESHOLD) else 0.0
+        )
         if step:
             self._clock.step(step)
         self._is_synced = True

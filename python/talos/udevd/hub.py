@@ -12,11 +12,11 @@ from talos.udevd.devices import Devices
 
 SETTLE_DELAY = 0.1
 """Seconds without an event after which the kernel's initial detection counts as complete."""
-SETTLE_LIMIT = 10.0
+SETTLE_TIMEOUT = 10.0
 """Maximum seconds to wait for such a pause."""
-USB_LIMIT = 5.0
+USB_TIMEOUT = 5.0
 """Seconds to wait for the disk of a USB device: its driver waits one second by itself."""
-ANNOUNCE_LIMIT = 30.0
+ANNOUNCE_TIMEOUT = 30.0
 """Seconds in which permissions wait until the State has the disks: they are not needed that early."""
 _USB_DRIVERS = frozenset({"usb-storage", "uas"})
 
@@ -52,7 +52,7 @@ class Hub:
         log.info(f"devices found in {seen - begin:.2f} s, settled {trio.current_time() - seen:.2f} s later")
         self.settled.set()
         self._notify()
-        with trio.move_on_after(ANNOUNCE_LIMIT):
+        with trio.move_on_after(ANNOUNCE_TIMEOUT):
             await self.announced.wait()
         await self._do(self.devices.scan_rest)
         self.complete.set()
@@ -74,8 +74,8 @@ class Hub:
         self._notify()
 
     async def _settle(self, extra: float) -> None:
-        limit = trio.current_time() + SETTLE_LIMIT
-        usb_limit = trio.current_time() + USB_LIMIT
+        limit = trio.current_time() + SETTLE_TIMEOUT
+        usb_limit = trio.current_time() + USB_TIMEOUT
         while trio.current_time() < limit:
             with trio.move_on_after(SETTLE_DELAY) as quiet:
                 await self._follow()

@@ -45,7 +45,7 @@ MAX_COUNT = 2 * ATTEMPTS
 """Starts of both, then neither has come up."""
 TRIAL_ARGUMENT = "talos.trial"
 """Of a system that is started once: it arms a watchdog before it does anything else."""
-LIMIT_ARGUMENT = "talos.trial.limit"
+TIMEOUT_ARGUMENT = "talos.trial.limit"
 """The seconds that its self-check may take."""
 BUSY = "another installation/upgrade is already in progress"
 """How a call that installs is refused while another one is at work."""

@@ -12,7 +12,7 @@ import grpc
 import grpc.aio
 import hyperframe.frame
 import pytest
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 
 from talos.rpc.http2.call import ServerCall
 from talos.rpc.port import call as http2_call
@@ -314,7 +314,7 @@ class TestStop:
         async with node(tmp_path, pki, slow) as a, client(a, pki, pki.client("os:admin")) as channel:
             rpc = channel.unary_unary(VERSION)(b"")
             await begun.wait()
-            stopping = asyncio.create_task(a.api.stop(2 * REAL_LIMIT))
+            stopping = asyncio.create_task(a.api.stop(2 * REAL_TIMEOUT))
             await asyncio.sleep(0.1)
             assert not stopping.done()
             with pytest.raises(OSError):  # noqa: PT011

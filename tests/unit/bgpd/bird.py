@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import trio
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 from tests.harness.peer import Peer
 from tests.harness.peers import find_peer
 
@@ -33,13 +33,13 @@ class Bird:
     def query(self, command: str) -> str:
         """What the command line shows."""
         argv = [*find_peer("birdc"), "-s", str(self.socket), *command.split()]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=REAL_LIMIT, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=REAL_TIMEOUT, check=False)
         return done.stdout
 
     async def wait(self, command: str, check: Callable[[str], bool]) -> str:
         """Query until the answer is as it should be."""
         shown = ""
-        with trio.move_on_after(REAL_LIMIT):
+        with trio.move_on_after(REAL_TIMEOUT):
             while True:
                 shown = await trio.to_thread.run_sync(self.query, command)
                 if check(shown):

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 
 import pytest
 import trio
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 from tests.harness.namespace import run_in_namespace
 from tests.harness.peer import Peer
 from tests.unit.networkd.kernel_node import Node, node_on
@@ -107,7 +107,7 @@ async def list_routes(node: Node, destination: str) -> list[RouteStatusSpec]:
 
 
 async def routed(node: Node, destination: str, *, count: int = 1) -> list[RouteStatusSpec]:
-    with trio.move_on_after(REAL_LIMIT):
+    with trio.move_on_after(REAL_TIMEOUT):
         async with node.state.watch(kinds.ROUTE_STATUS) as changes:
             while True:
                 found = await list_routes(node, destination)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.wrappers_pb2 import BytesValue
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 from tests.unit.apid.world import Pki, node
 
 from talos.api.rpc import Code, RpcError
@@ -57,7 +57,7 @@ async def read(replies: AsyncIterator[BytesValue]) -> list[int]:
 
 def test_more_than_a_window_arrives_in_order_beside_other_calls(tmp_path: Path) -> None:
     async def test() -> None:
-        async with session(tmp_path) as opened, asyncio.timeout(REAL_LIMIT):
+        async with session(tmp_path) as opened, asyncio.timeout(REAL_TIMEOUT):
             async with opened.stream("", READ, Empty(), BytesValue) as replies:
                 small = await opened.unary("", VERSION, Empty(), BytesValue)
                 assert await read(replies) == list(range(PIECES))
@@ -68,7 +68,7 @@ def test_more_than_a_window_arrives_in_order_beside_other_calls(tmp_path: Path) 
 
 def test_a_call_that_is_left_or_late_ends_alone(tmp_path: Path) -> None:
     async def test() -> None:
-        async with session(tmp_path) as opened, asyncio.timeout(REAL_LIMIT):
+        async with session(tmp_path) as opened, asyncio.timeout(REAL_TIMEOUT):
             async with opened.stream("", READ, Empty(), BytesValue) as replies:
                 await anext(replies)
             with pytest.raises(RpcError) as late:
@@ -93,7 +93,7 @@ def test_an_upload_that_the_node_refuses_reads_nothing_more(tmp_path: Path) -> N
             closed.append(number)
 
     async def test() -> None:
-        async with session(tmp_path) as opened, asyncio.timeout(REAL_LIMIT):
+        async with session(tmp_path) as opened, asyncio.timeout(REAL_TIMEOUT):
             with pytest.raises(RpcError, match="no image"):
                 await opened.upload("", IMPORT, pieces(), BytesValue)
             assert len(closed) == 1

@@ -12,7 +12,7 @@ import grpc.aio
 import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 
 from talos.api.discovery.cluster_pb2 import (
     Affiliate,
@@ -50,7 +50,7 @@ class Client:
             request_serializer=type(request).SerializeToString,
             response_deserializer=reply.FromString,
         )
-        return await unary(request, timeout=REAL_LIMIT)
+        return await unary(request, timeout=REAL_TIMEOUT)
 
     async def update(self, id: str, data: bytes = b"data", *endpoints: bytes, ttl: Duration = TTL) -> None:
         request = AffiliateUpdateRequest(
@@ -105,7 +105,7 @@ def run(
             else grpc.aio.insecure_channel(target)
         )
         try:
-            async with asyncio.timeout(REAL_LIMIT), channel:
+            async with asyncio.timeout(REAL_TIMEOUT), channel:
                 await test(Client(channel), server)
         finally:
             await server.stop(0.1)

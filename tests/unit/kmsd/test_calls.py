@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 
 from talos.kms.server import KEY_SIZE, KeyServer, Settings
 from talos.kmsd.calls import KeyCaller
@@ -35,7 +35,7 @@ def run_node(folder: Path, test: Test) -> None:
 
     async def main(daemon: Daemon) -> None:
         requests = KeyRequests()
-        with trio.fail_after(REAL_LIMIT):
+        with trio.fail_after(REAL_TIMEOUT):
             async with (
                 serve(daemon, [make_key_service(requests)], folder / "keys", grace=0),
                 open_channel(daemon, folder / "keys", wait_for_ready=True) as transport,

@@ -2,7 +2,7 @@
 
 import pytest
 import trio
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 from tests.unit.machined.platform.config_sources.test_web import Site
 
 from talos.api.definitions.k8s_pb2 import ExtraManifestsConfigSpec
@@ -65,7 +65,7 @@ def test_what_fails_is_named_and_tried_again_and_the_others_are_there() -> None:
         async with trio.open_nursery() as nursery:
             controller = ExtraManifestController(Log(write=lines.append))
             await nursery.start(run_controllers, state, [controller])
-            with trio.fail_after(REAL_LIMIT):
+            with trio.fail_after(REAL_TIMEOUT):
                 wanted = {"99-far", "99-inline", "99-late"}
                 while {one.id for one in await state.list(kinds.MANIFEST)} != wanted:  # noqa: ASYNC110
                     await trio.sleep(0.01)

@@ -19,7 +19,7 @@ from talos.api.definitions.k8s_pb2 import (
 )
 from talos.config.static_pods import API_SERVER
 from talos.kubed.controllers.static_pod_server import (
-    END_LIMIT,
+    END_TIMEOUT,
     LIST_DELAY,
     POLL_INTERVAL,
     SETTLE,
@@ -100,7 +100,7 @@ async def test_a_new_version_waits_until_the_old_one_has_ended(
     assert replacements.pause == math.inf
     assert replacements.choose(two, uids) == []
     assert replacements.pause == POLL_INTERVAL
-    autojump_clock.jump(END_LIMIT / 2)
+    autojump_clock.jump(END_TIMEOUT / 2)
     assert replacements.choose(two, uids) == []
     groups["u1"] = PodGroup.EMPTY
     assert replacements.choose(two, uids) == []
@@ -135,7 +135,7 @@ async def test_a_version_that_does_not_end_in_time_is_left_to_the_kubelet(
     replacements = Replacements(lambda _uid: PodGroup.BUSY)
     assert replacements.choose(one, {"server": "u1"}) == [one["server"]]
     assert replacements.choose(two, {"server": "u1"}) == []
-    autojump_clock.jump(END_LIMIT + 0.01)
+    autojump_clock.jump(END_TIMEOUT + 0.01)
     assert replacements.choose(two, {"server": "u1"}) == [two["server"]]
 
 

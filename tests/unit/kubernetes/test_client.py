@@ -16,7 +16,7 @@ from talos.kubernetes.client import (
     MAX_PAGE,
     MAX_REPEATS,
     MAX_REPLY,
-    PAGE_LIMIT,
+    OBJECTS_PER_PAGE,
     ClusterAccess,
     KubernetesClient,
     KubernetesError,
@@ -120,7 +120,10 @@ def page(names: Sequence[str], begin: int, limit: int, size: int) -> bytes:
 
 @pytest.mark.parametrize("size", [0, MAX_PAGE // 50, MAX_PAGE // 2])
 async def test_a_list_comes_in_parts_that_are_small_enough(tmp_path: Path, size: int) -> None:
-    names, limits = [f"n{number}" for number in range(PAGE_LIMIT + 3 if size < 100_000 else 5)], list[int]()
+    names, limits = (
+        [f"n{number}" for number in range(OBJECTS_PER_PAGE + 3 if size < 100_000 else 5)],
+        list[int](),
+    )
 
     def answer(head: bytes) -> bytes:
         query = parse_qs(urlsplit(head.split()[1].decode()).query)
@@ -132,7 +135,7 @@ async def test_a_list_comes_in_parts_that_are_small_enough(tmp_path: Path, size:
     async with serving(tmp_path, answer) as client:
         found = await client.list_all("/api/v1/pods?a=b")
     assert [one["metadata"]["name"] for one in found] == names
-    assert limits[0] == PAGE_LIMIT
+    assert limits[0] == OBJECTS_PER_PAGE
     assert limits == sorted(limits, reverse=True)
 
 

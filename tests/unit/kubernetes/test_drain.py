@@ -7,7 +7,14 @@ from typing import Any, override
 import trio
 import trio.testing
 
-from talos.kubernetes.client import JSON, MAX_REPLY, PAGE_LIMIT, KubernetesClient, KubernetesError, Reply
+from talos.kubernetes.client import (
+    JSON,
+    MAX_REPLY,
+    OBJECTS_PER_PAGE,
+    KubernetesClient,
+    KubernetesError,
+    Reply,
+)
 from talos.kubernetes.drain import drain, find_movable, is_evictable
 
 REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -47,7 +54,7 @@ class Api(KubernetesClient):
         for name in [name for name, end in self._ends.items() if end <= now]:
             del self.pods[name], self._ends[name]
         if method == "GET":
-            assert path == f"/api/v1/pods?fieldSelector=spec.nodeName%3Done&limit={PAGE_LIMIT}"
+            assert path == f"/api/v1/pods?fieldSelector=spec.nodeName%3Done&limit={OBJECTS_PER_PAGE}"
             return {"items": list(self.pods.values())}
         assert body is not None
         name = body["metadata"]["name"]

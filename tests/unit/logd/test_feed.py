@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 import trio.lowlevel
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 from tests.unit.logd.sink import Lines, running_sink
 
 from talos.api.common.common_pb2 import URL
@@ -71,7 +71,7 @@ def run_node(folder: Path, test: Test) -> None:
     async def main(daemon: Daemon) -> None:
         node = Node(daemon, folder, log)
         feed_service = make_feed_service(node.logs, node.events, has_kernel=False, audit=folder / "audit")
-        with trio.fail_after(REAL_LIMIT):
+        with trio.fail_after(REAL_TIMEOUT):
             async with (
                 serve(daemon, [feed_service], folder / "feed", grace=0),
                 open_channel(daemon, folder / "feed", wait_for_ready=True) as transport,

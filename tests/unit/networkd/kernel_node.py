@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import trio
 from google.protobuf.message import Message
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 from tests.harness.peer import Peer
 
 from talos.api.definitions.cluster_pb2 import IdentitySpec
@@ -32,7 +32,7 @@ class Node:
         await put(self.state, *ids.MACHINE_CONFIG, MachineConfigSpec(yaml_marshalled=text.encode()))
 
     async def wait[S: Message](self, kind: Kind[S], id: str, check: Callable[[S], bool]) -> S:
-        with trio.move_on_after(REAL_LIMIT):
+        with trio.move_on_after(REAL_TIMEOUT):
             resource = await wait_for(self.state, kind, id, lambda found: check(found.spec))
             return resource.spec
         known = [found.id for found in await self.state.list(kind)]
@@ -41,7 +41,7 @@ class Node:
     async def wait_until(self, check: Callable[[list[str]], bool]) -> list[str]:
         """Wait for a set of addresses."""
         found: list[str] = []
-        with trio.move_on_after(REAL_LIMIT):
+        with trio.move_on_after(REAL_TIMEOUT):
             async with self.state.watch(kinds.ADDRESS_STATUS) as changes:
                 while True:
                     found = [item.id for item in await self.state.list(kinds.ADDRESS_STATUS)]

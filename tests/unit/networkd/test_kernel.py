@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 from pyroute2 import AsyncIPRoute
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 from tests.harness.namespace import run_in_namespace
 
 from talos.api.resource.config_pb2 import MachineConfigSpec
@@ -67,7 +67,7 @@ class Node:
         return next((link for link in await self.links.links() if link.name == name), None)
 
     async def until(self, what: str, check: Callable[[], Awaitable[bool]]) -> None:
-        with trio.move_on_after(REAL_LIMIT):
+        with trio.move_on_after(REAL_TIMEOUT):
             async with self.links.watch(~Topic(0)) as changes:
                 while not await check():
                     with trio.move_on_after(0.1):
@@ -75,7 +75,7 @@ class Node:
                 return
         links = await self.links.links()
         shown = "\n".join([*map(str, links), *self.lines])
-        raise AssertionError(f"not within {REAL_LIMIT} s: {what}\n{shown}")
+        raise AssertionError(f"not within {REAL_TIMEOUT} s: {what}\n{shown}")
 
     async def run_foreign(self, change: Callable[[Any], Awaitable[object]]) -> None:
         """Make a change as another program does, on a socket of its own."""

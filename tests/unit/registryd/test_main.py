@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 from tests.harness.registry import Store
 from tests.unit.images.cache.test_server import write_cache
 
@@ -33,7 +33,7 @@ def test_it_serves_until_it_is_stopped(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(main, "notify_ready", ready.set)
 
     def fetch(path: str) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=REAL_LIMIT)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=REAL_TIMEOUT)
         try:
             connection.request("GET", path)
             return connection.getresponse().status
@@ -43,7 +43,7 @@ def test_it_serves_until_it_is_stopped(tmp_path: Path, monkeypatch: pytest.Monke
     async def use(daemon: Daemon) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(main.serve_images, daemon)
-            with trio.fail_after(REAL_LIMIT):
+            with trio.fail_after(REAL_TIMEOUT):
                 await ready.wait()
                 for path, status in (
                     ("/healthz", 200),

@@ -13,7 +13,7 @@ from google.protobuf import wrappers_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import Default
 from google.protobuf.wrappers_pb2 import BytesValue
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 
 from talos.api.rpc import Handler, Service
 from talos.process.run import Daemon, host
@@ -62,10 +62,10 @@ DESCRIPTOR = _make_descriptor()
 
 
 def run_daemon(main: Callable[[Daemon], Awaitable[None]], lines: list[str] | None = None) -> None:
-    """Run a test as a daemon does; it fails when it takes longer than REAL_LIMIT."""
+    """Run a test as a daemon does; it fails when it takes longer than REAL_TIMEOUT."""
 
     async def limited(daemon: Daemon) -> None:
-        with trio.fail_after(REAL_LIMIT):
+        with trio.fail_after(REAL_TIMEOUT):
             await main(daemon)
 
     asyncio.run(host(limited, "test", Log(write=([] if lines is None else lines).append)))

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.lowlevel
 import trio.testing
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 
 from talos.rpc.guest import start_guest_run
 
@@ -19,7 +19,7 @@ def run(function: Callable[[], Awaitable[None]]) -> None:
     async def host() -> None:
         done: asyncio.Future[outcome.Outcome[None]] = asyncio.get_running_loop().create_future()
         start_guest_run(function, done=done.set_result)
-        (await asyncio.wait_for(done, REAL_LIMIT)).unwrap()
+        (await asyncio.wait_for(done, REAL_TIMEOUT)).unwrap()
 
     asyncio.run(host())
 

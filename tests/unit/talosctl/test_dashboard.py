@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 from tests.unit.talosctl.fake import Client, FakeNode
 from textual.pilot import Pilot
 
@@ -159,7 +159,7 @@ def make_app(client: Client, *argv: str) -> Dashboard:
 async def until(pilot: Pilot[None], holds: Callable[[str], bool]) -> None:
     """Wait until the text on the screen is as expected."""
     try:
-        async with asyncio.timeout(REAL_LIMIT):
+        async with asyncio.timeout(REAL_TIMEOUT):
             while not holds(read_screen(pilot)):
                 await pilot.pause(0.05)
     except TimeoutError:

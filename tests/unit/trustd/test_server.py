@@ -18,7 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 
 from talos.api.definitions import k8s_pb2 as k8s
 from talos.api.definitions import secrets_pb2 as secrets
@@ -81,7 +81,7 @@ class Trust:
         credentials = grpc.ssl_channel_credentials(self.ca.crt)
         async with grpc.aio.secure_channel(f"127.0.0.1:{self.port}", credentials) as channel:
             reply = await channel.unary_unary(method)(
-                request, metadata=tuple(metadata.items()), timeout=REAL_LIMIT
+                request, metadata=tuple(metadata.items()), timeout=REAL_TIMEOUT
             )
         return CertificateResponse.FromString(reply)
 
@@ -89,7 +89,7 @@ class Trust:
 def run(test: Callable[[Trust], Awaitable[None]], *, with_root: bool = True) -> None:
     async def limited() -> None:
         trust = Trust()
-        async with asyncio.timeout(REAL_LIMIT), trust.serve(with_root=with_root):
+        async with asyncio.timeout(REAL_TIMEOUT), trust.serve(with_root=with_root):
             await test(trust)
 
     asyncio.run(limited())
@@ -195,7 +195,7 @@ def as_daemon(
 
     async def main() -> None:
         trust = Trust()
-        async with asyncio.timeout(REAL_LIMIT), trust.serve(not_before=not_before):
+        async with asyncio.timeout(REAL_TIMEOUT), trust.serve(not_before=not_before):
 
             async def guest(daemon: Daemon) -> None:
                 await test(daemon, trust)

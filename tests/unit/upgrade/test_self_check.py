@@ -11,8 +11,7 @@ import trio
 
 from talos.api.definitions.network_pb2 import ProbeStatusSpec, StatusSpec
 from talos.api.definitions.v1alpha1_pb2 import ServiceSpec
-from talos.machined.controllers.runtime.boot_confirmation import CONFIRM_DELAY as COME_UP_LIMIT
-from talos.machined.controllers.runtime.boot_confirmation import BootConfirmationController
+from talos.machined.controllers.runtime.boot_confirmation import CONFIRM_DELAY, BootConfirmationController
 from talos.machined.controllers.runtime.self_check import (
     CHECK_TIMEOUT,
     FEED_INTERVAL,
@@ -20,8 +19,8 @@ from talos.machined.controllers.runtime.self_check import (
     MAX_STABLE,
     UNREAD,
     SelfCheckController,
-    find_limit,
     find_stable,
+    find_timeout,
 )
 from talos.resource import ids, kinds
 from talos.resource.changes import put
@@ -65,7 +64,7 @@ async def _wait(condition: Callable[[], bool]) -> None:
     ],
 )
 def test_the_limit_of_the_self_check_is_an_argument_of_the_kernel(text: str, limit: float) -> None:
-    assert find_limit(f"pti=on talos.trial talos.trial.limit{text} quiet") == limit
+    assert find_timeout(f"pti=on talos.trial talos.trial.limit{text} quiet") == limit
 
 
 @pytest.mark.parametrize(("limit", "seconds"), [(30, 5), (120, 6), (300, 15), (3600, 15)])
@@ -236,7 +235,7 @@ async def test_a_boot_is_confirmed_once_the_api_answers_or_after_a_while(
         await _wait(lambda: machine.slots.count == 0)
         nursery.cancel_scope.cancel()
     took = trio.current_time() - began
-    assert took < COME_UP_LIMIT if healthy else took >= COME_UP_LIMIT
+    assert took < CONFIRM_DELAY if healthy else took >= CONFIRM_DELAY
 
 
 async def test_a_trial_is_confirmed_by_its_self_check_only(
@@ -250,7 +249,7 @@ async def test_a_trial_is_confirmed_by_its_self_check_only(
     controller = BootConfirmationController(upgrader, Log(write=machine.lines.append))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run_controllers, machine.state, [controller])
-        await trio.sleep(2 * COME_UP_LIMIT)
+        await trio.sleep(2 * CONFIRM_DELAY)
         assert machine.slots.count == 2
         await upgrader.bless()
         await _wait(lambda: machine.slots.count == 0)

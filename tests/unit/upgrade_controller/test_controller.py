@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 from tests.unit.fleet.cluster import NEW, OLD, SNAPSHOT, TICK, Cluster, make_cluster
 from tests.unit.fleet.jumping import JumpingLoop
 
@@ -325,7 +325,7 @@ def test_snapshots_go_on_while_the_channel_is_down(world: World) -> None:
     async def follow() -> None:
         running = asyncio.create_task(world.make().run())
         for number in range(1, 4):
-            async with asyncio.timeout(REAL_LIMIT):
+            async with asyncio.timeout(REAL_TIMEOUT):
                 while len(world.cluster.done("snapshot")) < number:  # noqa: ASYNC110 - it writes a log
                     await asyncio.sleep(TICK)
             world.now += timedelta(minutes=1)

@@ -4,7 +4,7 @@ import threading
 
 from driver.availability import Samples, sampling
 from driver.failure import ConditionNotMet
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 
 
 def test_who_is_down_at_a_time_is_found() -> None:
@@ -17,11 +17,11 @@ def test_who_is_down_at_a_time_is_found() -> None:
 
     with sampling({name: lambda name=name: check(name) for name in ("one", "two")}, 0.001) as samples:
         for _ in range(4):
-            assert seen.acquire(timeout=REAL_LIMIT)
+            assert seen.acquire(timeout=REAL_TIMEOUT)
         assert samples.largest_outage() == ("one",)
         down.add("two")
         while len(samples.largest_outage()) < 2:
-            assert seen.acquire(timeout=REAL_LIMIT)
+            assert seen.acquire(timeout=REAL_TIMEOUT)
     assert samples.largest_outage() == ("one", "two")
 
 

@@ -13,7 +13,7 @@ from driver.kubernetes import (
     make_manifest,
 )
 from driver.world import free_port
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 
 from talos.config.read.loader import load
 
@@ -35,4 +35,4 @@ def test_documents_can_be_read() -> None:
 def test_a_port_without_a_server_gives_no_answer() -> None:
     port = free_port()
     with pytest.raises(AssertionError, match=f"no answer at port {port}"):
-        fetch(port, REAL_LIMIT)
+        fetch(port, REAL_TIMEOUT)

@@ -15,7 +15,7 @@ from talos.system.logging import Log
 REQUESTER = "sequencer"
 REPORT_INTERVAL = 15.0
 """Seconds between two lines that name what is waited for."""
-FINISH_LIMIT = 30.0
+FINISH_TIMEOUT = 30.0
 """Seconds in which volumes have to be unmounted at the end."""
 _STOPPED = frozenset({enums.MD_ARRAY_PHASE_WAITING, enums.MD_ARRAY_PHASE_ERROR})
 _SETTLED = frozenset({enums.VOLUME_PHASE_READY, enums.VOLUME_PHASE_MISSING, enums.VOLUME_PHASE_FAILED})
@@ -28,13 +28,13 @@ async def create_lifecycle(state: State) -> None:
 
 async def end_lifecycle(state: State, log: Log) -> None:
     """Request that every volume is unmounted, and wait up to a limit."""
-    with trio.move_on_after(FINISH_LIMIT) as scope:
+    with trio.move_on_after(FINISH_TIMEOUT) as scope:
         try:
             await teardown_and_destroy(state, *ids.VOLUME_LIFECYCLE)
         except NotFoundError:
             return
     if scope.cancelled_caught:
-        log.warning(f"volumes are not unmounted after {FINISH_LIMIT:.0f} s")
+        log.warning(f"volumes are not unmounted after {FINISH_TIMEOUT:.0f} s")
 
 
 async def request_mount(state: State, volume: str) -> None:

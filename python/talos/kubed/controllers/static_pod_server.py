@@ -32,7 +32,7 @@ REQUEST_TIMEOUT = 60.0  # seconds
 """Until the next request on a connection."""
 MAX_REQUEST = 8192
 """Bytes of a request's head."""
-END_LIMIT = 60.0
+END_TIMEOUT = 60.0
 """Seconds for the old version to end; after this the kubelet has both."""
 SETTLE = 0.3
 """Seconds from the end of its group until the kubelet has let go of it."""
@@ -69,7 +69,7 @@ class Replacements:
         now = trio.current_time()
         for name in offered.keys() & uids.keys() - self._endings.keys():
             if self._offered.get(name, offered[name]) != offered[name]:
-                self._endings[name] = _TerminatingPod(uids[name], now + END_LIMIT)
+                self._endings[name] = _TerminatingPod(uids[name], now + END_TIMEOUT)
         for ending in self._endings.values():
             group = self._find_group(ending.uid)
             if ending.stopped_at is None and group is not PodGroup.BUSY:

@@ -38,7 +38,7 @@ MAX_POLL_INTERVAL = 5.0
 """Seconds between two checks for the end of another node's turn."""
 CHANGE_TIMEOUT = 120.0
 """Seconds that a change waits before that is a diagnostic."""
-ETCD_LIMIT = 60.0
+ETCD_TIMEOUT = 60.0
 """Seconds without etcd until the pods are withdrawn: they outlive that it starts again."""
 DIAGNOSTIC = "static-pods-wait"
 REMEDY = (
@@ -215,7 +215,7 @@ class ControlPlanePodController(Controller):
         if is_running:
             self._etcd_until = math.inf
         elif self._etcd_until == math.inf:
-            self._etcd_until = trio.current_time() + ETCD_LIMIT
+            self._etcd_until = trio.current_time() + ETCD_TIMEOUT
         return trio.current_time() < self._etcd_until
 
     async def _may_follow(self, runtime: ControllerRuntime, name: str) -> bool:

@@ -11,7 +11,7 @@ from talos.machined.api.paths import NotRegularError, describe, open_regular
 from talos.machined.api.tree import Entry, walk
 
 CHUNK = 64 * 1024
-_MEMORY_LIMIT = 16 * 1024 * 1024
+_MAX_UNSIZED = 16 * 1024 * 1024
 """The longest file of unknown size that is archived: it is read first, as a tar header holds the size."""
 _MAX_ERRORS = 50
 _NOTHING_TO_READ = {errno.EINVAL, errno.EOPNOTSUPP}
@@ -109,10 +109,10 @@ def _pack_file(entry: Entry, info: os.stat_result) -> Iterator[bytes]:
         start, ended = _read_start(descriptor, CHUNK)
         if not ended and info.st_size == 0:
             # Files of /proc have size 0.
-            more, ended = _read_start(descriptor, _MEMORY_LIMIT)
+            more, ended = _read_start(descriptor, _MAX_UNSIZED)
             if not ended:
                 raise NotRegularError(
-                    errno.EFBIG, f"more than {_MEMORY_LIMIT >> 20} MiB in a file of unknown size"
+                    errno.EFBIG, f"more than {_MAX_UNSIZED >> 20} MiB in a file of unknown size"
                 )
             start += more
         # Those of /sys have the size of a page and hold less.

@@ -31,7 +31,7 @@ from talos.resource import ids, kinds
 from talos.resource.changes import wait_for
 from talos.resource.state import NotFoundError
 
-SYNC_LIMIT = 5.0
+SYNC_TIMEOUT = 5.0
 """Seconds that a bootstrap waits for the clock."""
 PEERS_TIMEOUT = 10.0
 """Seconds for the other nodes to answer; those that don't are passed over."""
@@ -79,7 +79,7 @@ async def _check(node: Node) -> None:
 
 
 async def _require_time(node: Node) -> None:
-    with trio.move_on_after(SYNC_LIMIT):
+    with trio.move_on_after(SYNC_TIMEOUT):
         await wait_for(
             node.state, *ids.TIME_STATUS, lambda found: found.spec.synced or found.spec.sync_disabled
         )

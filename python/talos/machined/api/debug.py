@@ -34,9 +34,9 @@ MAX_ARGUMENTS = 128 * 1024
 """Bytes of arguments and variables together: they are in the node's memory as long as it runs."""
 MAX_FIELD = 256
 """Characters of an image's name in the record."""
-OUTPUT_LIMIT = 5.0
+OUTPUT_TIMEOUT = 5.0
 """Seconds for the rest of the output once the first process has ended."""
-GOODBYE_LIMIT = 5.0
+CLOSE_TIMEOUT = 5.0
 """Seconds for a client to end its stream once it has the exit code: what it still sends is no error."""
 _ALL = ("rbind", "rw")
 MOUNTS = (
@@ -86,7 +86,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
             ) as container:
                 code = await _serve(container, requests, send)
         await send(DebugContainerRunResponse(exit_code=code))
-        with trio.move_on_after(GOODBYE_LIMIT):
+        with trio.move_on_after(CLOSE_TIMEOUT):
             async for _ in requests:
                 pass
 
@@ -151,7 +151,7 @@ async def _serve(container: Attached, requests: AsyncIterator[DebugContainerRunR
 
 async def _end_late_output(container: Attached, reading: trio.CancelScope) -> None:
     await container.wait()
-    await trio.sleep(OUTPUT_LIMIT)
+    await trio.sleep(OUTPUT_TIMEOUT)
     reading.cancel()
 
 

@@ -30,7 +30,7 @@ from talos.system.proc.cmdline import Cmdline
 
 FILE = "platform-network.yaml"
 """In STATE, as upstream names it."""
-CARDS_LIMIT = 15.0
+CARDS_TIMEOUT = 15.0
 """Seconds to wait for the network cards that the cloud names: networkd shows them a moment after the disks
 are known. A card that appears later is configured then."""
 
@@ -61,7 +61,7 @@ class CloudNetwork:
     async def _follow(self, documents: Documents) -> None:
         """Publish, and again whenever one of the missing cards appears."""
         found = await self._describe(documents)
-        with trio.move_on_after(CARDS_LIMIT):
+        with trio.move_on_after(CARDS_TIMEOUT):
             while found.missing:
                 found = await self._wait_for_card(documents, found)
         for card in found.missing:

@@ -32,11 +32,11 @@ RESET_DEADLINE = 600.0
 """Seconds for a reset, which has disks to erase."""
 UPGRADE_DEADLINE = 900.0
 """Seconds for an upgrade, which writes and reads a slow disk."""
-FLUSH_LIMIT = 30.0
+FLUSH_TIMEOUT = 30.0
 """Seconds to wait for the disks."""
-RESIGN_LIMIT = 5.0
+RESIGN_TIMEOUT = 5.0
 """Seconds for clusterd to give up what this node was elected for, which others take up later without it."""
-DRAIN_LIMIT = 400.0
+DRAIN_TIMEOUT = 400.0
 """Seconds to move pods elsewhere, beside the deadlines above; kubed itself takes up to six minutes."""
 KUBELET_TIMEOUT = 1300.0
 """Seconds for the kubelet to end its pods, beside the deadlines above. It takes what its config has, 30 by
@@ -207,7 +207,7 @@ class PowerSequences:
         # end of a lease, and a virtual address leads to a node without an API server.
         phases = (Phase("resign", (Task("resignElections", self._resign),), may_fail=True), *phases)
         if drains:
-            scope.deadline += DRAIN_LIMIT
+            scope.deadline += DRAIN_TIMEOUT
             phases = (Phase("drain", (Task("cordonAndDrainNode", drain),), may_fail=True), *phases)
         with trio.CancelScope(shield=True):
             with scope:
@@ -262,10 +262,10 @@ class PowerSequences:
         await self._attempt(PODS_TIMEOUT, self._stop_all_pods, "the node's pods end with it")
 
     async def _drain(self) -> None:
-        await self._attempt(DRAIN_LIMIT, self._drain_node, "the node's pods are not moved elsewhere")
+        await self._attempt(DRAIN_TIMEOUT, self._drain_node, "the node's pods are not moved elsewhere")
 
     async def _resign(self) -> None:
-        await self._attempt(RESIGN_LIMIT, self._resign_elections, "clusterd did not resign")
+        await self._attempt(RESIGN_TIMEOUT, self._resign_elections, "clusterd did not resign")
 
     async def _attempt(self, limit: float, work: Callable[[], Awaitable[None]], failure: str) -> None:
         """Do what others wait for but the machine's end does not depend on; ``limit`` in seconds."""
@@ -324,11 +324,11 @@ def make_read_only(mounts: Mounts, target: str) -> None:
 
 async def finish(action: PowerAction, switch: PowerSwitch, mounts: Mounts, log: Log) -> None:
     """Sync the disks, then reboot, halt or power off."""
-    with trio.move_on_after(FLUSH_LIMIT) as scope:
+    with trio.move_on_after(FLUSH_TIMEOUT) as scope:
         # A disk that was removed makes sync wait for ever: leave the thread behind then.
         await trio.to_thread.run_sync(switch.flush, abandon_on_cancel=True)
     if scope.cancelled_caught:
         stuck = [mount.target for mount in mounts.list() if mount.type in PERSISTENT_TYPES]
-        log.error(f"the disks did not take everything within {FLUSH_LIMIT:.0f} s", mounts=stuck)
+        log.error(f"the disks did not take everything within {FLUSH_TIMEOUT:.0f} s", mounts=stuck)
     log.info(f"{action.name.lower().replace('_', ' ')} now")
     await trio.to_thread.run_sync(partial(switch.press, action))

@@ -26,7 +26,7 @@ TIMEOUT = 30.0
 """Seconds for a call that only touches containerd's own store, perhaps on a slow and busy disk."""
 WORK_TIMEOUT = 120.0
 """Seconds for a call that starts a program or writes much to the disk."""
-LEASE_LIMIT = 60 * 60.0
+LEASE_TTL = 60 * 60.0
 """Seconds after which containerd itself drops a lease, should its owner be lost."""
 
 type Connect = Callable[[str], AbstractAsyncContextManager[DuplexTransport]]
@@ -91,7 +91,7 @@ class Containerd:
     async def leased(self) -> AsyncGenerator["Containerd"]:
         """The same namespace under a lease: the collector of garbage spares what is made meanwhile."""
         name = f"talos-{uuid.uuid4()}"
-        expiry = {"containerd.io/gc.expire": _format_time(LEASE_LIMIT)}
+        expiry = {"containerd.io/gc.expire": _format_time(LEASE_TTL)}
         request = leases_pb2.CreateRequest(id=name, labels=expiry)
         await self.call("leases.v1.Leases/Create", request, leases_pb2.CreateResponse)
         try:

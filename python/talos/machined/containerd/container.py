@@ -25,13 +25,13 @@ from talos.system.process import set_oom_score
 
 RUNTIME = "io.containerd.runc.v2"
 SHIM_GROUP = "podruntime/shim"
-REMOVE_LIMIT = 30.0
+REMOVE_TIMEOUT = 30.0
 """Seconds until what is left of a container is left to the next start."""
-KILL_LIMIT = 10.0
+KILL_TIMEOUT = 10.0
 """Seconds for the processes of a container that was killed to end."""
 EXIT_RETRY = 1.0
 """Seconds between two attempts to fetch an exit code, while containerd is down."""
-EXIT_LIMIT = 30.0
+EXIT_TIMEOUT = 30.0
 """Seconds after which the exit code of a container stays unknown."""
 UNKNOWN_EXIT = 255
 OVERLAYS = Path("/run/overlays")
@@ -95,7 +95,7 @@ async def run_container(
                 child.finish(UNKNOWN_EXIT)
             os.close(child.pidfd)
     finally:
-        with trio.move_on_after(REMOVE_LIMIT, shield=True), suppress(RpcError):
+        with trio.move_on_after(REMOVE_TIMEOUT, shield=True), suppress(RpcError):
             await remove_container(containerd, placement.id)
 
 
@@ -167,7 +167,7 @@ async def _watch(containerd: Containerd, id: str, child: ContainerProcess) -> No
     await trio.lowlevel.wait_readable(child.pidfd)
     code = UNKNOWN_EXIT
     request = tasks_pb2.WaitRequest(container_id=id)
-    with trio.move_on_after(EXIT_LIMIT):
+    with trio.move_on_after(EXIT_TIMEOUT):
         while True:
             try:
                 reply = await containerd.call("tasks.v1.Tasks/Wait", request, tasks_pb2.WaitResponse)
@@ -185,7 +185,7 @@ async def remove_container(containerd: Containerd, id: str) -> None:
     """Remove a container with its processes and its files, as far as they are there."""
     kill = tasks_pb2.KillRequest(container_id=id, signal=signal.SIGKILL, all=True)
     await containerd.remove("tasks.v1.Tasks/Kill", kill)
-    with trio.move_on_after(KILL_LIMIT):
+    with trio.move_on_after(KILL_TIMEOUT):
         wait = tasks_pb2.WaitRequest(container_id=id)
         await containerd.remove("tasks.v1.Tasks/Wait", wait, tasks_pb2.WaitResponse)
     await containerd.remove(

@@ -15,7 +15,7 @@ from talos.system.urls import without_secrets
 
 MAX_BYTES = 512 << 20
 """Of one file: a UKI has some 75 MB, and what its extensions add."""
-TIME_LIMIT = 900.0
+TOTAL_TIMEOUT = 900.0
 """Seconds for one file with all attempts; firmware has taken as long for it."""
 RETRY_BACKOFF = Backoff(1.0, 30.0)
 """Seconds between two attempts."""
@@ -23,9 +23,9 @@ RETRY_BACKOFF = Backoff(1.0, 30.0)
 
 async def load_boot_file(state: State, report: Report, url: str, path: Path) -> None:
     """Write it to a path; ``report`` is called with every failure that is retried. UserError."""
-    bounds = FetchBounds(max_bytes=MAX_BYTES, time_limit=TIME_LIMIT)
+    bounds = FetchBounds(max_bytes=MAX_BYTES, timeout=TOTAL_TIMEOUT)
     where = without_secrets(url)
-    with trio.move_on_after(TIME_LIMIT):
+    with trio.move_on_after(TOTAL_TIMEOUT):
         await wait_for_network(state)
         for delay in RETRY_BACKOFF:
             try:
@@ -39,4 +39,4 @@ async def load_boot_file(state: State, report: Report, url: str, path: Path) -> 
                 await trio.sleep(delay)
             else:
                 return
-    raise UserError(f"did not come within {TIME_LIMIT:.0f} s", where=where)
+    raise UserError(f"did not come within {TOTAL_TIMEOUT:.0f} s", where=where)

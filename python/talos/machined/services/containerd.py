@@ -13,7 +13,7 @@ from talos.system.cgroups import MIB, Limits
 CONFIG = "/system/etc/containerd/config.toml"
 MAX_SILENCE = 60.0
 """Seconds without an answer after which an instance is taken for hung and replaced; containers go on."""
-START_LIMIT = 300.0
+START_TIMEOUT = 300.0
 """Seconds for its first answer: it opens its database first, perhaps on a slow disk."""
 
 
@@ -45,7 +45,7 @@ def make_config() -> str:
 CONTAINERD = ServiceSpec(
     id="containerd",
     start=Execute(argv=("/usr/bin/containerd", "--config", CONFIG)),
-    health=HealthCheck(probe=ServingProbe(SYSTEM_SOCKET), silence=MAX_SILENCE, start_limit=START_LIMIT),
+    health=HealthCheck(probe=ServingProbe(SYSTEM_SOCKET), silence=MAX_SILENCE, start_timeout=START_TIMEOUT),
     prepare=_configure,
     directories=(Directory(path=f"{RUN}/containerd", mode=0o711),),
     group="system/runtime",

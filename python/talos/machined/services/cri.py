@@ -9,7 +9,7 @@ from talos.machined.containerd.client import CRI_SOCKET
 from talos.machined.containerd.config import CONFIG, STATUS, make_config
 from talos.machined.node.workloads import SANDBOXD
 from talos.machined.services.conditions import ResourceReady, make_volume_ready
-from talos.machined.services.containerd import MAX_SILENCE, START_LIMIT, write_file
+from talos.machined.services.containerd import MAX_SILENCE, START_TIMEOUT, write_file
 from talos.machined.services.health import HealthCheck, ServingProbe
 from talos.machined.services.spec import Directory, Execute, ServiceContext, ServiceSpec
 from talos.resource import ids, kinds
@@ -41,7 +41,7 @@ CRI = ServiceSpec(
     ),
     depends=(SANDBOXD,),
     conditions=(NETWORK_READY, SETTINGS_READY, make_volume_ready("CRI")),
-    health=HealthCheck(probe=ServingProbe(CRI_SOCKET), silence=MAX_SILENCE, start_limit=START_LIMIT),
+    health=HealthCheck(probe=ServingProbe(CRI_SOCKET), silence=MAX_SILENCE, start_timeout=START_TIMEOUT),
     prepare=_configure,
     directories=(Directory(path="/run/containerd", mode=0o711),),
     group="podruntime/runtime",

@@ -9,7 +9,7 @@ from talos.resource.controller.access import Input
 from talos.system.sandbox import Paths
 
 OOM_SCORE = -998
-START_LIMIT = 300.0
+START_TIMEOUT = 300.0
 """Seconds in which a daemon has to answer for the first time, even on an emulated machine under load."""
 
 
@@ -50,7 +50,7 @@ def make_condition(item: Input) -> ResourceReady:
 def make_health_check(daemon: DaemonSpec) -> HealthCheck:
     """Probe its port or its socket."""
     probe = TlsProbe(daemon.port) if daemon.port else MethodProbe(daemon.socket)
-    return HealthCheck(probe=probe, silence=daemon.silence, start_limit=START_LIMIT)
+    return HealthCheck(probe=probe, silence=daemon.silence, start_timeout=START_TIMEOUT)
 
 
 def make_directories(daemon: DaemonSpec) -> tuple[Directory, ...]:

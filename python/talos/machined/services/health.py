@@ -51,7 +51,7 @@ class HealthCheck:
 
     Within ``startup_grace`` of the start, failures are not reported unless a check has succeeded. A process
     is killed, and so restarted, when it has not answered for ``silence``, or not once for the longer
-    ``start_limit``, which allows for a loaded machine. Time for which it or PID 1 waits for a processor does
+    ``start_timeout``, which allows for a loaded machine. Time in which it or PID 1 waits for a processor does
     not count: on a machine with much to do, a restart is one more thing to do, for every service at once.
     """
 
@@ -61,7 +61,7 @@ class HealthCheck:
     timeout: float = TIMEOUT
     startup_grace: float = STARTUP_TIMEOUT
     silence: float = inf
-    start_limit: float = inf
+    start_timeout: float = inf
 
 
 class KeptChannels:

@@ -22,7 +22,7 @@ MARGIN = 5.0
 """Seconds that the kubelet may take longer than what it gives its pods, and kubed than the kubelet."""
 MAX_SHUTDOWN_DELAY = 20 * 60.0
 """Seconds that a user can have the kubelet give its pods."""
-RELEASE_LIMIT = 30.0
+RELEASE_TIMEOUT = 30.0
 """Seconds for those who hold KubeletLifecycle, as upstream."""
 
 
@@ -42,13 +42,13 @@ async def shut_kubelet_down(connect: Connect, state: State, services: Services, 
 
 async def _release(state: State, log: Log) -> None:
     """Tear KubeletLifecycle down: who holds it has something to do before pods end."""
-    with trio.move_on_after(RELEASE_LIMIT) as scope:
+    with trio.move_on_after(RELEASE_TIMEOUT) as scope:
         try:
             await teardown_and_destroy(state, *ids.KUBELET_LIFECYCLE)
         except NotFoundError:
             return
     if scope.cancelled_caught:
-        log.warning("KubeletLifecycle is still held", limit=f"{RELEASE_LIMIT:.0f} s")
+        log.warning("KubeletLifecycle is still held", limit=f"{RELEASE_TIMEOUT:.0f} s")
 
 
 def find_period(config: Mapping[str, Any]) -> float:

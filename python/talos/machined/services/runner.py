@@ -381,7 +381,7 @@ class Runner:
                 self._last_answer = now
             if not message or (failures > 1 and (has_answered or now - began > check.startup_grace)):
                 self.life.set_health(healthy=not message, message=message)
-            limit = check.silence if has_answered else check.start_limit
+            limit = check.silence if has_answered else check.start_timeout
             silent = now - max(began, self._last_answer)
             if child is not None and failures == 1:
                 waits = ProcessorWaits(child.pid)

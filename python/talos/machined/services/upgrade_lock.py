@@ -19,7 +19,7 @@ from talos.system.logging import Log
 
 ROLLBACK_TIMEOUT = 10.0
 """Seconds that a rollback waits for etcd."""
-FREE_LIMIT = 10.0
+RELEASE_TIMEOUT = 10.0
 """Seconds for giving the lock back where it expires otherwise."""
 REFUSAL_TIMEOUT = 30.0
 """Seconds for what refuses an upgrade to pass: a new leader takes etcd 1 to 2 s, a member on a busy machine
@@ -123,7 +123,7 @@ class EtcdLock:
 
     async def release(self) -> None:
         """The same where nothing depends on it: it expires otherwise."""
-        with trio.move_on_after(FREE_LIMIT, shield=True), suppress(RpcError, OSError):
+        with trio.move_on_after(RELEASE_TIMEOUT, shield=True), suppress(RpcError, OSError):
             await self.free()
 
     async def free_earlier(self) -> None:

@@ -15,7 +15,7 @@ from talos.machined.services.reaper import Reaper
 from talos.machined.services.zygote import PID_FORMAT, ZYGOTE_FD, Request, format_request
 from talos.system.process import read_processor_times
 
-ANSWER_LIMIT = 60.0
+ANSWER_TIMEOUT = 60.0
 """Seconds of silence after which a zygote hangs. A fork takes milliseconds, though all modules may have to be
 imported before it. That its process ends is noticed at once, whatever the limit.
 """
@@ -71,7 +71,7 @@ class Zygote:
     async def _receive(self) -> bytes:
         """The zygote's answer, empty when it has ended; ZygoteLostError, and its end, when it hangs."""
         ticks, silent, before = 0, 0.0, read_activity(self.process.pid)
-        while silent < ANSWER_LIMIT:
+        while silent < ANSWER_TIMEOUT:
             with trio.move_on_after(TICK):
                 return await self._socket.recv(64)
             ticks += 1

@@ -54,7 +54,7 @@ def run(data: bytes, repository: str, anchor: str) -> tuple[bytes, str]:
 
     def fetch_file(name: str, bound: int) -> bytes | None:
         url = f"{repository}/{name}"
-        bounds = FetchBounds(max_bytes=bound, time_limit=FILE_TIMEOUT)
+        bounds = FetchBounds(max_bytes=bound, timeout=FILE_TIMEOUT)
         try:
             return fetch(url, environment=environment, bounds=bounds).data
         except (NotThereError, RefusedError):

@@ -7,7 +7,7 @@ import yaml
 from talos.provision.cluster import ClusterRequest, NodeRequest
 from talos.upgrade.release.initramfs import IMAGE
 from talos.upgrade.slots.folder import Boot
-from talos.upgrade.state import LIMIT_ARGUMENT, TRIAL_ARGUMENT
+from talos.upgrade.state import TIMEOUT_ARGUMENT, TRIAL_ARGUMENT
 
 TRIAL_TIMEOUT = 120  # seconds
 """Less than on a machine: there is no firmware, and there are no disks to wait for."""
@@ -15,7 +15,7 @@ TRIAL_TIMEOUT = 120  # seconds
 
 def make_cmdline(node: NodeRequest, boot: Boot) -> str:
     """What takes the place of the kernel's command line; as with GRUB, it begins with what was booted."""
-    trial = f" {TRIAL_ARGUMENT} {LIMIT_ARGUMENT}={TRIAL_TIMEOUT}" if boot.is_trial else ""
+    trial = f" {TRIAL_ARGUMENT} {TIMEOUT_ARGUMENT}={TRIAL_TIMEOUT}" if boot.is_trial else ""
     return f"BOOT_IMAGE=/{boot.slot}/{IMAGE} talos.platform=container talos.hostname={node.name}{trial}\n"
 
 

@@ -38,10 +38,10 @@ STREAM_WINDOW = 65535
 CONNECTION_WINDOW = 65535 * 16
 """Initial window of a connection, in bytes (as upstream)."""
 
-UNREAD_LIMIT = 4 * 1024 * 1024
+MAX_UNREAD = 4 * 1024 * 1024
 """Data of one connection that no handler has read, before the client has to wait."""
 
-SEND_LIMIT = 1024 * 1024
+MAX_UNSENT = 1024 * 1024
 """Bytes that wait to be sent. Data waits much earlier; only a flood of control frames gets here."""
 
 WRITE_BUFFER = 64 * 1024
@@ -60,8 +60,8 @@ def _make_bounds(limits: Limits) -> Bounds:
         streams=limits.streams,
         stream_window=STREAM_WINDOW,
         connection_window=CONNECTION_WINDOW,
-        unread=UNREAD_LIMIT,
-        unsent=SEND_LIMIT,
+        unread=MAX_UNREAD,
+        unsent=MAX_UNSENT,
     )
 
 

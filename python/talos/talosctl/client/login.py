@@ -25,7 +25,7 @@ from talos.talosctl.client.refresh_tokens import RefreshTokens
 
 TRUSTD_PORT = 50001
 SERVICE = "/talos.login.LoginService/"
-BOUNDS = FetchBounds(max_bytes=256 * 1024, time_limit=20.0, silence=10.0)
+BOUNDS = FetchBounds(max_bytes=256 * 1024, timeout=20.0, silence=10.0)
 WANTED = "id_token"
 MIN_SERVER_ERROR = 500
 

@@ -9,7 +9,7 @@ from talos.process.fetch import FetchBounds, FetchError, NotThereError, fetch
 from talos.system.errors import UserError
 from talos.system.files import read_file
 
-BOUNDS = FetchBounds(max_bytes=1 << 20, time_limit=30.0, silence=30.0)
+BOUNDS = FetchBounds(max_bytes=1 << 20, timeout=30.0, silence=30.0)
 """Of a patch that a server has, as upstream."""
 _INLINE = ("[", "{")
 

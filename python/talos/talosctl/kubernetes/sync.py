@@ -18,7 +18,7 @@ from talos.system.errors import UserError
 
 POLICIES = ("MustMatch", "AdoptIfNoInventory", "AdoptAll")
 ROLLED_OUT = ("Deployment", "DaemonSet", "StatefulSet")
-KIND_LIMIT = 30.0
+KIND_TIMEOUT = 30.0
 """Seconds after which a kind whose definition was applied has to be served."""
 CHANGING = ("generation", "resourceVersion", "managedFields", "uid", "creationTimestamp")
 """Metadata that is no part of what was applied."""
@@ -81,7 +81,7 @@ async def sync_manifests(
 async def _sync(
     client: KubernetesClient, manifest: Mapping[str, Any], options: SyncOptions, result: _Result
 ) -> None:
-    place = await _find_place(client, manifest, KIND_LIMIT if not options.dry_run else 0.0)
+    place = await _find_place(client, manifest, KIND_TIMEOUT if not options.dry_run else 0.0)
     live = await client.get_or_none(place.path)
     if live is not None:
         check_policy(live, options.policy)

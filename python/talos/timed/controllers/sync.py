@@ -14,7 +14,7 @@ from talos.resource import ids
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 from talos.system.clock import Adjtime, Clock
 from talos.system.logging import Log
-from talos.timed.discipline import EPOCH_LIMIT, MIN_POLL, Discipline
+from talos.timed.discipline import EPOCH_THRESHOLD, MIN_POLL, Discipline
 from talos.timed.ntp.packet import Sample
 from talos.timed.ntp.select import Estimate, select
 
@@ -131,7 +131,7 @@ class TimeSyncController(Controller):
         else:
             self._log.forget("spike")
             self._synced = True
-            self._epoch += abs(outcome.step) > EPOCH_LIMIT
+            self._epoch += abs(outcome.step) > EPOCH_THRESHOLD
         await self._write_status(runtime)
         spikes = NTPStatusSpec(spike_detected=outcome.spikes > 0, consecutive_spikes=outcome.spikes)
         await runtime.put(*ids.NTP_STATUS, spikes)

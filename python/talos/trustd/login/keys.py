@@ -17,7 +17,7 @@ from talos.system.logging import Log
 from talos.system.parsed import as_object
 from talos.trustd.login.tokens import ALGORITHMS, refuse
 
-BOUNDS = FetchBounds(max_bytes=256 * 1024, time_limit=10.0, silence=5.0)
+BOUNDS = FetchBounds(max_bytes=256 * 1024, timeout=10.0, silence=5.0)
 MAX_KEYS = 64
 MAX_RSA_BITS = 8192
 FRESH_TTL = 600.0

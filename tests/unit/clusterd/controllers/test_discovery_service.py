@@ -6,7 +6,7 @@ import socket
 import pytest
 import trio
 import trio.testing
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 from tests.unit.clusterd.discovery.test_client import KEY, make_local, running_server
 
 from talos.api.definitions.cluster_pb2 import AffiliateSpec, ConfigSpec, IdentitySpec, ServiceEndpoint
@@ -58,7 +58,7 @@ def test_members_stay_until_a_service_has_answered(monkeypatch: pytest.MonkeyPat
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = int(free.getsockname()[1])
         await configure(state, port)
-        with trio.fail_after(REAL_LIMIT):
+        with trio.fail_after(REAL_TIMEOUT):
             async with trio.open_nursery() as nursery:
                 controller = DiscoveryServiceController(daemon.bridge, Log(write=write))
                 await nursery.start(run_controllers, state, [controller])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import grpc
 import grpc.aio
 import trio
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 
 from talos.api.common.common_pb2 import NetIP, NetIPPort
 from talos.api.definitions import enums_pb2 as enums
@@ -176,7 +176,7 @@ class HostileServer:
 
 def run(test: Callable[[Daemon], Awaitable[None]]) -> None:
     async def limited(daemon: Daemon) -> None:
-        with trio.fail_after(REAL_LIMIT):
+        with trio.fail_after(REAL_TIMEOUT):
             await test(daemon)
 
     asyncio.run(host(limited, "test", Log(write=lambda _: None)))

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 import pytest
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 from tests.harness.registry import INDEX, MANIFEST, Store, digest_of, encode
 from tests.harness.serving import serving
 
@@ -60,7 +60,7 @@ def server(roots: list[Path]) -> Generator[RegistryServer]:
 def fetch(
     server: RegistryServer, path: str, method: str = "GET", **headers: str
 ) -> tuple[http.client.HTTPResponse, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=REAL_LIMIT)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=REAL_TIMEOUT)
     try:
         connection.request(method, path, headers=headers)
         response = connection.getresponse()
@@ -171,7 +171,7 @@ def test_the_first_root_counts(server: RegistryServer, roots: list[Path]) -> Non
 
 def test_connections_beyond_the_limit_are_closed(roots: list[Path]) -> None:
     with serving(RegistryServer(("127.0.0.1", 0), FlatCatalog(roots), max_connections=1)) as running:
-        held = http.client.HTTPConnection("127.0.0.1", running.server_port, timeout=REAL_LIMIT)
+        held = http.client.HTTPConnection("127.0.0.1", running.server_port, timeout=REAL_TIMEOUT)
         held.request("GET", "/v2/")
         assert held.getresponse().status == HTTPStatus.OK
         with pytest.raises((ConnectionError, http.client.RemoteDisconnected)):
@@ -181,13 +181,13 @@ def test_connections_beyond_the_limit_are_closed(roots: list[Path]) -> None:
 
 def test_a_request_has_a_bound(server: RegistryServer) -> None:
     """Also the second of a connection, and one of many lines."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=REAL_LIMIT)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=REAL_TIMEOUT)
     for _ in range(2):
         connection.request("GET", "/v2/", headers={"X-Long": "x" * (MAX_HEAD - 1000)})
         assert connection.getresponse().read() == b"{}"
     connection.request("GET", "/v2/", headers={f"X-{number}": "x" * 1000 for number in range(20)})
     assert connection.getresponse().status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
     connection.close()
-    with socket.create_connection(("127.0.0.1", server.server_port), timeout=REAL_LIMIT) as raw:
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=REAL_TIMEOUT) as raw:
         raw.sendall(b"x" * MAX_HEAD)
         assert raw.recv(1) == b""

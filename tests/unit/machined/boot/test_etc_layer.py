@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.harness.forked import run_forked
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 
 from talos.machined.boot import filesystems
 from talos.machined.node.etc_layer import EtcLayer
@@ -51,4 +51,4 @@ def test_files_appear_in_a_folder_that_stays_read_only(
         kernel.mount("none", "/", flags=kernel.MS_REC | propagation)
         exercise(etc, layer)
 
-    run_forked(exercise_apart, timeout=REAL_LIMIT)
+    run_forked(exercise_apart, timeout=REAL_TIMEOUT)

@@ -441,7 +441,7 @@ async def hung_start(bench: Bench) -> dict[str, Any]:
         initial_delay=0.05,
         period=0.05,
         timeout=0.2,
-        start_limit=0.5,
+        start_timeout=0.5,
     )
     supervisor = bench.make_supervisor(
         ServiceSpec(id="sample", start=Fork(module="sample_daemon", uid=53, gid=53), health=check)
@@ -465,11 +465,11 @@ async def hung_zygote(bench: Bench) -> dict[str, Any]:
     from talos.machined.services import zygote_client
 
     reports: list[str] = []
-    limit, zygote_client.TICK = zygote_client.ANSWER_LIMIT, 0.05
+    limit, zygote_client.TICK = zygote_client.ANSWER_TIMEOUT, 0.05
 
     def report(text: str) -> None:
         reports.append(text)
-        zygote_client.ANSWER_LIMIT = limit  # the next one has to import everything
+        zygote_client.ANSWER_TIMEOUT = limit  # the next one has to import everything
 
     names = ("first", "second")
     supervisor = bench.make_supervisor(
@@ -482,7 +482,7 @@ async def hung_zygote(bench: Bench) -> dict[str, Any]:
         await supervisor.wait_until_settled(["first"])
         old = bench.zygote.process.pid
         os.kill(old, signal.SIGSTOP)
-        zygote_client.ANSWER_LIMIT = 0.2
+        zygote_client.ANSWER_TIMEOUT = 0.2
         supervisor.start_soon(["second"])
         with trio.fail_after(30):
             await supervisor.wait_until_settled(["second"])

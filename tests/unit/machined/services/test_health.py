@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 
 from talos.api.rpc import DuplexTransport, RpcError
 from talos.machined.services.health import KeptChannels, MethodProbe
@@ -30,7 +30,7 @@ def test_checks_share_a_channel_until_one_fails(tmp_path: Path) -> None:
 
         channels = KeptChannels(connect)
         probe = MethodProbe(path)
-        with trio.fail_after(REAL_LIMIT):
+        with trio.fail_after(REAL_TIMEOUT):
             for served in (1, 2):
                 async with serve(daemon, [], path, grace=0.0):
                     for _ in range(3):

@@ -12,7 +12,7 @@ from talos.machined.services import zygote_client
 from talos.machined.services.health import MIN_SILENCE_SHARE
 from talos.machined.services.reaper import Reaper
 from talos.machined.services.zygote import ForkRequest
-from talos.machined.services.zygote_client import ANSWER_LIMIT, Zygote, ZygoteLostError
+from talos.machined.services.zygote_client import ANSWER_TIMEOUT, Zygote, ZygoteLostError
 
 PID = 1 << 22
 """That of no process."""
@@ -53,7 +53,7 @@ async def lose_zygote(
 
 @pytest.mark.parametrize(
     ("share", "limit"),
-    [(0.0, ANSWER_LIMIT), (0.5, 2 * ANSWER_LIMIT), (1.0, ANSWER_LIMIT / MIN_SILENCE_SHARE)],
+    [(0.0, ANSWER_TIMEOUT), (0.5, 2 * ANSWER_TIMEOUT), (1.0, ANSWER_TIMEOUT / MIN_SILENCE_SHARE)],
 )
 async def test_time_in_which_it_works_or_waits_for_a_processor_is_no_silence(
     share: float, limit: float, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
@@ -77,7 +77,7 @@ async def test_time_in_which_pid_1_does_not_run_is_no_silence(
         return 0.0
 
     await lose_zygote(stall, monkeypatch)
-    assert checks > ANSWER_LIMIT / zygote_client.TICK
+    assert checks > ANSWER_TIMEOUT / zygote_client.TICK
 
 
 async def test_its_end_is_noticed_at_once(autojump_clock: trio.testing.MockClock) -> None:
@@ -94,7 +94,7 @@ async def test_its_end_is_noticed_at_once(autojump_clock: trio.testing.MockClock
         began = trio.current_time()
         with pytest.raises(ZygoteLostError, match=r"the zygote has ended|reset by peer"):
             await zygote.fork(REQUEST, 0, 1)
-        assert trio.current_time() - began < ANSWER_LIMIT / 2
+        assert trio.current_time() - began < ANSWER_TIMEOUT / 2
     ours.close()
 
 

@@ -10,7 +10,7 @@ import pytest
 import trio
 from pyroute2 import AsyncIPRoute
 from tests.harness.forked import run_forked
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 from tests.harness.namespace import unshare_network
 from tests.harness.peers import find_peer
 
@@ -78,14 +78,14 @@ def test_a_lease_of_dnsmasq(tmp_path: Path) -> None:
         asyncio.run(make_wires())
         trio.run(get_lease, tmp_path)
 
-    run_forked(get_one, timeout=2 * REAL_LIMIT)
+    run_forked(get_one, timeout=2 * REAL_TIMEOUT)
 
 
 async def get_lease(folder: Path) -> None:
     """Get a lease, have it confirmed, and check its contents."""
     leases, receive = trio.open_memory_channel[Lease | None](10)
 
-    with trio.fail_after(REAL_LIMIT):
+    with trio.fail_after(REAL_TIMEOUT):
         async with dnsmasq(folder), open_packets("client") as wire, trio.open_nursery() as nursery:
             client = Client(
                 link="client",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 from tests.harness.serving import serving
 
 from talos.pki.authority import CertificateAuthority, Usage
@@ -64,7 +64,7 @@ def mirror(folder: Path) -> Generator[MirrorServer]:
 
 
 def fetch(mirror: MirrorServer, path: str, method: str = "GET") -> tuple[http.client.HTTPResponse, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", mirror.server_port, timeout=REAL_LIMIT)
+    connection = http.client.HTTPConnection("127.0.0.1", mirror.server_port, timeout=REAL_TIMEOUT)
     try:
         connection.request(method, path)
         response = connection.getresponse()
@@ -87,7 +87,7 @@ def test_an_image_is_pulled_as_a_runtime_does(mirror: MirrorServer) -> None:
 
 
 def test_a_connection_is_used_again(mirror: MirrorServer) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", mirror.server_port, timeout=REAL_LIMIT)
+    connection = http.client.HTTPConnection("127.0.0.1", mirror.server_port, timeout=REAL_TIMEOUT)
     for _ in range(3):
         connection.request("GET", f"/v2/pause/blobs/{digest_of(LAYER)}")
         assert connection.getresponse().read() == LAYER
@@ -152,7 +152,7 @@ def test_over_tls_a_silent_client_keeps_no_other_waiting(folder: Path, tmp_path:
         socket.create_connection(("127.0.0.1", running.server_port)),
     ):
         client = http.client.HTTPSConnection(
-            "127.0.0.1", running.server_port, context=trust, timeout=REAL_LIMIT
+            "127.0.0.1", running.server_port, context=trust, timeout=REAL_TIMEOUT
         )
         client.request("GET", f"/v2/pause/blobs/{digest_of(LAYER)}")
         answer = client.getresponse()

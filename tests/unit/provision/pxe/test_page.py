@@ -4,7 +4,7 @@ from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
 import pytest
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 
 from talos.provision.pxe import machines as rooms
 from talos.provision.pxe.machines import STAGES, Machines
@@ -76,7 +76,7 @@ def test_the_page_is_for_its_own_name_alone() -> None:
         assert place.hostname == "127.0.0.1"
 
         def get(path: str, host: str) -> tuple[int, str]:
-            connection = HTTPConnection("127.0.0.1", place.port or 0, timeout=REAL_LIMIT)
+            connection = HTTPConnection("127.0.0.1", place.port or 0, timeout=REAL_TIMEOUT)
             connection.request("GET", path, headers={"Host": host})
             reply = connection.getresponse()
             text = reply.read().decode()

@@ -7,7 +7,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 from tests.harness.serving import serving
 
 from talos.provision.pxe.script import make_config_url, make_first_script, make_script
@@ -26,10 +26,10 @@ class Client:
 
     def next_line(self) -> str:
         """The next line that the server shows: it may do so after it has answered."""
-        return self._logged.get(timeout=REAL_LIMIT)
+        return self._logged.get(timeout=REAL_TIMEOUT)
 
     def get(self, path: str, method: str = "GET", host: str = "") -> tuple[int, str]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=REAL_LIMIT)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=REAL_TIMEOUT)
         connection.request(method, path, headers={"Host": host} if host else {})
         answer = connection.getresponse()
         text = answer.read().decode()

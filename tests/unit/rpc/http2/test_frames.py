@@ -14,7 +14,7 @@ import h2.errors
 import h2.settings
 import hyperframe.frame
 import pytest
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 from tests.unit.fuzz.mutation import mutate
 
 from talos.api.rpc import Code
@@ -176,7 +176,7 @@ class World:
         writer.write(data)
         found = b""
         with suppress(ConnectionError):
-            async with asyncio.timeout(REAL_LIMIT):
+            async with asyncio.timeout(REAL_TIMEOUT):
                 while part := await reader.read(65536):
                     found += part
                     if until and until in found:
@@ -364,7 +364,7 @@ def test_mutated_traffic_never_breaks_the_server(tmp_path: Path) -> None:
             writer.write(mutate(dice, seeds))
             writer.write_eof()
             with suppress(ConnectionError):
-                async with asyncio.timeout(REAL_LIMIT):
+                async with asyncio.timeout(REAL_TIMEOUT):
                     while await reader.read(65536):
                         pass
             writer.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 
 from talos.api.rpc import Code
 from talos.rpc.http2 import server as server_module
@@ -56,7 +56,7 @@ async def exchange(path: Path, data: bytes, *, whole: bool = False) -> bytes:
     found = b""
     with suppress(ConnectionError):
         writer.write(data)
-        async with asyncio.timeout(REAL_LIMIT):
+        async with asyncio.timeout(REAL_TIMEOUT):
             while part := await reader.read(65536):
                 found += part
                 if not whole:

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 from tests.unit.rpc.port import world as port
 
 from talos.rpc.http2.frames import (
@@ -259,7 +259,7 @@ async def be_server(tmp_path: Path, sent: bytes) -> bytes:
         await call.end()
         await asyncio.sleep(0)
         channel.close()
-        await asyncio.wait_for(done.wait(), REAL_LIMIT)
+        await asyncio.wait_for(done.wait(), REAL_TIMEOUT)
     return bytes(found).removeprefix(PREFACE)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import hyperframe.frame
 import pytest
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 
 from talos.api.rpc import RpcError
 from talos.rpc.http2.frames import Kind
@@ -219,7 +219,7 @@ def test_memory_of_requests_comes_back_with_their_end() -> None:
         with pytest.raises(RpcError):
             world.memory.take("b", 100_000)
         world.feed(hyperframe.frame.RstStreamFrame(1).serialize())
-        async with asyncio.timeout(REAL_LIMIT):
+        async with asyncio.timeout(REAL_TIMEOUT):
             while world.connection.unused_since is None:  # noqa: ASYNC110 - it has no event
                 await asyncio.sleep(0)
         world.memory.take("b", 100_000)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 from pyroute2 import AsyncIPRoute
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 from tests.harness.namespace import run_in_namespace
 
 from talos.process.run import Daemon
@@ -42,7 +42,7 @@ async def run_foreign(daemon: Daemon, *changes: Callable[[Any], Awaitable[object
 async def check(daemon: Daemon, links: KernelLinks, what: str) -> None:
     """What the copies hold is what the kernel has, after a while: a new address of IPv6 comes late."""
     copies, fresh = await snapshot(links), await read_again(daemon)
-    deadline = trio.current_time() + REAL_LIMIT
+    deadline = trio.current_time() + REAL_TIMEOUT
     while copies != fresh and trio.current_time() < deadline:
         await trio.sleep(0.05)
         copies, fresh = await snapshot(links), await read_again(daemon)

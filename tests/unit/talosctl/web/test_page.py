@@ -12,7 +12,7 @@ from typing import Any, override
 from urllib.parse import urlsplit
 
 import pytest
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 from tests.harness.processor import at_most
 from tests.unit.talosctl.fake import Client
 from tests.unit.talosctl.web.nodes import KUBELET, STAGED, TRIAL, Nodes, serving
@@ -116,7 +116,7 @@ def test_nodes_are_looked_at_seldom_while_no_page_is_open(monkeypatch: pytest.Mo
     async def main() -> None:
         nodes = Nodes(1)
         watch = fleet.FleetWatch(nodes.fetch_view, nodes.find)
-        async with asyncio.timeout(REAL_LIMIT), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(REAL_TIMEOUT), asyncio.TaskGroup() as group:
             running = group.create_task(watch.run())
             await watch.wait(0)
             for _ in range(100):
@@ -148,7 +148,7 @@ def test_events_of_a_node_that_dies_and_an_upgrade_that_reverts() -> None:
 
     async def main() -> None:
         nodes = Nodes(2)
-        async with following(nodes) as page, asyncio.timeout(REAL_LIMIT):
+        async with following(nodes) as page, asyncio.timeout(REAL_TIMEOUT):
             messages = page.follow()
             message = await anext(messages)
             while not all(node["version"] for node in message["nodes"]):
@@ -187,7 +187,7 @@ def test_five_hundred_nodes_are_one_message_soon() -> None:
 def test_a_node_s_own_events_are_followed_while_its_page_is_open() -> None:
     async def main() -> None:
         nodes = Nodes(1)
-        async with following(nodes) as page, asyncio.timeout(REAL_LIMIT):
+        async with following(nodes) as page, asyncio.timeout(REAL_TIMEOUT):
             await anext(page.follow())
             assert (await page.get(f"{page.path}nodes/10.0.0.9"))[0] == 404
             reader = await page.open(f"{page.path}nodes/10.0.0.1")

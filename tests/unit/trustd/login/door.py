@@ -15,7 +15,7 @@ import pytest
 from cryptography import x509
 from google.protobuf.message import Message
 from tests.harness.issuer import CLIENT, Issuer
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 
 from talos.api.definitions import secrets_pb2 as secrets
 from talos.api.login.login_pb2 import ExchangeReply, ExchangeRequest
@@ -57,7 +57,9 @@ class Door:
     async def call[R: Message](self, method: str, request: Message, reply: type[R]) -> R:
         credentials = grpc.ssl_channel_credentials(self.ca.crt)
         async with grpc.aio.secure_channel(f"127.0.0.1:{self.port}", credentials) as channel:
-            answer = await channel.unary_unary(PATH + method)(request.SerializeToString(), timeout=REAL_LIMIT)
+            answer = await channel.unary_unary(PATH + method)(
+                request.SerializeToString(), timeout=REAL_TIMEOUT
+            )
         return reply.FromString(answer)
 
     async def refuse(self, token: str, csr: bytes | None = None) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from tests.harness.issuer import CLIENT, METADATA, Issuer, encode_part, serve_issuer
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 from tests.unit.trustd.login.door import Door, make_config, open_door
 
 from talos.api.login.login_pb2 import DescribeReply, DescribeRequest
@@ -36,7 +36,7 @@ def issuer(running: Issuer) -> Issuer:
 
 def run(test: Callable[[Door], Awaitable[None]], config: MachineConfigSpec | None) -> None:
     async def limited() -> None:
-        async with asyncio.timeout(REAL_LIMIT), open_door(config) as door:
+        async with asyncio.timeout(REAL_TIMEOUT), open_door(config) as door:
             await test(door)
 
     asyncio.run(limited())

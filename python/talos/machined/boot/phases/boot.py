@@ -24,7 +24,7 @@ from talos.system import kernel
 if TYPE_CHECKING:
     from talos.config.model import Config
 
-START_LIMIT = 70 * 60.0
+START_TIMEOUT = 70 * 60.0
 """Seconds until all services have to be up."""
 REPORT_INTERVAL = 15.0
 """Seconds between two log lines about pending services."""
@@ -101,7 +101,7 @@ def _is_known(resource: Resource[config_pb2.MachineTypeSpec]) -> bool:
 async def wait_for_services(machine: Machine, names: Iterable[str]) -> None:
     """Wait until all of them are up; log periodically which are not."""
     names = tuple(names)
-    with trio.fail_after(START_LIMIT):
+    with trio.fail_after(START_TIMEOUT):
         while True:
             with trio.move_on_after(REPORT_INTERVAL) as scope:
                 await machine.supervisor.wait_until_settled(names)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 HALT_ARGUMENT = "talos.halt_if_installed"
 BOOTLOADER_TAG = 0x11
 """META's key in a disk image that names its boot loader. Unused after the first boot."""
-DEVICES_LIMIT = 120.0
+DEVICES_TIMEOUT = 120.0
 """Seconds until the disks have to be known."""
 REBOOT_DELAY = 70 * 60.0
 """Seconds that a machine waits to be booted from its disk; then it reboots by itself."""
@@ -131,7 +131,7 @@ async def find_system_disk(machine: Machine) -> Disk | None:
 
 async def wait_for_devices(machine: Machine) -> None:
     """Wait until all disks are known, up to a limit."""
-    with trio.move_on_after(DEVICES_LIMIT) as scope:
+    with trio.move_on_after(DEVICES_TIMEOUT) as scope:
         await wait_for(machine.state, *ids.DEVICES_STATUS, lambda status: status.spec.ready)
     if scope.cancelled_caught:
-        machine.log.error(f"the disks are not known after {DEVICES_LIMIT:.0f} s")
+        machine.log.error(f"the disks are not known after {DEVICES_TIMEOUT:.0f} s")

@@ -17,7 +17,7 @@ from talos.system.block.layout import DEDICABLE, EPHEMERAL
 from talos.upgrade.state import Phase as UpgradePhase
 
 LOG = "LOG"
-DEDICATED_LIMIT = 60.0
+DEDICATED_TIMEOUT = 60.0
 """Seconds in which volumes with partitions of their own are waited for; what needs one waits for longer."""
 FLUSH_INTERVAL = 5.0
 """Seconds of a trial's logs that a reset may lose."""
@@ -33,7 +33,7 @@ def make_ephemeral_phase(machine: Machine) -> Phase:
         dedicated = await find_dedicated(machine.state)
         filesystems.make_var_directories(dedicated, machine.log)
         filesystems.mount_opt(machine.ports.mounts)
-        with trio.move_on_after(DEDICATED_LIMIT):
+        with trio.move_on_after(DEDICATED_TIMEOUT):
             for volume in dedicated:
                 await wait_until_settled(machine.state, volume, machine.log)
         if LOG not in dedicated or await is_mounted(machine.state, LOG):

@@ -37,9 +37,9 @@ from talos.system.power import PowerAction
 from talos.upgrade.slots.systemd_boot.entry import NETWORK_URL
 
 STATE_VOLUME = "STATE"
-VOLUME_LIMIT = 180.0
+VOLUME_TIMEOUT = 180.0
 """Seconds in which STATE has to be mounted with the config on it."""
-COPY_LIMIT = 1200.0
+COPY_TIMEOUT = 1200.0
 """Seconds in which the cache of images has to be copied: a gigabyte from a slow stick."""
 POLL_INTERVAL = 0.2  # seconds
 
@@ -146,13 +146,13 @@ class Installation:
     async def wait_for_config(self) -> None:
         """Wait until the config is on the disk, the only source after the reboot."""
         machine = self._machine
-        with trio.move_on_after(VOLUME_LIMIT):
+        with trio.move_on_after(VOLUME_TIMEOUT):
             await wait_for(machine.state, kinds.VOLUME_STATUS, STATE_VOLUME, _is_ready)
             while not _is_saved(machine):  # noqa: ASYNC110 - there is no notification of a new file
                 await trio.sleep(POLL_INTERVAL)
             return
         raise UserError(
-            f"the config is not on the disk after {VOLUME_LIMIT:.0f} s",
+            f"the config is not on the disk after {VOLUME_TIMEOUT:.0f} s",
             where=STATE_VOLUME,
             hint="the system is installed; reboot and apply the config again",
         )
@@ -165,13 +165,14 @@ class Installation:
         if not is_image_cache_enabled(config) or IMAGE_CACHE not in volumes:
             return
         failure = ""
-        with trio.move_on_after(COPY_LIMIT):
+        with trio.move_on_after(COPY_TIMEOUT):
             volume = await wait_for(machine.state, kinds.VOLUME_STATUS, IMAGE_CACHE, _is_settled)
             failure = volume.spec.error_message or await _wait_for_copy(machine.state)
             if not failure:
                 return
         raise UserError(
-            f"the medium's images are not on {IMAGE_CACHE}: {failure or f'it took over {COPY_LIMIT:.0f} s'}",
+            f"the medium's images are not on {IMAGE_CACHE}: "
+            f"{failure or f'it took over {COPY_TIMEOUT:.0f} s'}",
             hint="the system is installed; give the volume more room, or leave the cache out of the config",
         )
 

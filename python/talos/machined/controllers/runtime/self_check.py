@@ -23,12 +23,12 @@ from talos.system.logging import Log
 from talos.system.proc.cmdline import parse_cmdline
 from talos.system.watchdog import KernelWatchdog, Watchdog, find_watchdog
 from talos.upgrade.session import NETWORK
-from talos.upgrade.state import LIMIT_ARGUMENT, TRIAL_CHECK, Phase, Upgrade
+from talos.upgrade.state import TIMEOUT_ARGUMENT, TRIAL_CHECK, Phase, Upgrade
 from talos.upgrade.trial_checks import INPUTS, find_failing, wait_for_last_probes
 
 CHECK_TIMEOUT = 300.0
 """Seconds from the start of the trial until everything has to be healthy; a kernel argument names others."""
-MIN_LIMIT, MAX_LIMIT = 30.0, 3600.0
+MIN_TIMEOUT, MAX_TIMEOUT = 30.0, 3600.0  # seconds
 STABLE_SHARE = 1 / 20
 """The part of the limit for which everything has to stay healthy: 15 s of :data:`CHECK_TIMEOUT`. Then every
 service is probed once more: those that answer are otherwise probed every 20 s only, so that one that hangs in
@@ -121,7 +121,7 @@ class SelfCheckController(Controller):
         if self._upgrader.is_guarded:
             # A device can be open once: after a failure it is.
             self._watchdog = self._watchdog or self._open()
-            self._limit = find_limit(self._upgrader.cmdline)
+            self._limit = find_timeout(self._upgrader.cmdline)
         healthy = (
             f"everything is healthy, which has to last {self._stable:.0f} s; then services are checked again"
         )
@@ -242,10 +242,14 @@ class SelfCheckController(Controller):
         self._reboot()
 
 
-def find_limit(cmdline: str) -> float:
+def find_timeout(cmdline: str) -> float:
     """The limit in seconds: the kernel argument's where that is a number, within bounds."""
-    text = parse_cmdline(cmdline).first(LIMIT_ARGUMENT)
-    return min(MAX_LIMIT, max(MIN_LIMIT, float(text))) if text.isascii() and text.isdigit() else CHECK_TIMEOUT
+    text = parse_cmdline(cmdline).first(TIMEOUT_ARGUMENT)
+    return (
+        min(MAX_TIMEOUT, max(MIN_TIMEOUT, float(text)))
+        if text.isascii() and text.isdigit()
+        else CHECK_TIMEOUT
+    )
 
 
 def find_stable(limit: float) -> float:

@@ -23,7 +23,7 @@ COMPUTE = "instance/compute?api-version=2021-12-13&format=json"
 CARDS = "instance/network/interface?api-version=2021-12-13&format=json"
 BALANCER = "loadbalancer?api-version=2021-05-01&format=json"
 ENVIRONMENT, CUSTOM_DATA, FILESYSTEM = "ovf-env.xml", "CustomData", "udf"
-BALANCER_LIMIT = 30.0
+BALANCER_TIMEOUT = 30.0
 """Seconds; the network does not depend on it."""
 MTU = 1400
 ROUTER6 = "fe80::1234:5678:9abc"
@@ -44,7 +44,7 @@ async def load_user_data(source: Source) -> bytes:
 async def load_documents(source: Source) -> Documents:
     """The machine, its cards, and the load balancer that it is behind, if any."""
     found = await source.server.get_all(BASE, (COMPUTE, CARDS), HEADERS)
-    with trio.move_on_after(BALANCER_LIMIT):
+    with trio.move_on_after(BALANCER_TIMEOUT):
         found |= await source.server.get_all(BASE, (BALANCER,), HEADERS)
     return found
 

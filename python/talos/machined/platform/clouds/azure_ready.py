@@ -12,7 +12,7 @@ WIRE_SERVER = "http://168.63.129.16"
 GOAL, HEALTH = f"{WIRE_SERVER}/machine/?comp=goalstate", f"{WIRE_SERVER}/machine?comp=health"
 HEADERS = {"x-ms-agent-name": "WALinuxAgent", "x-ms-version": "2015-04-05"}
 TYPE = {"Content-Type": "text/xml;charset=utf-8"}
-READY_LIMIT = 60.0
+REPORT_TIMEOUT = 60.0
 """Seconds for all of it: the config waits for the report."""
 _INCARNATION, _CONTAINER, _INSTANCE = "Incarnation", "ContainerId", "InstanceId"
 _ID = re.compile(r"[\w.-]{1,200}", re.ASCII)
@@ -20,7 +20,7 @@ _ID = re.compile(r"[\w.-]{1,200}", re.ASCII)
 
 async def report_ready(server: MetadataServer) -> None:
     """Report the machine as ready. What fails is logged: it concerns only the cloud's view of the machine."""
-    with trio.move_on_after(READY_LIMIT) as limit:
+    with trio.move_on_after(REPORT_TIMEOUT) as limit:
         goal = await server.get(GOAL, HEADERS)
         try:
             report = make_report(goal)
@@ -29,7 +29,7 @@ async def report_ready(server: MetadataServer) -> None:
             return
         await server.post(HEALTH, {**HEADERS, **TYPE}, report)
     if limit.cancelled_caught:
-        server.report(f"the machine is not reported as ready: no answer in {READY_LIMIT:.0f} s")
+        server.report(f"the machine is not reported as ready: no answer in {REPORT_TIMEOUT:.0f} s")
 
 
 def make_report(goal: bytes) -> bytes:

@@ -8,14 +8,14 @@ from types import MappingProxyType
 import trio
 
 from talos.machined.platform.config_sources.variables import wait_for_network
-from talos.machined.platform.config_sources.web import RETRY_BACKOFF, TOTAL_LIMIT, Report
+from talos.machined.platform.config_sources.web import RETRY_BACKOFF, TOTAL_TIMEOUT, Report
 from talos.process.fetch import FetchBounds, FetchError, NotThereError, Request, send
 from talos.resource.state import State
 from talos.system.urls import without_secrets
 
 LINK_LOCAL = "http://169.254.169.254"
 """Where most clouds have it."""
-BOUNDS = FetchBounds(time_limit=60.0, silence=10.0)
+BOUNDS = FetchBounds(timeout=60.0, silence=10.0)
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -72,7 +72,7 @@ class MetadataServer:
 
     async def _query(self, *requests: Request) -> tuple[Request, bytes]:
         """The first request that is answered, and the answer; the first one, and none, when none is."""
-        with trio.move_on_after(TOTAL_LIMIT):
+        with trio.move_on_after(TOTAL_TIMEOUT):
             await wait_for_network(self.state)
             for delay in RETRY_BACKOFF:
                 failures: list[str] = []

@@ -8,7 +8,7 @@ from pathlib import Path
 import trio
 
 from talos.api.definitions.block_pb2 import DiscoveredVolumeSpec
-from talos.machined.platform.config_sources.web import TOTAL_LIMIT, Report
+from talos.machined.platform.config_sources.web import TOTAL_TIMEOUT, Report
 from talos.resource import ids, kinds
 from talos.resource.changes import wait_for
 from talos.resource.state import State
@@ -16,7 +16,7 @@ from talos.system.errors import UserError
 from talos.system.mounts import MountPoint, Mounts
 
 FILESYSTEMS = ("iso9660", "vfat", "ext4")
-DEVICES_LIMIT = 60.0
+DEVICES_TIMEOUT = 60.0
 """Seconds to wait for the initial scan of all devices."""
 MAX_BYTES = 8 * 1024 * 1024
 OPTIONS = ("ro", "nosuid", "nodev", "noexec")
@@ -42,7 +42,7 @@ class VolumeSource:
         if volume is None:
             kind = f"with the label {label}" if label else f"of {' or '.join(filesystems)}"
             self.report(f"there is no volume {kind} yet")
-            with trio.move_on_after(TOTAL_LIMIT):
+            with trio.move_on_after(TOTAL_TIMEOUT):
                 volume = await self._wait(label, filesystems)
         if volume is None:
             return {}
@@ -56,7 +56,7 @@ class VolumeSource:
         return await trio.to_thread.run_sync(self._read, volume, tuple(names))
 
     async def _find_attached(self, label: str, filesystems: Sequence[str]) -> DiscoveredVolumeSpec | None:
-        with trio.move_on_after(DEVICES_LIMIT):
+        with trio.move_on_after(DEVICES_TIMEOUT):
             await wait_for(self.state, *ids.DEVICES_STATUS, lambda one: one.spec.ready)
         return await self._find(label, filesystems)
 

@@ -21,7 +21,7 @@ from talos.system.files import Files
 from talos.system.proc.cmdline import Cmdline
 from talos.system.urls import without_secrets
 
-TOTAL_LIMIT = 3 * 3600.0
+TOTAL_TIMEOUT = 3 * 3600.0
 """Seconds after which fetching stops (as upstream)."""
 RETRY_BACKOFF = Backoff(1.0, 30.0)
 """Seconds between two attempts."""
@@ -58,7 +58,7 @@ class WebSource:
         UserError: when the URL can't be one.
         """
         names = find_variables(template)
-        with trio.move_on_after(TOTAL_LIMIT):
+        with trio.move_on_after(TOTAL_TIMEOUT):
             await wait_for_network(self.state)
             values = await collect_values(self.state, self.files, names)
             url, shown = fill_url(template, values), show_url(template, values)
@@ -70,7 +70,9 @@ class WebSource:
                 )
             authorize = await self._make_authorize(arguments, url) if arguments else None
             return await self._try(url, shown, where, authorize)
-        self.report(f"{where}: no config from {without_secrets(template)} within {TOTAL_LIMIT / 3600:.0f} h")
+        self.report(
+            f"{where}: no config from {without_secrets(template)} within {TOTAL_TIMEOUT / 3600:.0f} h"
+        )
         return b""
 
     async def _make_authorize(self, arguments: Cmdline, url: str) -> Callable[[], Awaitable[str]] | None:

@@ -12,7 +12,7 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.runtime_pb2 import DiagnosticSpec
 from talos.api.resource.config_pb2 import MachineConfigSpec
 from talos.images.cache.places import DISK, ISO_CACHE
-from talos.machined.boot.phases.install import COPY_LIMIT, Installation
+from talos.machined.boot.phases.install import COPY_TIMEOUT, Installation
 from talos.resource import ids, kinds
 from talos.resource.changes import modify, put
 from talos.resource.memory.state import MemoryState
@@ -57,10 +57,10 @@ async def test_the_copy_is_waited_for(autojump_clock: trio.testing.MockClock) ->
     async with trio.open_nursery() as nursery:
         nursery.start_soon(wait, state)
         await make_volume(state)
-        await trio.sleep(COPY_LIMIT / 2)
+        await trio.sleep(COPY_TIMEOUT / 2)
         assert nursery.child_tasks, "it was skipped as long as there was no volume"
         await publish(state, enums.IMAGE_CACHE_COPY_STATUS_READY, DISK, ISO_CACHE)
-    assert trio.current_time() < COPY_LIMIT
+    assert trio.current_time() < COPY_TIMEOUT
 
 
 async def test_a_medium_without_images_is_not_waited_for(autojump_clock: trio.testing.MockClock) -> None:

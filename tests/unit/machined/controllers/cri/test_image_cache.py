@@ -8,7 +8,7 @@ from typing import Any, cast, override
 
 import pytest
 import trio
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 from tests.unit.machined.controllers.running import running
 
 from talos.api.definitions import block_pb2
@@ -240,7 +240,7 @@ async def test_a_copy_ends_when_the_cache_is_not_wanted_any_more(tmp_path: Path)
         await wait_for_copy(state, enums.IMAGE_CACHE_COPY_STATUS_PENDING)
         await configure(state, MACHINE + DOCUMENT % "false")
         await wait_for_copy(state, enums.IMAGE_CACHE_COPY_STATUS_SKIPPED)
-        assert await trio.to_thread.run_sync(disks.stopped.wait, REAL_LIMIT)
+        assert await trio.to_thread.run_sync(disks.stopped.wait, REAL_TIMEOUT)
 
 
 async def wait_for_copy(state: MemoryState, status: enums.CriImageCacheCopyStatus) -> None:
