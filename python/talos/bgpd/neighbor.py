@@ -213,11 +213,11 @@ class Neighbor(Handler):
         assert agreement is not None
         if local is None or self.place is None:
             return  # the connection is gone, which is read next
-        connection.source, outlook = make_views(
+        connection.source, context = make_views(
             self.settings, self._speaker.settings, agreement, local=local, peer=self.place
         )
         self._speaker.rib.add_source(connection.source)
-        connection.announcer = Announcer(self._speaker.rib, outlook)
+        connection.announcer = Announcer(self._speaker.rib, context)
         self.since = time.time()
         self._log.info(f"session with {self.label} is established", asn=agreement.peer_asn)
         if connection.nursery is not None and self.settings.bfd is not None:

@@ -4,7 +4,7 @@ import itertools
 from ipaddress import IPv4Address, IPv6Address
 
 from talos.bgpd.messages.opening import Agreement
-from talos.bgpd.rib.exports import Outlook
+from talos.bgpd.rib.exports import ExportContext
 from talos.bgpd.rib.paths import Source
 from talos.bgpd.settings import InstanceSettings, NeighborSettings
 from talos.bgpd.wire.places import Place
@@ -14,7 +14,7 @@ _NUMBERS = itertools.count(1)
 
 def make_views(
     neighbor: NeighborSettings, settings: InstanceSettings, agreement: Agreement, *, local: Place, peer: Place
-) -> tuple[Source, Outlook]:
+) -> tuple[Source, ExportContext]:
     """Both views of a session between two addresses."""
     link = neighbor.link or settings.find_link(local.address)
     ipv4, ipv6 = find_hops(settings, link)
@@ -27,7 +27,7 @@ def make_views(
         link=link,
         asns=frozenset({neighbor.local_asn, settings.identity.local_asn}),
     )
-    outlook = Outlook(
+    context = ExportContext(
         agreement=agreement,
         local_asn=neighbor.local_asn,
         replaces_peer=neighbor.replaces_peer,
@@ -35,7 +35,7 @@ def make_views(
         ipv6=address if isinstance(address, IPv6Address) else ipv6,
         is_over_ipv6=isinstance(address, IPv6Address),
     )
-    return source, outlook
+    return source, context
 
 
 def find_hops(settings: InstanceSettings, link: str) -> tuple[IPv4Address | None, IPv6Address | None]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from talos.bgpd.messages.attributes import Attributes
 from talos.bgpd.messages.prefixes import Address, Network
 from talos.bgpd.messages.update import make_announcements, make_end_of_rib, make_withdrawals
-from talos.bgpd.rib.exports import Outlook, find_next_hop, make_export
+from talos.bgpd.rib.exports import ExportContext, find_next_hop, make_export
 from talos.bgpd.rib.table import Rib
 
 MAX_BATCH = 500
@@ -16,11 +16,11 @@ MAX_BATCH = 500
 class Announcer:
     """The routes of a table on their way to a peer."""
 
-    def __init__(self, rib: Rib, outlook: Outlook) -> None:
+    def __init__(self, rib: Rib, context: ExportContext) -> None:
         self.sent: set[Network] = set()
         """What the peer has now."""
         self._rib = rib
-        self._outlook = outlook
+        self._context = context
         self._pending = dict.fromkeys(rib.list_exports())
         self._owes_end = True
 
@@ -41,8 +41,8 @@ class Announcer:
         gone: list[Network] = []
         for network in batch:
             attributes = self._rib.find_export(network)
-            export = None if attributes is None else make_export(attributes, self._outlook)
-            next_hop = find_next_hop(network, self._outlook)
+            export = None if attributes is None else make_export(attributes, self._context)
+            next_hop = find_next_hop(network, self._context)
             if export is not None and next_hop is not None:
                 groups[export, next_hop, network.version].append(network)
                 self.sent.add(network)
@@ -50,10 +50,10 @@ class Announcer:
                 self.sent.discard(network)
                 gone.append(network)
         yield from make_withdrawals(gone)
-        width = 4 if self._outlook.agreement.has_four_bytes else 2
+        width = 4 if self._context.agreement.has_four_bytes else 2
         for (export, next_hop, _), networks in groups.items():
             yield from make_announcements(networks, export, next_hop, width=width)
         if self._owes_end and not self._pending:
             self._owes_end = False
-            for family in sorted(self._outlook.agreement.families):
+            for family in sorted(self._context.agreement.families):
                 yield make_end_of_rib(family)

@@ -14,7 +14,7 @@ NO_EXPORT, NO_ADVERTISE, NO_EXPORT_SUBCONFED = 0xFFFFFF01, 0xFFFFFF02, 0xFFFFFF0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
+class ExportContext:
     """This side of a session. ``ipv4`` and ``ipv6`` are own addresses on the peer's link, if there are."""
 
     agreement: Agreement
@@ -26,30 +26,30 @@ class Outlook:
     is_over_ipv6: bool
 
 
-def find_next_hop(network: Network, outlook: Outlook) -> Address | None:
+def find_next_hop(network: Network, context: ExportContext) -> Address | None:
     """The own address by which the peer reaches a network; None when it can't be announced."""
     family = family_of(network)
-    if family not in outlook.agreement.families:
+    if family not in context.agreement.families:
         return None
     if family is Family.IPV6:
-        return outlook.ipv6
-    if outlook.is_over_ipv6 and outlook.agreement.has_extended_next_hop:
-        return outlook.ipv6
-    return outlook.ipv4
+        return context.ipv6
+    if context.is_over_ipv6 and context.agreement.has_extended_next_hop:
+        return context.ipv6
+    return context.ipv4
 
 
-def make_export(attributes: Attributes, outlook: Outlook) -> Attributes | None:
+def make_export(attributes: Attributes, context: ExportContext) -> Attributes | None:
     """The attributes as the peer gets them; None when a community forbids that it does."""
     communities = attributes.find_communities()
     if NO_ADVERTISE in communities:
         return None
-    if outlook.agreement.is_internal:
+    if context.agreement.is_internal:
         preference = LOCAL_PREF if attributes.local_pref is None else attributes.local_pref
         return replace(attributes, local_pref=preference)
     if communities & {NO_EXPORT, NO_EXPORT_SUBCONFED}:
         return None
     path = attributes.as_path
-    if outlook.replaces_peer:
-        path = as_paths.replace(path, outlook.agreement.peer_asn, outlook.local_asn)
+    if context.replaces_peer:
+        path = as_paths.replace(path, context.agreement.peer_asn, context.local_asn)
     # A MED is for the neighbouring system that it came to alone, a preference for the own one.
-    return replace(attributes, as_path=as_paths.prepend(path, outlook.local_asn), med=None, local_pref=None)
+    return replace(attributes, as_path=as_paths.prepend(path, context.local_asn), med=None, local_pref=None)

@@ -1,150 +1,132 @@
-"""The value that PCR 7 will have at a later start, computed from what was measured for this one.
+"""What is known of PCR 7 at the starts that an upgrade, a rollback or a revocation leads to.
 
-Firmware measures its databases into PCR 7, and, of these, each certificate by which it has started a program,
-once (TCG "PC Client Platform Firmware Profile Specification", section 3.3.4.8; EDK II's Tcg2Dxe and
-DxeImageVerificationLib). The present events are taken from the log, with other contents of databases and
-other certificates at their end.
-
-There is a forecast only where the present events are explained to the last one: by the databases, and by the
-certificates that systemd-boot and the UKI which run were verified by.
+The value of each of them is forecast. Where that can't be, PCR 7 is taken to be another one if the release
+adds to a database, or if another certificate has signed it, and else to stay as it is.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from uuid import UUID
+from dataclasses import dataclass, field
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 
-from talos.pki.authenticode import is_issued
-from talos.system.efi_signatures import X509, add_update, parse_signatures
-from talos.system.efi_variables import IMAGE_SECURITY, EfiVariables
-from talos.system.tpm.event_log import (
-    AUTHORITY,
-    DRIVER_CONFIG,
-    Event,
-    MeasuredVariable,
-    make_variable_event,
-    parse_variable,
-    replay,
-)
-from talos.upgrade.slots.systemd_boot.databases import DB, DBX, Updates, find_changed
+from talos.pki.authenticode import read_certificates
+from talos.system.errors import UserError
+from talos.system.tpm.event_log import replay
+from talos.upgrade.slots.systemd_boot.databases import NO_UPDATES, Updates
+from talos.upgrade.slots.systemd_boot.firmware import Firmware
+from talos.upgrade.slots.systemd_boot.forecast import PCR, make_forecast, read_contents
+from talos.upgrade.slots.systemd_boot.partition import EfiPartition
 
-PCR = 7
-_VENDOR = UUID(IMAGE_SECURITY).bytes_le
-
-type Chain = Sequence[Sequence[x509.Certificate]]
-"""The programs of a start in their order, each by the certificates in its signatures."""
-type Contents = Mapping[str, bytes]
-"""Databases by their names."""
+type Certificates = Sequence[x509.Certificate]
+"""Those in the signatures of a program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
-    """The databases as they were measured, and all events but those of the programs that run.
+class Planned:
+    """A start to come, by its boot loaders in their order and its UKI. None is the one that runs.
 
-    There are several such ``prefixes`` where the certificate of one may have verified a card's program, too.
+    ``name`` completes "PCR 7 will be …".
     """
 
-    contents: Contents
-    prefixes: Sequence[Sequence[Event]]
-
-    def find_values(self, contents: Contents, chain: Chain) -> Sequence[bytes]:
-        """The values that PCR 7 may have with these databases and programs. ValueError where unknown."""
-        authorities = _list_authorities(chain, contents[DB])
-        found = (replay(_measure(_replace(prefix, contents), authorities)) for prefix in self.prefixes)
-        return list(dict.fromkeys(found))
+    name: str
+    updates: Updates = field(default_factory=lambda: NO_UPDATES)
+    loaders: Sequence[Certificates | None] = (None,)
+    uki: Certificates | None = None
 
 
-def make_forecast(events: Sequence[Event], running: Chain) -> Forecast:
-    """The forecast by the events of this start. ValueError where these can't be explained.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """A start to come, and its value of PCR 7. ``is_present``: it is that of the system that runs."""
 
-    ``running`` are systemd-boot and the UKI that run.
+    name: str
+    value: bytes
+    is_present: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """PCR 7 at the starts to come, and ``value`` now; no starts where nothing is forecast.
+
+    ``reason`` is why it changes, empty where that is not known. ``changed`` is why it is another one, where
+    its value is not known.
     """
-    contents = {name: _find_content(events, name) for name in (DB, DBX)}
-    authorities = _list_authorities(running, contents[DB])
-    prefixes = [
-        events[:end] for end in range(len(events) + 1) if _measure(events[:end], authorities) == events
-    ]
-    if not prefixes:
-        raise ValueError("the log has other certificates than those of the systemd-boot and the UKI that run")
-    return Forecast(contents=contents, prefixes=prefixes)
+
+    starts: Sequence[Start] = ()
+    value: bytes = b""
+    reason: str = ""
+    changed: Mapping[int, str] = field(default_factory=dict[int, str])
 
 
-def read_contents(databases: EfiVariables, updates: Updates) -> Contents:
-    """The databases as they will be with these updates. ValueError for damaged ones, OSError."""
-    contents = {name: databases.read(name) or b"" for name in (DB, DBX)}
-    return contents | {
-        name: add_update(contents[name], updates[name]) for name in find_changed(databases, updates)
-    }
+STAYS = Outlook()
+"""PCR 7 is not in use, or stays as it is."""
 
 
-def _find_content(events: Sequence[Event], name: str) -> bytes:
-    """What a database had when it was measured."""
-    found = [event for event in events if _is_database(event, name)]
-    if len(found) != 1:
-        raise ValueError(f"the log has {len(found)} events of {name}")
-    variable = parse_variable(found[0].data)
-    if make_variable_event(PCR, DRIVER_CONFIG, variable) != found[0]:
-        raise ValueError(f"the log's event of {name} has another digest than its data")
-    return variable.content
+def make_outlook(
+    firmware: Firmware,
+    partition: EfiPartition,
+    planned: Sequence[Planned],
+    certificate: x509.Certificate | None = None,
+) -> Outlook:
+    """The outlook on these starts. UserError for damaged databases, OSError.
 
-
-def _is_database(event: Event, name: str) -> bool:
-    """Whether an event is that of a database, by the letters that it has in firmware."""
-    if event.kind != DRIVER_CONFIG:
-        return False
+    ``certificate`` is the firmware's by which it starts another system than the one that runs.
+    """
+    if not firmware.is_secure:
+        return STAYS
+    updates = {name: update for each in planned for name, update in each.updates.items()}
+    reason = _find_reason(firmware, partition, updates, certificate)
     try:
-        variable = parse_variable(event.data)
-    except ValueError:
-        return False
-    return (variable.vendor, variable.name) == (_VENDOR, name)
+        return _forecast(firmware, partition, planned, reason)
+    except (ValueError, UserError, OSError) as error:
+        if not reason:
+            return STAYS
+        return Outlook(changed={PCR: f"another one, as {reason}; its value is unknown: {error}"})
 
 
-def _replace(events: Sequence[Event], contents: Contents) -> Sequence[Event]:
-    """The events with these databases."""
-    changed = {name: _make_event(DRIVER_CONFIG, name, content) for name, content in contents.items()}
-    return [
-        next((new for name, new in changed.items() if _is_database(event, name)), event) for event in events
-    ]
+def _find_reason(
+    firmware: Firmware, partition: EfiPartition, updates: Updates, new: x509.Certificate | None
+) -> str:
+    """Why PCR 7 is another one; empty where it should stay."""
+    if changed := firmware.find_changed(updates):
+        return f"the release adds to {' and '.join(changed)}"
+    if new is None or new == _find_certificate(firmware, partition):
+        return ""
+    return "another certificate has signed the system that runs"
 
 
-def _measure(events: Sequence[Event], authorities: Sequence[Event]) -> Sequence[Event]:
-    """The events, and then each of the certificates that is not among them yet."""
-    found = list(events)
-    for event in authorities:
-        if event not in found:
-            found.append(event)
-    return found
-
-
-def _list_authorities(chain: Chain, database: bytes) -> Sequence[Event]:
-    return [_make_event(AUTHORITY, DB, _find_authority(program, database)) for program in chain]
-
-
-def _find_authority(certificates: Sequence[x509.Certificate], database: bytes) -> bytes:
-    """The entry of db by which firmware verifies a program with these certificates.
-
-    ValueError unless it is the only one that could be: which one firmware takes of several is its own matter.
-    """
-    found = {
-        entry.owner + entry.data
-        for entry in parse_signatures(database)
-        if entry.kind == X509 and _has_issued(entry.data, certificates)
-    }
-    if len(found) != 1:
-        raise ValueError(f"db has {len(found)} certificates by which a program may be verified")
-    return found.pop()
-
-
-def _has_issued(data: bytes, certificates: Sequence[x509.Certificate]) -> bool:
+def _find_certificate(firmware: Firmware, partition: EfiPartition) -> x509.Certificate | None:
+    """The certificate by which firmware would start the system that runs; None where it would not."""
+    slot = firmware.running
+    if not slot:
+        return None
     try:
-        authority = x509.load_der_x509_certificate(data)
-    except (ValueError, UnsupportedAlgorithm):
-        return False
-    return any(is_issued(certificate, authority) for certificate in certificates)
+        return partition.check(slot, lambda program: firmware.check(program, f"slot {slot}"))
+    except UserError:  # it has started it: its databases were changed since
+        return None
 
 
-def _make_event(kind: int, name: str, content: bytes) -> Event:
-    variable = MeasuredVariable(vendor=_VENDOR, name=name, content=content)
-    return make_variable_event(PCR, kind, variable)
+def _forecast(
+    firmware: Firmware, partition: EfiPartition, planned: Sequence[Planned], reason: str
+) -> Outlook:
+    """The outlook with values. ValueError, UserError, OSError with why there are none."""
+    events, (loader, uki) = firmware.measured.read_events(PCR), _read_running(firmware, partition)
+    forecast, starts = make_forecast(events, [loader, uki]), list[Start]()
+    for each in planned:
+        contents = read_contents(firmware.databases, each.updates)
+        chain = [loader if own is None else own for own in each.loaders]
+        chain.append(uki if each.uki is None else each.uki)
+        starts += [
+            Start(name=each.name, value=value, is_present=each.uki is None)
+            for value in forecast.find_values(contents, chain)
+        ]
+    if not reason and read_contents(firmware.databases, NO_UPDATES) != forecast.contents:
+        reason = "db or dbx was changed since this start"
+    return Outlook(starts=starts, value=replay(events), reason=reason)
+
+
+def _read_running(firmware: Firmware, partition: EfiPartition) -> tuple[Certificates, Certificates]:
+    """Of systemd-boot and of the UKI that run. ValueError, UserError, OSError."""
+    if not firmware.running:
+        raise ValueError("which slot runs is not known")
+    loader = partition.check_loader(read_certificates)
+    return loader, partition.check(firmware.running, read_certificates)
