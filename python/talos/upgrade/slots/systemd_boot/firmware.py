@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from cryptography import x509
 
-from talos.pki.authenticode import check_signature
+from talos.pki.authenticode import check_signature, read_certificates
 from talos.system.efi_variables import IMAGE_SECURITY, LOADER, EfiVariables
 from talos.system.errors import UserError
 from talos.system.pe import Program
@@ -20,6 +20,9 @@ from talos.upgrade.slots.systemd_boot.entry import find_slot
 
 SIGN_HINT = "sign it by one that it has: nix run .#sign-release"
 _ON = b"\1"
+
+type Certificates = Sequence[x509.Certificate]
+"""Those in the signatures of a program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +75,16 @@ class Firmware:
             return check_signature(program, read_trust(self.databases, updates))
         except ValueError as error:
             raise UserError(f"Secure Boot is on: {error}", where=where, hint=SIGN_HINT) from None
+
+    def verify(
+        self, program: Program, where: str, updates: Updates = NO_UPDATES
+    ) -> tuple[x509.Certificate | None, Certificates]:
+        """What :meth:`check` returns, and the certificates in the signatures. UserError, ValueError."""
+        return self.check(program, where, updates), self.read_certificates(program)
+
+    def read_certificates(self, program: Program) -> Certificates:
+        """Those in its signatures; none without Secure Boot, which compares no signature. ValueError."""
+        return read_certificates(program) if self.is_secure else ()
 
     def find_changed(self, updates: Updates) -> Sequence[str]:
         """The databases that these updates would change; UserError for damaged ones."""

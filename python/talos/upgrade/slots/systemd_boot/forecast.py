@@ -13,12 +13,9 @@ from talos.pki.authenticode import read_certificates
 from talos.system.errors import UserError
 from talos.system.tpm.event_log import replay
 from talos.upgrade.slots.systemd_boot.databases import NO_UPDATES, Updates
-from talos.upgrade.slots.systemd_boot.firmware import Firmware
-from talos.upgrade.slots.systemd_boot.forecast import PCR, make_forecast, read_contents
+from talos.upgrade.slots.systemd_boot.firmware import Certificates, Firmware
 from talos.upgrade.slots.systemd_boot.partition import EfiPartition
-
-type Certificates = Sequence[x509.Certificate]
-"""Those in the signatures of a program."""
+from talos.upgrade.slots.systemd_boot.pcr7_model import PCR, make_model, read_contents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +41,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
+class Forecast:
     """PCR 7 at the starts to come, and ``value`` now; no starts where nothing is forecast.
 
     ``reason`` is why it changes, empty where that is not known. ``changed`` is why it is another one, where
@@ -57,30 +54,30 @@ class Outlook:
     changed: Mapping[int, str] = field(default_factory=dict[int, str])
 
 
-STAYS = Outlook()
+UNCHANGED = Forecast()
 """PCR 7 is not in use, or stays as it is."""
 
 
-def make_outlook(
+def make_forecast(
     firmware: Firmware,
     partition: EfiPartition,
     planned: Sequence[Planned],
     certificate: x509.Certificate | None = None,
-) -> Outlook:
-    """The outlook on these starts. UserError for damaged databases, OSError.
+) -> Forecast:
+    """The forecast for these starts. UserError for damaged databases, OSError.
 
     ``certificate`` is the firmware's by which it starts another system than the one that runs.
     """
     if not firmware.is_secure:
-        return STAYS
+        return UNCHANGED
     updates = {name: update for each in planned for name, update in each.updates.items()}
     reason = _find_reason(firmware, partition, updates, certificate)
     try:
-        return _forecast(firmware, partition, planned, reason)
+        return _predict(firmware, partition, planned, reason)
     except (ValueError, UserError, OSError) as error:
         if not reason:
-            return STAYS
-        return Outlook(changed={PCR: f"another one, as {reason}; its value is unknown: {error}"})
+            return UNCHANGED
+        return Forecast(changed={PCR: f"another one, as {reason}; its value is unknown: {error}"})
 
 
 def _find_reason(
@@ -105,23 +102,23 @@ def _find_certificate(firmware: Firmware, partition: EfiPartition) -> x509.Certi
         return None
 
 
-def _forecast(
+def _predict(
     firmware: Firmware, partition: EfiPartition, planned: Sequence[Planned], reason: str
-) -> Outlook:
-    """The outlook with values. ValueError, UserError, OSError with why there are none."""
+) -> Forecast:
+    """The forecast with values. ValueError, UserError, OSError with why there are none."""
     events, (loader, uki) = firmware.measured.read_events(PCR), _read_running(firmware, partition)
-    forecast, starts = make_forecast(events, [loader, uki]), list[Start]()
+    model, starts = make_model(events, [loader, uki]), list[Start]()
     for each in planned:
         contents = read_contents(firmware.databases, each.updates)
         chain = [loader if own is None else own for own in each.loaders]
         chain.append(uki if each.uki is None else each.uki)
         starts += [
             Start(name=each.name, value=value, is_present=each.uki is None)
-            for value in forecast.find_values(contents, chain)
+            for value in model.find_values(contents, chain)
         ]
-    if not reason and read_contents(firmware.databases, NO_UPDATES) != forecast.contents:
+    if not reason and read_contents(firmware.databases, NO_UPDATES) != model.contents:
         reason = "db or dbx was changed since this start"
-    return Outlook(starts=starts, value=replay(events), reason=reason)
+    return Forecast(starts=starts, value=replay(events), reason=reason)
 
 
 def _read_running(firmware: Firmware, partition: EfiPartition) -> tuple[Certificates, Certificates]:

@@ -2,17 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
-from talos.pki.authenticode import read_certificates
 from talos.system.errors import UserError
 from talos.system.logging import Log
-from talos.system.pe import Program
 from talos.upgrade.slots.open_keys import OpenKeys, Prepared
 from talos.upgrade.slots.port import Report
 from talos.upgrade.slots.systemd_boot.databases import DBX
-from talos.upgrade.slots.systemd_boot.firmware import Firmware
-from talos.upgrade.slots.systemd_boot.forecast import PCR
-from talos.upgrade.slots.systemd_boot.outlook import Certificates, Planned, make_outlook
+from talos.upgrade.slots.systemd_boot.firmware import Certificates, Firmware
+from talos.upgrade.slots.systemd_boot.forecast import Planned, make_forecast
 from talos.upgrade.slots.systemd_boot.partition import EfiPartition
+from talos.upgrade.slots.systemd_boot.pcr7_model import PCR
 from talos.upgrade.slots.systemd_boot.unsealing import Gap, refuse_volume
 from talos.upgrade.state import other_slot
 
@@ -58,18 +56,14 @@ def find_lasting(firmware: Firmware, partition: EfiPartition) -> Sequence[bytes]
         planned.append(Planned(name="once dbx is added to", updates={DBX: update}))
     if (other := _read_other(firmware, partition, other_slot(slot))) is not None:
         planned.append(Planned(name="from the other slot", uki=other))
-    outlook = make_outlook(firmware, partition, planned)
-    return [outlook.value, *(start.value for start in outlook.starts)] if outlook.starts else []
+    forecast = make_forecast(firmware, partition, planned)
+    return [forecast.value, *(start.value for start in forecast.starts)] if forecast.starts else []
 
 
 def _read_other(firmware: Firmware, partition: EfiPartition, other: str) -> Certificates | None:
     """The certificates of the UKI in the other slot; None where firmware does not start it."""
-
-    def read(program: Program) -> Certificates:
-        firmware.check(program, f"slot {other}")
-        return read_certificates(program)
-
     try:
-        return partition.check(other, read)
+        _, certificates = partition.check(other, lambda program: firmware.verify(program, f"slot {other}"))
     except (UserError, OSError, ValueError):
         return None
+    return certificates

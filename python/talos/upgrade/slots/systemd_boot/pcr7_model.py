@@ -40,7 +40,7 @@ type Contents = Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
+class Pcr7Model:
     """The databases as they were measured, and all events but those of the programs that run.
 
     There are several such ``prefixes`` where the certificate of one may have verified a card's program, too.
@@ -56,8 +56,8 @@ class Forecast:
         return list(dict.fromkeys(found))
 
 
-def make_forecast(events: Sequence[Event], running: Chain) -> Forecast:
-    """The forecast by the events of this start. ValueError where these can't be explained.
+def make_model(events: Sequence[Event], running: Chain) -> Pcr7Model:
+    """The model by the events of this start. ValueError where these can't be explained.
 
     ``running`` are systemd-boot and the UKI that run.
     """
@@ -68,7 +68,7 @@ def make_forecast(events: Sequence[Event], running: Chain) -> Forecast:
     ]
     if not prefixes:
         raise ValueError("the log has other certificates than those of the systemd-boot and the UKI that run")
-    return Forecast(contents=contents, prefixes=prefixes)
+    return Pcr7Model(contents=contents, prefixes=prefixes)
 
 
 def read_contents(databases: EfiVariables, updates: Updates) -> Contents:

@@ -6,15 +6,14 @@ from functools import partial
 
 from cryptography import x509
 
-from talos.pki.authenticode import read_certificates
 from talos.system.errors import UserError
 from talos.system.pe import Program
 from talos.upgrade.release.features import NEXT_KEYS
 from talos.upgrade.release.layer import Release
 from talos.upgrade.release.manifest import UKI, UKI_LOADER
 from talos.upgrade.slots.systemd_boot.databases import DB, DBX, Updates, read_updates
-from talos.upgrade.slots.systemd_boot.firmware import Firmware
-from talos.upgrade.slots.systemd_boot.outlook import Certificates, Planned, make_outlook
+from talos.upgrade.slots.systemd_boot.firmware import Certificates, Firmware
+from talos.upgrade.slots.systemd_boot.forecast import Planned, make_forecast
 from talos.upgrade.slots.systemd_boot.partition import EfiPartition, SlotContent
 from talos.upgrade.slots.systemd_boot.unsealing import NO_OPENERS, Gap, check_unsealing
 
@@ -40,24 +39,20 @@ def check_release(
         return {}
     if NEXT_KEYS not in release.manifest.features:  # it would not look for them
         openers = NO_OPENERS
-    outlook = make_outlook(firmware, partition, _plan_starts(release, firmware, updates), certificate)
+    forecast = make_forecast(firmware, partition, _plan_starts(release, firmware, updates), certificate)
     with _open_program(release, UKI) as (program, where):
-        return check_unsealing(program, devices, where, outlook, openers)
+        return check_unsealing(program, devices, where, forecast, openers)
 
 
 def check_slot(slot: str, firmware: Firmware, partition: EfiPartition, devices: Mapping[str, str]) -> None:
     """UserError when this machine would not start what is in a slot, or that not open its volumes."""
     where = f"slot {slot}"
-
-    def read(program: Program) -> tuple[x509.Certificate | None, Certificates]:
-        return firmware.check(program, where), _read_certificates(program, firmware)
-
-    certificate, uki = partition.check(slot, read)
+    certificate, uki = partition.check(slot, lambda program: firmware.verify(program, where))
     if not devices:
         return
     planned = [Planned(name="at the next start", uki=uki)]
-    outlook = make_outlook(firmware, partition, planned, certificate)
-    partition.check(slot, lambda program: check_unsealing(program, devices, where, outlook))
+    forecast = make_forecast(firmware, partition, planned, certificate)
+    partition.check(slot, lambda program: check_unsealing(program, devices, where, forecast))
 
 
 def _plan_starts(release: Release, firmware: Firmware, updates: Updates) -> Sequence[Planned]:
@@ -67,11 +62,11 @@ def _plan_starts(release: Release, firmware: Firmware, updates: Updates) -> Sequ
     """
     before = {name: update for name, update in updates.items() if name != DBX}
     with _open_program(release, UKI) as (program, _):
-        uki = _read_certificates(program, firmware)
+        uki = firmware.read_certificates(program)
     ways: dict[str, Sequence[Certificates | None]] = {"": (None,)}
     if UKI_LOADER in release.layer.files:
         with _open_program(release, UKI_LOADER) as (program, _):
-            own = _read_certificates(program, firmware)
+            own = firmware.read_certificates(program)
         by = " by the present systemd-boot"
         ways = {"": (own,), by: (None,), f"{by} after the release's": (own, None)}
     return [
@@ -83,11 +78,6 @@ def _plan_starts(release: Release, firmware: Firmware, updates: Updates) -> Sequ
         )
         for how, loaders in ways.items()
     ]
-
-
-def _read_certificates(program: Program, firmware: Firmware) -> Certificates:
-    """Those of a program that was checked; none without Secure Boot, which compares no signature."""
-    return read_certificates(program) if firmware.is_secure else ()
 
 
 def check_programs(release: Release, firmware: Firmware, updates: Updates) -> x509.Certificate | None:

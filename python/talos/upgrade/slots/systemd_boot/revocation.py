@@ -6,12 +6,10 @@ so a power cut or a full store of variables only puts it off.
 
 from collections.abc import Callable, Mapping
 
-from talos.pki.authenticode import read_certificates
-from talos.system.pe import Program
 from talos.upgrade.slots.systemd_boot.databases import DBX
 from talos.upgrade.slots.systemd_boot.entry import LOADER_PATH
 from talos.upgrade.slots.systemd_boot.firmware import Firmware
-from talos.upgrade.slots.systemd_boot.outlook import Certificates, Planned, make_outlook
+from talos.upgrade.slots.systemd_boot.forecast import Planned, make_forecast
 from talos.upgrade.slots.systemd_boot.partition import EfiPartition
 from talos.upgrade.slots.systemd_boot.unsealing import check_unsealing
 
@@ -35,16 +33,11 @@ def revoke(
         return
     updates, where = {DBX: update}, f"slot {slot}"
     if firmware.find_changed(updates):
-
-        def read(program: Program) -> Certificates:
-            firmware.check(program, where, updates)
-            return read_certificates(program)
-
-        uki = partition.check(slot, read)
+        _, uki = partition.check(slot, lambda program: firmware.verify(program, where, updates))
         partition.check_loader(lambda program: firmware.check(program, LOADER_PATH, updates))
         planned = [Planned(name="at the next start", updates=updates, uki=uki)]
-        outlook = make_outlook(firmware, partition, planned)
-        partition.check(slot, lambda program: check_unsealing(program, devices, where, outlook))
+        forecast = make_forecast(firmware, partition, planned)
+        partition.check(slot, lambda program: check_unsealing(program, devices, where, forecast))
         firmware.add(DBX, updates, where)
         report("the firmware starts no more what this release revokes: dbx is added to")
     partition.drop_revocations(slot)

@@ -21,9 +21,9 @@ from talos.upgrade.release.layer import Release
 from talos.upgrade.slots.open_keys import OpenKeys, Prepared
 from talos.upgrade.slots.port import Report, SlotChoice, Slots, SlotState, drop
 from talos.upgrade.slots.systemd_boot.firmware import Firmware
-from talos.upgrade.slots.systemd_boot.forecast import PCR
 from talos.upgrade.slots.systemd_boot.next_keys import find_lasting, prepare_keys, write_keys
 from talos.upgrade.slots.systemd_boot.partition import EfiPartition
+from talos.upgrade.slots.systemd_boot.pcr7_model import PCR
 from talos.upgrade.slots.systemd_boot.release import check_release, check_slot, write_release
 from talos.upgrade.slots.systemd_boot.starts import StartCount, Starts
 from talos.upgrade.slots.target import SystemTarget

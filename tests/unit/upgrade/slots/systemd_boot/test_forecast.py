@@ -21,7 +21,7 @@ from talos.upgrade.slots.systemd_boot.revocation import revoke
 
 from .machine import Machine
 from .test_databases import BY, DATA, OWNER, SIGNED, make_other, make_secure_machine, refuse, trust
-from .test_forecast import OURS, THEIRS, find_entry
+from .test_pcr7_model import OURS, THEIRS, find_entry
 
 OTHER = make_other().certificate
 DB, ADDED, REVOKED = (make_signature_list(each, BY) for each in ([OWNER], [OWNER, OTHER], [OTHER]))

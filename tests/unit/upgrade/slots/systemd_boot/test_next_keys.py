@@ -26,8 +26,8 @@ from talos.upgrade.slots.systemd_boot import unsealing
 
 from .machine import Machine
 from .test_databases import make_secure_machine, refuse, trust, upgrade
-from .test_forecast import OURS
-from .test_outlook import ADDED, NOW, OTHER, VALUE, WITH_DB, seal_to
+from .test_forecast import ADDED, NOW, OTHER, VALUE, WITH_DB, seal_to
+from .test_pcr7_model import OURS
 
 REVOKED = refuse(OTHER)
 

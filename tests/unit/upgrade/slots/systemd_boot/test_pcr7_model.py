@@ -11,7 +11,7 @@ from tests.unit.system.tpm import logs
 
 from talos.secureboot.variables import make_signature_list
 from talos.system.tpm.event_log import parse_log
-from talos.upgrade.slots.systemd_boot.forecast import Chain, Forecast, make_forecast, read_contents
+from talos.upgrade.slots.systemd_boot.pcr7_model import Chain, Pcr7Model, make_model, read_contents
 
 from .test_databases import BY, OWNER, Databases, make_other, refuse, trust
 
@@ -28,9 +28,9 @@ DB = make_signature_list([OTHER, OWNER], BY)
 BY_OWNER, BY_OTHER = [OWNER], [OTHER]
 
 
-def forecast(measured: Sequence[logs.Measured], *running: Sequence[x509.Certificate]) -> Forecast:
+def make(measured: Sequence[logs.Measured], *running: Sequence[x509.Certificate]) -> Pcr7Model:
     events = [event for event in parse_log(logs.pack_log(measured)) if event.pcr == 7]
-    return make_forecast(events, running)
+    return make_model(events, running)
 
 
 @pytest.mark.parametrize(
@@ -46,14 +46,14 @@ def test_programs_of_other_certificates(
     before: Sequence[bytes], now: Chain, then: Chain, after: Sequence[bytes]
 ) -> None:
     """Each certificate is measured once; what was verified before these programs stays."""
-    found = forecast(logs.measure_secure_boot(DB, b"", *before), *now)
+    found = make(logs.measure_secure_boot(DB, b"", *before), *now)
     expected = logs.replay(logs.measure_secure_boot(DB, b"", *after))
     assert expected in found.find_values({"db": DB, "dbx": b""}, then)
 
 
 def test_a_card_may_have_been_verified_by_the_same_certificate() -> None:
     """Then there are two values; none where all programs stay the owner's."""
-    found = forecast(logs.measure_secure_boot(DB, b"", OURS), BY_OWNER, BY_OWNER)
+    found = make(logs.measure_secure_boot(DB, b"", OURS), BY_OWNER, BY_OWNER)
     values = [logs.replay(logs.measure_secure_boot(DB, b"", *after)) for after in ([THEIRS], [OURS, THEIRS])]
     contents = {"db": DB, "dbx": b""}
     assert found.find_values(contents, [BY_OTHER, BY_OTHER]) == values
@@ -64,7 +64,7 @@ def test_databases_that_are_added_to(tmp_path: Path) -> None:
     databases = Databases(tmp_path, "databases")
     before = make_signature_list([OWNER], BY)
     databases.make("db", before)
-    found = forecast(logs.measure_secure_boot(before, b"", OURS), BY_OWNER, BY_OWNER)
+    found = make(logs.measure_secure_boot(before, b"", OURS), BY_OWNER, BY_OWNER)
     contents = read_contents(databases, {"db": trust(OWNER, OTHER), "dbx": refuse(OTHER)})
     db, dbx = make_signature_list([OWNER, OTHER], BY), make_signature_list([OTHER], BY)
     assert contents == {"db": db, "dbx": dbx}, "what is there is not added again"
@@ -96,7 +96,7 @@ def test_events_that_are_not_explained(
     measured: Sequence[logs.Measured], running: Chain, reason: str
 ) -> None:
     with pytest.raises(ValueError, match=reason):
-        forecast(measured, *running)
+        make(measured, *running)
 
 
 def test_an_event_whose_data_were_not_measured() -> None:
@@ -104,4 +104,4 @@ def test_an_event_whose_data_were_not_measured() -> None:
     changed = parse_log(logs.pack_log(logs.measure_secure_boot(DB, b"revoked", OURS)))
     mixed = [replace(event, data=other.data) for event, other in zip(events, changed, strict=True)]
     with pytest.raises(ValueError, match="the log's event of dbx has another digest than its data"):
-        make_forecast([event for event in mixed if event.pcr == 7], [BY_OWNER, BY_OWNER])
+        make_model([event for event in mixed if event.pcr == 7], [BY_OWNER, BY_OWNER])

@@ -21,7 +21,7 @@ from talos.system.pe import Program
 from talos.system.tpm.sealing import seal
 from talos.system.tpm.signed_policy import parse_image_policy, sign_values
 from talos.system.tpm.uki import PCR, extend, hash_text
-from talos.upgrade.slots.systemd_boot.outlook import Outlook, Start
+from talos.upgrade.slots.systemd_boot.forecast import Forecast, Start
 from talos.upgrade.slots.systemd_boot.unsealing import check_volumes
 
 OWNER, OTHER = (rsa.generate_private_key(65537, 2048) for _ in range(2))
@@ -118,14 +118,14 @@ def test_what_a_header_or_an_image_has_is_checked(tmp_path: Path) -> None:
 
 def test_other_keys_of_secure_boot_change_pcr_7(tmp_path: Path) -> None:
     image = add_policy(tmp_path, OWNER)
-    outlook = Outlook(changed={7: "another one, as the release adds to db"})
+    forecast = Forecast(changed={7: "another one, as the release adds to db"})
     program = Program(io.BytesIO(image), len(image))
     bound = make_header({0: seal_to(tmp_path, 7)})
     reason = r"volume STATE: slot 0 \(tpm\): PCR 7 is another one, as the release adds to db"
     with pytest.raises(UserError, match=reason):
-        check_volumes(program, {"STATE": bound}, WHERE, outlook)
+        check_volumes(program, {"STATE": bound}, WHERE, forecast)
     for header in (make_header({0: seal_to(tmp_path)}), make_header({0: seal_to(tmp_path, 7)}, [1])):
-        check_volumes(program, {"STATE": header}, WHERE, outlook)
+        check_volumes(program, {"STATE": header}, WHERE, forecast)
 
 
 def test_each_start_needs_a_slot_that_opens(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_each_start_needs_a_slot_that_opens(tmp_path: Path) -> None:
 
     def check_starts(*starts: Start, **slots: bytes) -> None:
         header = make_header({int(name[-1]): sealed for name, sealed in slots.items()})
-        check_volumes(program, {"STATE": header}, WHERE, Outlook(starts=starts, value=value))
+        check_volumes(program, {"STATE": header}, WHERE, Forecast(starts=starts, value=value))
 
     usual, alone, foreign = (
         seal_to(tmp_path, 7),
@@ -157,10 +157,10 @@ def test_the_policy_shows_what_a_key_without_values_is_bound_to(tmp_path: Path) 
     program = Program(io.BytesIO(image), len(image))
 
     def check_start(start: bytes, key: bytes, now: bytes = value) -> None:
-        outlook = Outlook(starts=[Start(name="in the trial", value=start)], value=now)
+        forecast = Forecast(starts=[Start(name="in the trial", value=start)], value=now)
         sealed = {name: found for name, found in json.loads(key).items() if name != "pcr_values"}
         header = make_header({0: json.dumps(sealed).encode()})
-        check_volumes(program, {"STATE": header}, WHERE, outlook)
+        check_volumes(program, {"STATE": header}, WHERE, forecast)
 
     usual = seal_to(tmp_path, 7)
     check_start(value, usual)
