@@ -11,11 +11,13 @@ from talos.disks.reset import WIPE_ARGUMENT, Erasure, erase, parse_wipe_argument
 from talos.machined.boot.machine import Machine
 from talos.machined.boot.phases.reset import unmount_disk
 from talos.machined.boot.sequence import Phase, Task
-from talos.resource import ids
+from talos.resource import ids, kinds
 from talos.resource.changes import wait_for
 from talos.resource.state import State
 from talos.system.block.md import Array, Mdadm, read_arrays
+from talos.system.block.sysfs import Sysfs
 from talos.system.errors import UserError
+from talos.system.logging import Log
 
 if TYPE_CHECKING:
     from talos.disks.raid.early import EarlyArrays
@@ -71,7 +73,7 @@ def make_pause_phases(machine: Machine) -> tuple[Phase, ...]:
 async def wipe_system(machine: Machine, labels: tuple[str, ...]) -> None:
     """Erase the system disk, or partitions of the system, before anything on them is used."""
     log = machine.log.bind(reason=WIPE_ARGUMENT)
-    await wait_for_devices(machine)
+    await wait_until_known(machine.state, log, Sysfs())
     erasures, problems = await find_erasures(machine.state, make_arrays(machine), labels)
     for problem in problems:
         log.warning(problem)
@@ -100,7 +102,6 @@ def make_arrays(machine: Machine) -> "EarlyArrays":
     from talos.disks.raid.early import EarlyArrays
     from talos.disks.raid.start import ArrayStarter
     from talos.disks.volumes.blocks import KernelBlocks
-    from talos.system.block.sysfs import Sysfs
     from talos.system.block.wipe import make_blank
 
     async def read() -> Sequence[Array]:
@@ -135,3 +136,28 @@ async def wait_for_devices(machine: Machine) -> None:
         await wait_for(machine.state, *ids.DEVICES_STATUS, lambda status: status.spec.ready)
     if scope.cancelled_caught:
         machine.log.error(f"the disks are not known after {DEVICES_TIMEOUT:.0f} s")
+
+
+async def wait_until_known(state: State, log: Log, sysfs: Sysfs) -> None:
+    """Wait until all disks are known, without limit; log periodically which are not.
+
+    A read of a broken disk may take minutes. To go on would keep what the owner ordered erased, and to reboot
+    may, too: the order may be for one boot only.
+    """
+    while True:
+        with trio.move_on_after(REPEAT) as scope:
+            await wait_for(state, *ids.DEVICES_STATUS, lambda status: status.spec.ready)
+        if not scope.cancelled_caught:
+            return
+        known = {disk.id for disk in await state.list(kinds.DISK)}
+        there = await trio.to_thread.run_sync(list_disks, sysfs)
+        log.warning(
+            "nothing is erased or started until udevd has read all disks; detach one that is broken",
+            waiting_for=", ".join(name for name in there if name not in known) or "the kernel's first disk",
+        )
+
+
+def list_disks(sysfs: Sysfs) -> Sequence[str]:
+    """The names of the kernel's disks, without those that software makes."""
+    devices = sysfs.listing("class/block")
+    return [one.kernel_name for one in devices if one.has("device") and not one.has("partition")]
