@@ -137,10 +137,10 @@ class HetznerCloud:
         import urllib.error
         import urllib.request
 
-        left = end - time.monotonic()
+        left = min(CALL_TIMEOUT, end - time.monotonic())
         if left <= 0:
             raise CloudError(f"not done within {TAKE_TIMEOUT:g} s")
-        opener = make_opener()  # without redirects, which would get the token
+        opener = make_opener(timeout=left)  # without redirects, which would get the token
         headers = {"Content-Type": "application/json"}
         if url.startswith(self.api):
             headers["Authorization"] = f"Bearer {self.token}"
@@ -148,7 +148,7 @@ class HetznerCloud:
         request = urllib.request.Request(url, data=data, headers=headers, method=method)  # noqa: S310 - no other schemes
         place = url.removeprefix(self.api).partition("?")[0]
         try:
-            with opener.open(request, timeout=min(CALL_TIMEOUT, left)) as reply:
+            with opener.open(request, timeout=left) as reply:
                 found: bytes = reply.read(MAX_REPLY)
                 return found
         except urllib.error.HTTPError as error:

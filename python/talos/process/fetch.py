@@ -115,7 +115,7 @@ def post_form(
     with _failures():
         request = urllib.request.Request(url, data=data, headers=headers)  # noqa: S310 - the opener has no others
         try:
-            opener = make_opener(make_proxies(environment), authorities=authorities)
+            opener = make_opener(make_proxies(environment), authorities=authorities, timeout=ATTEMPT_TIMEOUT)
             answer = opener.open(request, timeout=SILENCE_TIMEOUT)
         except urllib.error.HTTPError as error:
             answer = error
@@ -149,22 +149,28 @@ def _failures() -> Generator[None]:
         raise FetchError(f"this is no URL: {error}") from None
 
 
-def make_opener(*handlers: "BaseHandler", authorities: str = "") -> "OpenerDirector":
+def make_opener(
+    *handlers: "BaseHandler", timeout: float, authorities: str = "", low_port: bool = False
+) -> "OpenerDirector":
     """What opens http and https, no file:, ftp: or data:; redirects only with a handler for them. FetchError.
 
-    ``authorities`` (PEM) verify servers' certificates instead of the system's.
+    All that it does ends ``timeout`` seconds from now, reading a body, too: TimeoutError. ``authorities`` (PEM)
+    verify servers' certificates instead of the system's. With ``low_port`` it connects for http from a port
+    that only root can have.
     """
     import ssl
     import urllib.request
+
+    from talos.process.deadline import Deadline, make_handlers
 
     try:
         context = ssl.create_default_context(cadata=authorities or None)
     except (ssl.SSLError, ValueError) as error:
         raise FetchError(f"its authorities can't be used: {error}") from None
+    find_source = _find_low_port if low_port else lambda: None
     opener = urllib.request.OpenerDirector()
     for handler in (
-        urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(context=context),
+        *make_handlers(Deadline(timeout), context, find_source),
         *handlers,
         urllib.request.HTTPErrorProcessor(),
         urllib.request.HTTPDefaultErrorHandler(),
@@ -197,20 +203,10 @@ def make_proxies(environment: Mapping[str, str]) -> "BaseHandler":
     return Proxies()
 
 
-def _make_low_ports() -> "BaseHandler":
-    """The part of an opener that connects from a port that only root can have."""
-    import http.client
+def _find_low_port() -> tuple[str, int]:
     import secrets
-    import urllib.request
 
-    class LowPorts(urllib.request.HTTPHandler):
-        handler_order = 400  # before the one that takes any port
-
-        def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-            port = LOW_PORTS[secrets.randbelow(len(LOW_PORTS))]
-            return self.do_open(http.client.HTTPConnection, req, source_address=("", port))
-
-    return LowPorts()
+    return "", LOW_PORTS[secrets.randbelow(len(LOW_PORTS))]
 
 
 def _get(
@@ -220,7 +216,6 @@ def _get(
     take: Callable[[bytes], object],
 ) -> str:
     """Hand the body to ``take``, in pieces; the final URL."""
-    import time
     import urllib.request
 
     names = {name.lower() for name in wanted.headers}
@@ -236,14 +231,15 @@ def _get(
                     request.remove_header(name)
             return request
 
-    end, size = time.monotonic() + bounds.timeout, 0
+    size = 0
     with _failures():
-        handlers = [
+        opener = make_opener(
             Redirects(),
             make_proxies(wanted.environment),
-            *([_make_low_ports()] if wanted.low_port else []),
-        ]
-        opener = make_opener(*handlers, authorities=authorities)
+            timeout=bounds.timeout,
+            authorities=authorities,
+            low_port=wanted.low_port,
+        )
         request = urllib.request.Request(  # noqa: S310 - the opener has no others
             wanted.url, wanted.body, {"User-Agent": AGENT, **wanted.headers}, method=wanted.method
         )
@@ -255,8 +251,6 @@ def _get(
                 size += len(piece)
                 if size > bounds.max_bytes:
                     raise FetchError(f"more than {bounds.max_bytes} bytes came")
-                if time.monotonic() > end:
-                    raise FetchError(f"not complete after {bounds.timeout:.0f} s")
                 take(piece)
             if answer.length:
                 raise FetchError("the connection ended before all had come")
@@ -272,7 +266,11 @@ def _check_redirect(source: str, target: str) -> None:
 def _explain(reason: object) -> str:
     import ssl
 
+    from talos.process.deadline import LateError
+
     match reason:
+        case LateError():
+            return str(reason)
         case ssl.SSLCertVerificationError():
             return f"the server's certificate is not accepted: {reason.verify_message}"
         case TimeoutError():

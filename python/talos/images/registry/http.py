@@ -76,6 +76,11 @@ class Abort:
             with suppress(OSError):
                 sock.shutdown(SHUT_RDWR)
 
+    def check(self) -> None:
+        """RegistryError when it was requested."""
+        if self.requested:
+            raise RegistryError("it was broken off")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
@@ -165,10 +170,11 @@ def _send(
 ) -> Response:
     connection, target, more = _connect(url, urlsplit(url), client)
     abort.connection = connection
-    if abort.requested:
-        raise RegistryError("it was broken off")
+    abort.check()
     own = {"User-Agent": AGENT, "Accept-Encoding": "identity"}
     try:
+        connection.connect()
+        abort.check()  # it may have been requested while there was no socket to end
         connection.request(method, target, body=body, headers={**own, **more, **headers})
         response = connection.getresponse()
     except (OSError, HTTPException, ValueError) as error:
