@@ -85,7 +85,7 @@ def parse_kubeconfig(text: str) -> ClusterAccess:
             certificate=b64decode(user["client-certificate-data"]),
             key=b64decode(user["client-key-data"]),
         )
-    except (yaml.YAMLError, LookupError, TypeError) as error:
+    except (yaml.YAMLError, LookupError, TypeError, RecursionError) as error:
         raise ValueError(f"not an administrator's kubeconfig: {error}") from error
 
 

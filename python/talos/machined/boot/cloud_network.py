@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import trio
-import yaml
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.network_pb2 import PlatformConfigSpec
@@ -16,6 +15,7 @@ from talos.machined.platform.clouds.cloud import Cloud, Documents, Source
 from talos.machined.platform.clouds.server import MetadataServer
 from talos.machined.platform.config_sources.volume import VolumeSource
 from talos.machined.platform.config_sources.web import Report
+from talos.machined.platform.values import read_yaml
 from talos.resource import ids, kinds
 from talos.resource.changes import put, wait_for
 from talos.resource.state import NotFoundError, State
@@ -152,11 +152,7 @@ class CloudNetwork:
 def read_copy(path: Path) -> PlatformConfigSpec:
     """What was kept. OSError; UserError when it is damaged."""
     spec = PlatformConfigSpec()
-    try:
-        value: object = yaml.safe_load(path.read_bytes())
-    except (yaml.YAMLError, ValueError, RecursionError):
-        raise UserError("this is no YAML", where=path.name) from None
-    value_to_message(spec, value, path.name)
+    value_to_message(spec, read_yaml(path.read_bytes(), path.name), path.name)
     return spec
 
 

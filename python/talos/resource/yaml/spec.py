@@ -122,7 +122,7 @@ def resource_from_proto[S: Message](kind: Kind[S], message: resource_pb2.Resourc
             spec.ParseFromString(message.spec.proto_spec)
         phase = Phase(given.phase) if given.phase else Phase.RUNNING
         version = 0 if given.version in ("", _UNDEFINED) else int(given.version)
-    except (DecodeError, ValueError) as error:
+    except (DecodeError, ValueError, TypeError, RecursionError) as error:
         raise UserError(f"no valid resource: {error}", where=where) from error
     annotations = dict(given.annotations)
     if isinstance(spec, MachineConfigSpec):
@@ -144,11 +144,15 @@ def resource_from_proto[S: Message](kind: Kind[S], message: resource_pb2.Resourc
 
 
 def _parse_mapping(text: str) -> dict[str, Any]:
+    """The mapping that a text stands for; ValueError, also for aliases: few could stand for many nodes."""
     # Rare, and the loader takes 30 ms to import.
     import yaml
 
+    reader: Any = yaml  # its annotations are partial
     try:
-        value = yaml.safe_load(text)
+        if any(isinstance(event, yaml.AliasEvent) for event in reader.parse(text, Loader=yaml.SafeLoader)):
+            raise ValueError("the spec has aliases")
+        value = reader.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(f"the spec is no YAML: {error}") from error
     if value is None:

@@ -359,7 +359,16 @@ def test_nonsense_from_the_wire(message: resource_pb2.Resource, text: str) -> No
 
 def test_yaml_only_spec_must_be_a_mapping() -> None:
     message = resource_pb2.Resource(metadata=resource_pb2.Metadata(type=kinds.DNS_UPSTREAM.type))
-    for text in ("- a", "{", "text"):
+    for text in (
+        "- a",
+        "{",
+        "text",
+        "a: {1: 2}",
+        "a: 2026-01-01",
+        "a: &a [*a]",
+        "a: &a [1]\nb: [*a, *a]",
+        "[" * 3000,
+    ):
         message.spec.yaml_spec = text
         with pytest.raises(UserError):
             resource_from_proto(kinds.DNS_UPSTREAM, message)

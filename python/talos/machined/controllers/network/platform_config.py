@@ -2,11 +2,10 @@
 
 from typing import cast, override
 
-import yaml
-
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.network_pb2 import PlatformConfigSpec
 from talos.machined.node.resources import BOOT_CONTROLLER
+from talos.machined.platform.values import read_yaml
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.resource.yaml.parse import value_to_message
@@ -78,10 +77,7 @@ class PlatformNetworkController(Reconciler):
 def parse_network(text: str) -> PlatformConfigSpec:
     """A network in the form of PlatformConfig resources, without the metadata in it. UserError."""
     where = f"META {KEY}"
-    try:
-        value = cast("object", yaml.safe_load(text))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UserError(f"is no YAML: {' '.join(str(error).split())[:200]}", where=where) from None
+    value = read_yaml(text, where)
     spec = PlatformConfigSpec()
     if value is not None:
         _complete_bonds(value)

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import trio
 from tests.unit.machined.controllers.running import running
 
@@ -13,6 +14,7 @@ from talos.machined.platform.network import parse_network as make_platform
 from talos.resource import ids, kinds
 from talos.resource.changes import destroy_if_present, put, wait_for
 from talos.resource.memory.state import MemoryState
+from talos.system.errors import UserError
 from talos.system.logging import Log
 
 VALUE = """\
@@ -49,6 +51,12 @@ async def test_the_network_follows_the_value() -> None:
         await wait_until(state, 2)
         await destroy_if_present(state, kinds.META_KEY, KEY)
         assert await wait_until(state, 0) == base
+
+
+@pytest.mark.parametrize("text", ["[" * 5000, "a: &a [*a]", "{", "\x00"])
+def test_what_is_no_yaml(text: str) -> None:
+    with pytest.raises(UserError, match="META 0x0a: this is no YAML"):
+        parse_network(text)
 
 
 def test_what_is_no_network() -> None:
