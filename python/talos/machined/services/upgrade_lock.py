@@ -11,7 +11,7 @@ from talos.api.internal.membership_pb2 import LockUpgradeResponse, UpgradeLock
 from talos.api.rpc import Code, RpcError
 from talos.etcd.lock import make_lease
 from talos.machined.node.etcd import MEMBERSHIP
-from talos.machined.services.etcd import has_member
+from talos.machined.services.etcd import find_lost_volume, has_member
 from talos.machined.services.health import Connect
 from talos.process.daemons import CLUSTERD
 from talos.resource.state import State
@@ -70,7 +70,7 @@ class EtcdLock:
                     raise
                 reason = error.reason
             if trio.current_time() >= end:
-                raise RpcError(Code.FAILED_PRECONDITION, reason)
+                raise RpcError(Code.FAILED_PRECONDITION, reason + await self._find_remedy())
             if reason != shown:
                 report(f"waiting for up to {REFUSAL_TIMEOUT:.0f} s: {reason}")
                 shown = reason
@@ -144,6 +144,17 @@ class EtcdLock:
             return None
         async with self._connect(CLUSTERD.socket) as transport:
             return await transport.unary(MEMBERSHIP + method, request, reply)
+
+    async def _find_remedy(self) -> str:
+        """What goes on where this node's own volume is why etcd has to answer; else nothing."""
+        lost = await find_lost_volume(self._state)
+        if not lost:
+            return ""
+        reset = f"talosctl reset --graceful=false --reboot --system-labels-to-wipe {lost}"
+        return (
+            f"; this node may have a member, as its volume {lost} can't be used: "
+            f"reset that by {reset}, or upgrade without asking etcd by talosctl upgrade --force"
+        )
 
     async def _may_have_member(self) -> bool:
         try:

@@ -33,8 +33,7 @@ class Clusterd:
         yield self
 
     async def unary(self, method: str, request: Any, reply: Any) -> LockUpgradeResponse:
-        del request
-        assert reply is LockUpgradeResponse
+        del request, reply
         self.calls.append(method)
         if self.answer is None:
             await trio.sleep_forever()
@@ -105,6 +104,19 @@ async def test_a_node_whose_data_is_not_there_may_have_a_member(
     state = await make_state(enums.VOLUME_PHASE_WAITING, volume="EPHEMERAL")
     await EtcdLock(clusterd.connect, state).take(lambda _: None)
     assert clusterd.calls == calls
+
+
+async def test_a_node_without_its_volume_and_etcd_is_told_what_to_do(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    del autojump_clock
+    clusterd = Clusterd(RpcError(Code.UNAVAILABLE, "no etcd member answers"))
+    for phase, is_told in ((enums.VOLUME_PHASE_WAITING, True), (enums.VOLUME_PHASE_READY, False)):
+        state = await make_state(phase, volume="EPHEMERAL")
+        with pytest.raises(RpcError, match="no etcd member answers") as refused:
+            await EtcdLock(clusterd.connect, state).take(lambda _: None)
+        assert ("--system-labels-to-wipe EPHEMERAL" in refused.value.reason) is is_told
+        assert ("talosctl upgrade --force" in refused.value.reason) is is_told
 
 
 class Member(Clusterd):
