@@ -15,9 +15,10 @@ let
   isFile = value: isPath value || value ? drvPath || (isString value && match "/nix/store/.+" value != null);
 
   # Only what lies in a source tree can be read now. A private key there is refused before it is in the store.
+  # Nix ends with an error of its own at a file that is no text, so that one in DER is known by its name.
   isPem = kind: value: isFile value && (!isPath value || (
-    let text = readFile value;
-    in match "-----BEGIN ${kind}-----.*" text != null && match ".*PRIVATE KEY.*" text == null
+    let text = builtins.addErrorContext "while lib.image reads ${show value}, which has to be PEM" (readFile value);
+    in match ".*[.](der|cer|p12|pfx|p7b)" (toString value) == null && match "-----BEGIN ${kind}-----.*" text != null && match ".*PRIVATE KEY.*" text == null
   ));
   isPublicKey = isPem "PUBLIC KEY";
 

@@ -26,6 +26,7 @@ let
     { options = { secureBoot.db = variable; }; error = "lib.image: secureBoot: { db = …; } is not allowed; it is a set such as { certificate = ./uki-signing-cert.pem; }"; }
     { options = { secureBoot = { inherit certificate; key = variable; }; }; error = "lib.image: secureBoot.key: there is no such option; known are certificate, db, kek, pcrKey, pk"; }
     { options = { secureBoot.certificate = ./options.nix; }; error = "lib.image: secureBoot.certificate: ${toString ./options.nix} is not allowed; it is a file with a certificate in PEM, such as uki-signing-cert.pem, and no private key"; }
+    { options = { secureBoot.certificate = ./none/uki-signing-cert.der; }; error = "lib.image: secureBoot.certificate: ${toString ./none/uki-signing-cert.der} is not allowed; it is a file with a certificate in PEM, such as uki-signing-cert.pem, and no private key"; }
     { options = { secureBoot = { inherit certificate; pcrKey = ./options.nix; }; }; error = "lib.image: secureBoot.pcrKey: ${toString ./options.nix} is not allowed; it is a file with the public half of pcr-signing-key.pem in PEM"; }
     { options = { secureBoot = { inherit certificate; pk = key; }; }; error = "lib.image: secureBoot.pk: \"${key}\" is not allowed; it is a file NAME.auth of `talosctl gen secureboot database`"; }
     { options = { tracing = "kprobes"; }; error = "lib.image: tracing: \"kprobes\" is not allowed; it is true for a kernel that programs in pods may trace, or false"; }
