@@ -6,7 +6,7 @@ Times are seconds of a clock that never goes back.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from talos.api.discovery.cluster_pb2 import Affiliate
@@ -95,9 +95,10 @@ class Clusters:
         self._clusters: dict[str, Cluster] = {}
         self.counts = Counts()
 
-    def update(self, cluster_id: str, id: str, data: bytes, endpoints: Iterable[bytes], ttl: float) -> None:
+    def update(self, cluster_id: str, id: str, data: bytes, endpoints: Sequence[bytes], ttl: float) -> None:
         """Keep an affiliate's data, if given, and add endpoints; both live for ``ttl`` seconds from now on.
 
+        An affiliate that sends its data has room for its own endpoints: those that expire first give way.
         FullError: what there was stays.
         """
         cluster = self._find_or_make(cluster_id)
@@ -106,7 +107,9 @@ class Clusters:
             self._check_room(cluster)
         known = affiliate.endpoints if affiliate else {}
         added = [endpoint for endpoint in dict.fromkeys(endpoints) if endpoint not in known]
-        if len(known) + len(added) > self._capacity.affiliate_endpoints:
+        excess = len(known) + len(added) - self._capacity.affiliate_endpoints
+        others = sorted((one for one in known if one not in endpoints), key=known.__getitem__) if data else []
+        if excess > len(others):
             raise FullError("too many endpoints in the affiliate")
         self._keep(cluster_id, cluster)
         is_changed = affiliate is None or bool(added)
@@ -117,6 +120,9 @@ class Clusters:
         affiliate.expires = max(affiliate.expires, expires)
         if data and data != affiliate.data:
             affiliate.data, is_changed = data, True
+        for endpoint in others[: max(excess, 0)]:
+            del affiliate.endpoints[endpoint]
+            self.counts.endpoints -= 1
         self.counts.endpoints += len(added)
         for endpoint in endpoints:
             affiliate.endpoints[endpoint] = max(affiliate.endpoints.get(endpoint, 0.0), expires)

@@ -75,6 +75,18 @@ def test_endpoints_of_many_sources_are_merged(clusters: Clusters) -> None:
     assert clusters.find_affiliates("c") == [Affiliate(id="a", data=b"data", endpoints=[b"1", b"2"])]
 
 
+def test_a_node_has_room_for_its_own_endpoints(clusters: Clusters) -> None:
+    clusters.update("c", "a", b"data", [b"1"], ttl=10)
+    clusters.update("c", "a", b"", [b"x"], ttl=5)
+    with pytest.raises(FullError):
+        clusters.update("c", "a", b"", [b"y"], ttl=10)
+    clusters.update("c", "a", b"data", [b"1", b"2"], ttl=10)
+    assert clusters.find_affiliates("c") == [Affiliate(id="a", data=b"data", endpoints=[b"1", b"2"])]
+    assert clusters.counts.endpoints == 2
+    with pytest.raises(FullError):
+        clusters.update("c", "a", b"data", [b"1", b"2", b"3"], ttl=10)
+
+
 def test_a_refresh_wakes_no_watcher(clusters: Clusters) -> None:
     clusters.update("c", "a", b"data", [b"1"], ttl=10)
     snapshot, subscription = clusters.subscribe("c")

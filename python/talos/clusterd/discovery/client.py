@@ -22,7 +22,7 @@ from talos.api.discovery.cluster_pb2 import (
     WatchRequest,
     WatchResponse,
 )
-from talos.api.rpc import RpcError, Transport
+from talos.api.rpc import Code, RpcError, Transport
 from talos.clusterd.discovery.cipher import PayloadCipher
 from talos.clusterd.discovery.known import KnownAffiliates
 from talos.clusterd.discovery.payload import is_address, make_payload
@@ -47,6 +47,15 @@ STALE = 120.0
 """Seconds for which others may take to publish themselves again to a server that has forgotten them."""
 
 PUBLISH_INTERVAL = 1.0  # seconds
+DELETED_INTERVAL = 0.5
+"""Seconds after which it is seen again whether one that was deleted is back."""
+
+REPLACED_INTERVAL = 60.0
+"""Seconds between answers of a node to what another publishes under its id: two could go on for ever."""
+
+REFUSED_INTERVAL = 60.0
+"""Seconds after which a node publishes itself again to a server that has no room for it."""
+
 MAX_REDIRECTS = 5
 MESSAGES_PER_SECOND = 50
 """Messages of a server that are read; a cluster of a thousand nodes has one per second."""
@@ -91,7 +100,7 @@ class DiscoveryClient:
         self._log = log.bind(endpoint=settings.endpoint)
         self._notify = notify
         self._cipher = PayloadCipher(settings.key)
-        self._known = KnownAffiliates(self._cipher, settings.node_id, self._log)
+        self._known = KnownAffiliates(self._cipher, settings.node_id, self._log, trio.current_time)
         self._known.restore(before or {})
         self._local = AffiliateSpec()
         self._data = b""
@@ -102,6 +111,7 @@ class DiscoveryClient:
         """What of these was sent, and until when it need not be sent again."""
         self._is_leaving = False
         self._changed = Wakeup()
+        self._replaced = Wakeup()
         self._redirects = 0
         self.has_answered = False
         self.public_address = b""
@@ -128,6 +138,7 @@ class DiscoveryClient:
         self._known.own_hostname = local.hostname
         # Encrypted once, not at every refresh: equal bytes are no change for the server and its watchers.
         self._data = self._cipher.seal(payload)
+        self._known.own_data = self._data
         self._endpoints = [self._cipher.seal_endpoint(endpoint) for endpoint in endpoints]
         self._changed.set()
 
@@ -135,6 +146,7 @@ class DiscoveryClient:
         """Withdraw this node: it is being reset."""
         if not self._is_leaving:
             self._is_leaving, self._data, self._endpoints = True, b"", ()
+            self._known.own_data = b""
             self._changed.set()
 
     async def withdraw(self) -> None:
@@ -191,46 +203,99 @@ class DiscoveryClient:
                     self._notify()
                 self._log.once("connected to the discovery service", key="failure", level="info")
                 nursery.start_soon(self._drop_stale)
-                await self._watch(replies)
+                nursery.start_soon(self._replace)
+                await self._watch(replies, nursery)
             nursery.cancel_scope.cancel()
 
-    async def _watch(self, replies: AsyncIterator[WatchResponse]) -> None:
+    async def _watch(self, replies: AsyncIterator[WatchResponse], nursery: trio.Nursery) -> None:
         async for reply in replies:
+            had_deleted = self._known.has_deleted
             if self._known.take_changes(reply):
                 self._notify()
+            if self._known.has_deleted and not had_deleted:
+                nursery.start_soon(self._drop_deleted)
+            if self._known.is_deleted:
+                self._known.is_deleted = False
+                self._log.once("the discovery service has lost this node, which publishes itself again")
+                self._changed.set()
+            if self._known.is_replaced:
+                self._known.is_replaced = False
+                self._replaced.set()
             # Flow control holds the server back meanwhile.
             await trio.sleep(1 / MESSAGES_PER_SECOND)
+
+    async def _drop_deleted(self) -> None:
+        while self._known.has_deleted:
+            await trio.sleep(DELETED_INTERVAL)
+            if self._known.drop_deleted():
+                self._notify()
 
     async def _refresh(self, transport: Transport) -> None:
         """Publish this node now, when it changes, and so often that it does not expire."""
         self._changed.set()
         self._reported.clear()
+        wait = TTL / 2
         while True:
-            with trio.move_on_after(TTL / 2):
+            with trio.move_on_after(wait):
                 await self._changed.wait()
-            await self._publish(transport)
+            wait = TTL / 2 if await self._publish(transport) else REFUSED_INTERVAL
             await self._report(transport)
             # A node whose addresses come and go does not call all the time.
             await trio.sleep(PUBLISH_INTERVAL)
 
-    async def _publish(self, transport: Transport) -> None:
-        cluster_id, node_id = self._settings.cluster_id, self._settings.node_id
+    async def _replace(self) -> None:
+        """Publish this node again when another has under its id."""
+        while True:
+            await self._replaced.wait()
+            self._changed.set()
+            await trio.sleep(REPLACED_INTERVAL)
+
+    async def _publish(self, transport: Transport) -> bool:
+        """Send this node, or that it leaves; whether the server has room for it."""
         if self._is_leaving:
-            delete = AffiliateDeleteRequest(cluster_id=cluster_id, affiliate_id=node_id)
-            await transport.unary(
-                SERVICE + "AffiliateDelete", delete, AffiliateDeleteResponse, timeout=REFRESH_TIMEOUT
-            )
-        elif self._data:
-            update = AffiliateUpdateRequest(
-                cluster_id=cluster_id,
-                affiliate_id=node_id,
-                affiliate_data=self._data,
-                affiliate_endpoints=self._endpoints,
-                ttl=Duration(seconds=int(TTL)),
-            )
-            await transport.unary(
-                SERVICE + "AffiliateUpdate", update, AffiliateUpdateResponse, timeout=REFRESH_TIMEOUT
-            )
+            await self._delete(transport)
+            return True
+        if not self._data:
+            return True
+        try:
+            await self._update(transport, self._settings.node_id, self._data, self._endpoints)
+        except RpcError as error:
+            if error.code is not Code.RESOURCE_EXHAUSTED:
+                raise
+        else:
+            return True
+        try:
+            # Others may have filled this node's endpoints, which are gone with it.
+            await self._delete(transport)
+            await self._update(transport, self._settings.node_id, self._data, self._endpoints)
+        except RpcError as error:
+            if error.code is not Code.RESOURCE_EXHAUSTED:
+                raise
+            self._log.once(f"the discovery service has no room for this node: {error.reason}", key="room")
+            return False
+        return True
+
+    async def _update(
+        self, transport: Transport, node_id: str, data: bytes, endpoints: Sequence[bytes]
+    ) -> None:
+        update = AffiliateUpdateRequest(
+            cluster_id=self._settings.cluster_id,
+            affiliate_id=node_id,
+            affiliate_data=data,
+            affiliate_endpoints=endpoints,
+            ttl=Duration(seconds=int(TTL)),
+        )
+        await transport.unary(
+            SERVICE + "AffiliateUpdate", update, AffiliateUpdateResponse, timeout=REFRESH_TIMEOUT
+        )
+
+    async def _delete(self, transport: Transport) -> None:
+        delete = AffiliateDeleteRequest(
+            cluster_id=self._settings.cluster_id, affiliate_id=self._settings.node_id
+        )
+        await transport.unary(
+            SERVICE + "AffiliateDelete", delete, AffiliateDeleteResponse, timeout=REFRESH_TIMEOUT
+        )
 
     async def _report(self, transport: Transport) -> None:
         """Send where others were seen, which the server adds to what they publish themselves."""
@@ -240,15 +305,12 @@ class DiscoveryClient:
             sent, until = self._reported.get(node_id, (b"", 0.0))
             if sent == endpoint and trio.current_time() < until:
                 continue
-            update = AffiliateUpdateRequest(
-                cluster_id=self._settings.cluster_id,
-                affiliate_id=node_id,
-                affiliate_endpoints=[endpoint],
-                ttl=Duration(seconds=int(TTL)),
-            )
-            await transport.unary(
-                SERVICE + "AffiliateUpdate", update, AffiliateUpdateResponse, timeout=REFRESH_TIMEOUT
-            )
+            try:
+                await self._update(transport, node_id, b"", [endpoint])
+            except RpcError as error:
+                if error.code is not Code.RESOURCE_EXHAUSTED:
+                    raise
+                self._log.once("the discovery service has no room for endpoints", id=node_id)
             # Less than what is left of the TTL when the next refresh may come.
             self._reported[node_id] = endpoint, trio.current_time() + TTL / 4
 

@@ -83,9 +83,11 @@ def parse_payload(payload: wire.Affiliate, endpoints: Iterable[wire.Endpoint]) -
             prefix for prefix in _prefixes(payload.kubespan.additional_addresses) if is_address(prefix.ip)
         )
         kubespan.exclude_advertised_networks.extend(_prefixes(payload.kubespan.exclude_advertised_addresses))
-        for one in [*endpoints][:MAX_ADDRESSES]:
-            if is_address(one.ip) and 0 < one.port < 1 << 16:
-                kubespan.endpoints.append(NetIPPort(ip=one.ip, port=one.port))
+        # Others can add endpoints, the node alone its addresses: those come first, and are always kept.
+        own = {one.ip for one in spec.addresses}
+        usable = [one for one in endpoints if is_address(one.ip) and 0 < one.port < 1 << 16]
+        usable.sort(key=lambda one: one.ip not in own)
+        kubespan.endpoints.extend(NetIPPort(ip=one.ip, port=one.port) for one in usable[:MAX_ADDRESSES])
     return spec
 
 

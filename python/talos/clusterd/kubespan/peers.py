@@ -6,7 +6,7 @@ neither their own addresses nor their ordinary network.
 
 import ipaddress
 from base64 import b64decode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv6Network
 from itertools import islice
@@ -21,8 +21,8 @@ from talos.pki.wireguard import is_key
 from talos.rpc.port.addresses import is_kubespan, is_siderolink
 
 VERSIONS = (4, 6)
-MIN_BITS = {4: 8, 6: 16}
-"""Of a network of pods, by the version of IP: more is no cluster's."""
+MIN_BITS = {4: 16, 6: 48}
+"""Of the network of a node's pods, by the version of IP: none is larger."""
 MAX_PREFIXES = 256
 """Of a peer's networks: addresses of others cut them into parts, and WireGuard's message has its bound."""
 
@@ -38,11 +38,26 @@ class Own:
     networks: Sequence[NetIPPrefix] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A peer that has proved to have its key a short while ago.
+
+    ``allowed_ips`` are its own until now. ``address`` is where its packets come from, empty while unknown.
+    """
+
+    allowed_ips: Sequence[NetIPPrefix] = ()
+    address: bytes = b""
+
+
 @dataclass(slots=True)
 class _Candidate:
     """A peer, what it announces and what it gets of that, by the version of IP."""
 
     affiliate: AffiliateSpec
+    address: bytes
+    """Where it is seen."""
+    held: Mapping[int, Claims]
+    """What it has had until now."""
     wanted: dict[int, list[Range]] = field(default_factory=lambda: {version: [] for version in VERSIONS})
     allowed: dict[int, list[Range]] = field(default_factory=lambda: {version: [] for version in VERSIONS})
 
@@ -59,6 +74,15 @@ class _Candidate:
             if not limit or len([*islice(make_prefixes(free, version), limit + 1)]) <= limit:
                 self.allowed[version] += claims[version].take(free)
 
+    def find_held(self, prefixes: Sequence[NetIPPrefix]) -> list[NetIPPrefix]:
+        """The parts of these that it has had until now."""
+        parts: list[NetIPPrefix] = []
+        for version in VERSIONS:
+            offered = read_ranges(prefixes, version)
+            lost = Claims([part for one in offered for part in self.held[version].find_free(one)])
+            parts += make_prefixes([part for one in offered for part in lost.find_free(one)], version)
+        return parts
+
     def make_allowed(self) -> Iterator[NetIPPrefix]:
         for version in VERSIONS:
             yield from make_prefixes(merge(self.allowed[version]), version)
@@ -69,29 +93,33 @@ class _Candidate:
 
 
 def make_peers(
-    affiliates: Sequence[AffiliateSpec], own: Own
+    affiliates: Sequence[AffiliateSpec], own: Own, sessions: Mapping[str, Session] | None = None
 ) -> tuple[Mapping[str, PeerSpecSpec], Sequence[str]]:
     """The peers by their public keys, and what is wrong with those that are left out or lose addresses.
 
-    ``affiliates`` are in order of their ids: an address that two of them have is the first one's. A node's
-    own address stays with it, whose network of pods ever it is in.
+    ``affiliates`` are in the order in which they were first seen: a key that two of them have is the first
+    one's. ``sessions`` are by public keys. An address that several have is, in this order, its who sends
+    from there, who has had it, and whose id comes first. A node's own address stays with it, whose network
+    of pods ever it is in.
     """
     problems: list[str] = []
-    peers = _choose(affiliates, own, problems)
+    peers = _choose(affiliates, own, sessions or {}, problems)
+    ordered = sorted(peers.values(), key=lambda one: one.affiliate.node_id)
     claims = {version: Claims() for version in VERSIONS}
     reserved = [*map(make_host_prefix, own.addresses), *own.networks]
     for version in VERSIONS:
         claims[version].take(read_ranges(reserved, version))
-    for peer in peers.values():
-        peer.claim(claims, [_mesh_prefix(peer.affiliate)])
+    _share_hosts([(peer, [_mesh_prefix(peer.affiliate)]) for peer in ordered], claims)
     # What is left of KubeSpan's own network can't be claimed.
     claims[6].take([(int(own.subnet.network_address), int(own.subnet.broadcast_address))])
-    for peer in peers.values():
-        hosts = [make_host_prefix(ipaddress.ip_address(one.ip)) for one in peer.affiliate.addresses]
-        peer.claim(claims, _without_excluded(peer.affiliate, hosts))
-    for peer in peers.values():
-        networks = _find_networks(peer, own, problems)
-        peer.claim(claims, _without_excluded(peer.affiliate, networks), MAX_PREFIXES)
+    _share_hosts([(peer, _find_hosts(peer.affiliate)) for peer in ordered], claims)
+    networks = [
+        (peer, _without_excluded(peer.affiliate, _find_networks(peer, own, problems))) for peer in ordered
+    ]
+    for peer, prefixes in networks:
+        peer.claim(claims, peer.find_held(prefixes), MAX_PREFIXES)
+    for peer, prefixes in networks:
+        peer.claim(claims, prefixes, MAX_PREFIXES)
     specs: dict[str, PeerSpecSpec] = {}
     for key, peer in peers.items():
         allowed = [*peer.make_allowed()]
@@ -107,7 +135,23 @@ def make_peers(
     return specs, problems
 
 
-def _choose(affiliates: Sequence[AffiliateSpec], own: Own, problems: list[str]) -> Mapping[str, _Candidate]:
+def _share_hosts(
+    offers: Iterable[tuple[_Candidate, Sequence[NetIPPrefix]]], claims: Mapping[int, Claims]
+) -> None:
+    """Give each single address to one of those that announce it."""
+    ranked = [
+        (peer.address == prefix.ip, bool(peer.find_held([prefix])), peer, prefix)
+        for peer, prefixes in offers
+        for prefix in prefixes
+    ]
+    # Sorting keeps the order of what is equal.
+    for _, _, peer, prefix in sorted(ranked, key=lambda one: one[:2], reverse=True):
+        peer.claim(claims, [prefix])
+
+
+def _choose(
+    affiliates: Sequence[AffiliateSpec], own: Own, sessions: Mapping[str, Session], problems: list[str]
+) -> Mapping[str, _Candidate]:
     """Affiliates that can be peers, by their keys."""
     found: dict[str, _Candidate] = {}
     for affiliate in affiliates:
@@ -127,7 +171,9 @@ def _choose(affiliates: Sequence[AffiliateSpec], own: Own, problems: list[str]) 
         if reason:
             problems.append(f"{affiliate.nodename or affiliate.node_id} is no peer of KubeSpan: {reason}")
         else:
-            found[key] = _Candidate(affiliate)
+            session = sessions.get(key, Session())
+            held = {version: Claims(read_ranges(session.allowed_ips, version)) for version in VERSIONS}
+            found[key] = _Candidate(affiliate, session.address, held)
     return found
 
 
@@ -135,8 +181,16 @@ def _mesh_prefix(affiliate: AffiliateSpec) -> NetIPPrefix:
     return make_host_prefix(ipaddress.ip_address(affiliate.kube_span.address.ip))
 
 
+def _find_hosts(affiliate: AffiliateSpec) -> Sequence[NetIPPrefix]:
+    """Its addresses one by one, which it does not exclude."""
+    hosts = [make_host_prefix(ipaddress.ip_address(one.ip)) for one in affiliate.addresses]
+    return [part for one in hosts for part in _without_excluded(affiliate, [one])]
+
+
 def _without_excluded(affiliate: AffiliateSpec, prefixes: Sequence[NetIPPrefix]) -> list[NetIPPrefix]:
     """What the peer does not exclude; its address in KubeSpan it has in any case."""
+    if not affiliate.kube_span.exclude_advertised_networks:
+        return list(prefixes)
     kept: list[NetIPPrefix] = []
     for version in VERSIONS:
         excluded = Claims(read_ranges(affiliate.kube_span.exclude_advertised_networks, version))

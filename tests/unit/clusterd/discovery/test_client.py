@@ -7,20 +7,34 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import grpc
 import grpc.aio
+import pytest
 import trio
+from google.protobuf.duration_pb2 import Duration
 from tests.harness.limits import REAL_TIMEOUT
 
 from talos.api.common.common_pb2 import NetIP, NetIPPort
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.cluster_pb2 import AffiliateSpec
 from talos.api.discovery.affiliate_pb2 import Affiliate as Payload
-from talos.api.discovery.cluster_pb2 import Affiliate, WatchResponse
+from talos.api.discovery.cluster_pb2 import (
+    Affiliate,
+    AffiliateDeleteRequest,
+    AffiliateDeleteResponse,
+    AffiliateUpdateRequest,
+    AffiliateUpdateResponse,
+    WatchResponse,
+)
 from talos.api.rpc import Transport
+from talos.clusterd.discovery import client as client_module
+from talos.clusterd.discovery import known
 from talos.clusterd.discovery.cipher import PayloadCipher
-from talos.clusterd.discovery.client import ClientSettings, DiscoveryClient, is_endpoint
+from talos.clusterd.discovery.client import SERVICE, ClientSettings, DiscoveryClient, is_endpoint
+from talos.discovery.clusters import Clusters
+from talos.discovery.limits import FullError
 from talos.discovery.server import DiscoveryServer, Settings
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import PemPair
@@ -182,7 +196,9 @@ def run(test: Callable[[Daemon], Awaitable[None]]) -> None:
     asyncio.run(host(limited, "test", Log(write=lambda _: None)))
 
 
-def test_nodes_find_each_other_and_see_who_leaves() -> None:
+def test_nodes_find_each_other_and_see_who_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known, "DELETED", 0.2)
+
     async def test(daemon: Daemon) -> None:
         async with (
             running_server(daemon) as endpoint,
@@ -222,6 +238,131 @@ def test_where_a_node_was_seen_is_added_to_what_it_publishes() -> None:
             while seen not in one.client.affiliates["id-two"].kube_span.endpoints:
                 await one.changed.wait()
             assert one.client.affiliates["id-two"].kube_span.endpoints[0] == local.kube_span.endpoints[0]
+
+    run(test)
+
+
+class Stranger:
+    """One who has the cluster's id alone, and speaks of node two."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def update(self, *endpoints: bytes, data: bytes = b"") -> None:
+        request = AffiliateUpdateRequest(
+            cluster_id="cluster",
+            affiliate_id="id-two",
+            affiliate_data=data,
+            affiliate_endpoints=endpoints,
+            ttl=Duration(seconds=60),
+        )
+        await self._transport.unary(SERVICE + "AffiliateUpdate", request, AffiliateUpdateResponse, timeout=5)
+
+    async def delete(self) -> None:
+        request = AffiliateDeleteRequest(cluster_id="cluster", affiliate_id="id-two")
+        await self._transport.unary(SERVICE + "AffiliateDelete", request, AffiliateDeleteResponse, timeout=5)
+
+
+@asynccontextmanager
+async def running_stranger(daemon: Daemon, endpoint: str) -> AsyncGenerator[Stranger]:
+    port = int(endpoint.rpartition(":")[2])
+    async with open_remote(
+        daemon.bridge, RemoteServer(host="127.0.0.1", port=port, context=None)
+    ) as transport:
+        yield Stranger(transport)
+
+
+def test_a_node_that_others_delete_is_back_before_anyone_forgets_it() -> None:
+    async def test(daemon: Daemon) -> None:
+        async with (
+            running_server(daemon) as endpoint,
+            running_node(daemon, "one", endpoint) as one,
+            running_node(daemon, "two", endpoint) as two,
+        ):
+            await one.finds("two")
+            async with running_stranger(daemon, endpoint) as stranger:
+                await stranger.delete()
+            await two.logs("has lost this node")
+            async with running_node(daemon, "three", endpoint) as three:
+                await three.finds("one", "two")
+            assert [*one.client.affiliates] == ["id-two", "id-three"]
+
+    run(test)
+
+
+def test_what_others_send_as_a_node_is_replaced_by_itself() -> None:
+    async def test(daemon: Daemon) -> None:
+        async with running_server(daemon) as endpoint, running_node(daemon, "two", endpoint):
+            async with running_node(daemon, "one", endpoint) as one:
+                await one.finds("two")
+            async with running_stranger(daemon, endpoint) as stranger:
+                await stranger.update(data=b"nonsense")
+            async with running_node(daemon, "three", endpoint) as three:
+                await three.finds("one", "two")
+
+    run(test)
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+def test_endpoints_that_others_add_keep_no_node_out(has_room: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server may give a node's own endpoints room, or refuse what it sends."""
+    if not has_room:
+        monkeypatch.setattr(Clusters, "update", _update_by_first_come(Clusters.update))
+    local = make_local("two")
+    local.kube_span.public_key = "key"
+    local.kube_span.endpoints.add(ip=b"\xc0\x00\x02\x01", port=51820)
+
+    async def test(daemon: Daemon) -> None:
+        async with (
+            running_server(daemon) as endpoint,
+            running_node(daemon, "two", endpoint) as two,
+            running_node(daemon, "one", endpoint) as one,
+        ):
+            await one.finds("two")
+            async with running_stranger(daemon, endpoint) as stranger:
+                await stranger.update(*(bytes([number]) * 16 for number in range(64)))
+            two.client.publish(local)
+            while not one.client.affiliates["id-two"].kube_span.endpoints:
+                await one.changed.wait()
+            assert two.connected == [endpoint]
+
+    run(test)
+
+
+def _update_by_first_come(update: Callable[..., None]) -> Callable[..., None]:
+    def refuse(clusters: Clusters, cluster_id: str, id: str, data: bytes, *rest: Any) -> None:
+        known_endpoints = [one.endpoints for one in clusters.find_affiliates(cluster_id) if one.id == id]
+        if data and known_endpoints and len(known_endpoints[0]) >= 64:
+            raise FullError("too many endpoints in the affiliate")
+        update(clusters, cluster_id, id, data, *rest)
+
+    return refuse
+
+
+def test_a_server_that_has_no_room_for_a_node_tells_it_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "REFUSED_INTERVAL", 0.1)
+    full = True
+
+    def refuse(clusters: Clusters, cluster_id: str, id: str, *rest: Any) -> None:
+        if full and id == "id-one":
+            raise FullError("too many affiliates in the cluster")
+        update(clusters, cluster_id, id, *rest)
+
+    update = Clusters.update
+    monkeypatch.setattr(Clusters, "update", refuse)
+
+    async def test(daemon: Daemon) -> None:
+        nonlocal full
+        async with (
+            running_server(daemon) as endpoint,
+            running_node(daemon, "two", endpoint) as two,
+            running_node(daemon, "one", endpoint) as one,
+        ):
+            await one.finds("two")
+            await one.logs("no room for this node: too many affiliates in the cluster")
+            full = False
+            await two.finds("one")
+            assert one.connected == [endpoint]
 
     run(test)
 

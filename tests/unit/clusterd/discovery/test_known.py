@@ -8,7 +8,7 @@ from talos.api.discovery.affiliate_pb2 import Affiliate as Payload
 from talos.api.discovery.affiliate_pb2 import Endpoint
 from talos.api.discovery.cluster_pb2 import Affiliate, WatchResponse
 from talos.clusterd.discovery.cipher import PayloadCipher
-from talos.clusterd.discovery.known import MAX_AFFILIATES, MAX_DATA, KnownAffiliates
+from talos.clusterd.discovery.known import DELETED, MAX_AFFILIATES, MAX_DATA, MAX_ENDPOINTS, KnownAffiliates
 from talos.clusterd.discovery.payload import MAX_ADDRESSES
 from talos.system.logging import Log
 
@@ -24,9 +24,18 @@ def lines() -> Lines:
     return Lines()
 
 
+class Clock:
+    now = 1000.0
+
+
 @pytest.fixture
-def known(lines: Lines) -> KnownAffiliates:
-    return KnownAffiliates(CIPHER, "own", Log(write=lines.append))
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def known(lines: Lines, clock: Clock) -> KnownAffiliates:
+    return KnownAffiliates(CIPHER, "own", Log(write=lines.append), lambda: clock.now)
 
 
 def sealed(
@@ -39,7 +48,7 @@ def response(*affiliates: Affiliate, deleted: bool = False) -> WatchResponse:
     return WatchResponse(affiliates=affiliates, deleted=deleted)
 
 
-def test_affiliates_come_change_and_go(known: KnownAffiliates) -> None:
+def test_affiliates_come_change_and_go(known: KnownAffiliates, clock: Clock) -> None:
     first = sealed("a")
     assert known.take_snapshot(response(first))
     assert not known.take_changes(response(first)), "a refresh is no change"
@@ -47,10 +56,56 @@ def test_affiliates_come_change_and_go(known: KnownAffiliates) -> None:
     last = sealed("a", hostname="other")
     assert known.take_changes(response(last))
     assert known.affiliates["a"].hostname == "other"
-    assert known.take_changes(response(Affiliate(id="a"), deleted=True))
+    assert not known.take_changes(response(Affiliate(id="a"), deleted=True))
+    clock.now += DELETED
+    assert known.drop_deleted()
     assert not known.affiliates
     assert not known.take_changes(response(Affiliate(id="a"), deleted=True))
+    assert not known.has_deleted
     assert known.take_changes(response(last)), "the same bytes as before are news again"
+
+
+def test_one_that_is_back_soon_was_not_deleted(known: KnownAffiliates, clock: Clock) -> None:
+    node = sealed("a")
+    known.take_snapshot(response(node))
+    known.take_changes(response(Affiliate(id="a"), deleted=True))
+    clock.now += DELETED / 2
+    assert not known.drop_deleted()
+    assert not known.take_changes(response(Affiliate(id="a", data=b"nonsense"))), "another's data are no sign"
+    assert known.has_deleted
+    assert not known.take_changes(response(node))
+    clock.now += DELETED
+    assert not known.drop_deleted()
+    assert [*known.affiliates] == ["a"]
+
+
+def test_a_node_keeps_its_key(known: KnownAffiliates, lines: Lines, clock: Clock) -> None:
+    def with_key(key: str, hostname: str) -> Affiliate:
+        payload = Payload(node_id="a", hostname=hostname)
+        payload.kubespan.public_key = key
+        return Affiliate(id="a", data=CIPHER.seal(payload))
+
+    known.take_snapshot(response(with_key("first", "host")))
+    assert not known.take_changes(response(with_key("other", "evil")))
+    assert "another key for KubeSpan than before" in lines[0]
+    assert known.take_changes(response(with_key("first", "renamed")))
+    assert known.take_changes(response(sealed("a"))), "KubeSpan can be switched off"
+    known.take_changes(response(Affiliate(id="a"), deleted=True))
+    clock.now += DELETED
+    known.drop_deleted()
+    assert known.take_changes(response(with_key("other", "made anew")))
+
+
+def test_what_others_do_under_this_nodes_id_is_noticed(known: KnownAffiliates) -> None:
+    own = sealed("own")
+    known.take_snapshot(response(own))
+    assert not known.is_replaced, "it has published nothing yet"
+    known.own_data = own.data
+    known.take_changes(response(own, Affiliate(id="own", endpoints=[b"1"])))
+    assert (known.is_replaced, known.is_deleted) == (False, False)
+    known.take_changes(response(Affiliate(id="own", data=b"nonsense")))
+    known.take_changes(response(Affiliate(id="own"), deleted=True))
+    assert (known.is_replaced, known.is_deleted) == (True, True)
 
 
 def test_a_server_that_has_forgotten_everything_gets_time(known: KnownAffiliates) -> None:
@@ -110,8 +165,8 @@ def test_endpoints_that_are_damaged_are_left_out(known: KnownAffiliates, lines: 
     assert len(lines) == 1
 
 
-@pytest.mark.parametrize(("damaged", "found"), [(MAX_ADDRESSES - 1, 1), (MAX_ADDRESSES, 0)])
-def test_no_more_endpoints_are_decrypted_than_a_node_has_addresses(
+@pytest.mark.parametrize(("damaged", "found"), [(MAX_ENDPOINTS - 1, 1), (MAX_ENDPOINTS, 0)])
+def test_the_endpoints_that_are_decrypted_are_bounded(
     known: KnownAffiliates, damaged: int, found: int
 ) -> None:
     payload = Payload(node_id="a")
@@ -120,6 +175,17 @@ def test_no_more_endpoints_are_decrypted_than_a_node_has_addresses(
     affiliate.endpoints.append(CIPHER.seal_endpoint(Endpoint(ip=bytes((192, 0, 2, 1)), port=51820)))
     known.take_snapshot(response(affiliate))
     assert len(known.affiliates["a"].kube_span.endpoints) == found
+
+
+def test_a_nodes_own_addresses_precede_what_others_add(known: KnownAffiliates) -> None:
+    payload = Payload(node_id="a", addresses=[bytes((192, 0, 2, 1))])
+    payload.kubespan.public_key = "key"
+    affiliate = Affiliate(id="a", data=CIPHER.seal(payload))
+    for last in (*range(2, 2 + MAX_ADDRESSES), 1):
+        affiliate.endpoints.append(CIPHER.seal_endpoint(Endpoint(ip=bytes((192, 0, 2, last)), port=51820)))
+    known.take_snapshot(response(affiliate))
+    endpoints = known.affiliates["a"].kube_span.endpoints
+    assert (endpoints[0].ip[3], endpoints[1].ip[3], len(endpoints)) == (1, 2, MAX_ADDRESSES)
 
 
 def test_a_flood_of_valid_affiliates_is_bounded(known: KnownAffiliates, lines: Lines) -> None:

@@ -19,7 +19,7 @@ from talos.resource.changes import put
 from talos.resource.memory.state import MemoryState
 from talos.system.logging import Log
 
-OWN_KEY, KEY = (make_public_key(make_private_key()) for _ in range(2))
+OWN_KEY, KEY, OTHER_KEY = (make_public_key(make_private_key()) for _ in range(3))
 ULA = "fd7f:175a:b97c:5602::"
 
 
@@ -62,6 +62,40 @@ async def test_peers_have_nothing_of_this_nodes() -> None:
         found = [str(ip_network((one.ip, one.prefix_length))) for one in peer.spec.allowed_ips]
         assert (peer.id, found) == (KEY, ["10.5.0.3/32", "10.244.6.0/24", f"{ULA}2/128"])
         assert any("twin is no peer of KubeSpan: it has this node's key" in line for line in lines)
+
+
+async def test_a_newcomer_takes_nothing_of_a_peer_that_is_up() -> None:
+    state, log = MemoryState(), Log(write=lambda _: None)
+    identity = IdentitySpec(
+        public_key=OWN_KEY,
+        address=make_host_prefix(ip_address(f"{ULA}1")),
+        subnet=make_prefix(ip_network(f"{ULA}/64")),
+    )
+    up = PeerStatusSpec(
+        state=enums.PEER_STATE_UP, endpoint=NetIPPort(ip=ip_address("192.0.2.7").packed, port=7)
+    )
+
+    async def owned(key: str) -> list[str]:
+        await settle()
+        spec = (await state.get(kinds.KUBE_SPAN_PEER_SPEC, key)).spec
+        return [str(ip_network((one.ip, one.prefix_length))) for one in spec.allowed_ips]
+
+    async with running(state, KubeSpanPeerSpecController(log)):
+        await put(state, *ids.KUBE_SPAN_CONFIG, ConfigSpec(enabled=True), owner="test")
+        await put(state, *ids.IDENTITY, NodeIdentitySpec(node_id="own"), owner="test")
+        await put(state, *ids.KUBE_SPAN_IDENTITY, identity, owner="test")
+        await put(state, kinds.AFFILIATE, "m", affiliate("m", KEY, "10.5.0.2"), owner="test")
+        await settle()
+        await put(state, kinds.KUBE_SPAN_PEER_STATUS, KEY, up, owner="test")
+        await put(state, kinds.AFFILIATE, "a", affiliate("a", OTHER_KEY, "10.5.0.2"), owner="test")
+        await put(state, kinds.AFFILIATE, "b", affiliate("b", KEY, "10.5.0.9"), owner="test")
+        assert await owned(KEY) == ["10.5.0.2/32", f"{ULA}2/128"]
+        assert await owned(OTHER_KEY) == []
+    async with running(state, KubeSpanPeerSpecController(log)):
+        assert await owned(KEY) == ["10.5.0.2/32", f"{ULA}2/128"], "another process has nothing but the State"
+        up.state = enums.PEER_STATE_DOWN
+        await put(state, kinds.KUBE_SPAN_PEER_STATUS, KEY, up, owner="test")
+        assert await owned(OTHER_KEY) == ["10.5.0.2/32", f"{ULA}2/128"]
 
 
 async def test_where_a_peer_was_seen_is_published_of_the_peer_alone() -> None:

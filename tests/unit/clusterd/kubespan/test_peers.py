@@ -1,11 +1,12 @@
 """Which peers a node makes of what others announce, honest ones and such as are not."""
 
+from collections.abc import Sequence
 from ipaddress import IPv6Network, ip_address, ip_network
 
 from talos.api.addresses import make_ip, make_prefix
 from talos.api.common.common_pb2 import NetIPPort
 from talos.api.definitions.cluster_pb2 import AffiliateSpec
-from talos.clusterd.kubespan.peers import MAX_PREFIXES, Own, make_peers
+from talos.clusterd.kubespan.peers import MAX_PREFIXES, Own, Session, make_peers
 from talos.pki.wireguard import make_private_key, make_public_key
 
 KEYS = [make_public_key(make_private_key()) for _ in range(3)]
@@ -34,8 +35,18 @@ def affiliate(number: int, *addresses: str, pods: str = "", exclude: str = "") -
     return spec
 
 
-def allowed(*affiliates: AffiliateSpec) -> tuple[dict[str, list[str]], list[str]]:
-    peers, problems = make_peers(affiliates, OWN)
+def session(*allowed_ips: str, seen_at: str = "") -> Session:
+    return Session(
+        allowed_ips=[make_prefix(ip_network(text)) for text in allowed_ips],
+        address=ip_address(seen_at).packed if seen_at else b"",
+    )
+
+
+def allowed(
+    *affiliates: AffiliateSpec, sessions: Sequence[Session] = ()
+) -> tuple[dict[str, list[str]], list[str]]:
+    """``sessions`` are of the first affiliates."""
+    peers, problems = make_peers(affiliates, OWN, dict(zip(KEYS, sessions, strict=False)))
     return {
         peer.label: [str(ip_network((item.ip, item.prefix_length))) for item in peer.allowed_ips]
         for peer in peers.values()
@@ -101,7 +112,16 @@ def test_this_nodes_addresses_and_pods_stay_its_own() -> None:
 
 
 def test_networks_that_would_cut_the_node_off_are_left_out() -> None:
-    for network in ("0.0.0.0/0", "128.0.0.0/1", "::/0", "10.0.0.0/9", "2001:db8:7::/48", "fd7f::/16"):
+    for network in (
+        "0.0.0.0/0",
+        "128.0.0.0/1",
+        "::/0",
+        "10.7.0.0/16",
+        "2001:db8:7::/48",
+        "fd7f::/16",
+        "9.0.0.0/15",
+        "2001:db9::/47",
+    ):
         found, problems = allowed(affiliate(0, "10.5.0.2", pods=network))
         assert found == {"node-0": ["10.5.0.2/32", f"{ULA}1/128"]}
         [problem] = problems
@@ -125,10 +145,41 @@ def test_an_address_within_anothers_network_of_pods_stays_with_its_node() -> Non
     assert len(problems) == 2
 
 
+def test_of_two_with_one_key_it_is_who_was_seen_first_whatever_its_id() -> None:
+    honest, liar = affiliate(1, "10.5.0.2"), affiliate(1)
+    liar.node_id, liar.nodename = "id-0", "liar"
+    assert allowed(honest, liar)[0] == {"node-1": ["10.5.0.2/32", f"{ULA}2/128"]}
+
+
+def test_a_peer_with_a_session_keeps_what_it_has() -> None:
+    honest = affiliate(1, "10.5.0.2", "2001:db8::2", pods="10.244.1.0/24")
+    liar = affiliate(0, "10.5.0.2", "10.5.0.9", "2001:db8::2", pods="10.244.0.0/23")
+    liar.kube_span.address.CopyFrom(honest.kube_span.address)
+    had = ["10.5.0.2/32", "10.244.1.0/24", "2001:db8::2/128", f"{ULA}2/128"]
+    found, problems = allowed(liar, honest, sessions=[session(), session(*had)])
+    assert found == {"node-0": ["10.5.0.9/32", "10.244.0.0/24"], "node-1": had}
+    assert problems == ["peer node-0 of KubeSpan overlaps with others, which keep some of its addresses"]
+    found, _ = allowed(liar, honest)
+    assert found["node-1"] == [], "without a session it is whose id comes first"
+
+
+def test_a_peer_that_sends_from_an_address_has_it_before_who_had_it() -> None:
+    honest, liar = affiliate(1, "10.5.0.2"), affiliate(0, "10.5.0.2")
+    held = session("10.5.0.2/32", f"{ULA}1/128", seen_at="192.0.2.9")
+    found, _ = allowed(liar, honest, sessions=[held, session(f"{ULA}2/128", seen_at="10.5.0.2")])
+    assert found == {"node-0": [f"{ULA}1/128"], "node-1": ["10.5.0.2/32", f"{ULA}2/128"]}
+
+
+def test_what_a_peer_has_had_as_pods_is_no_address_of_its() -> None:
+    old, new = affiliate(0, pods="10.244.0.0/24"), affiliate(1, "10.244.0.9")
+    found, _ = allowed(old, new, sessions=[session("10.244.0.0/24", f"{ULA}1/128")])
+    assert "10.244.0.9/32" in found["node-1"]
+
+
 def test_a_network_that_others_cut_into_many_parts_is_left_out() -> None:
-    liar, honest = affiliate(0, pods="9.0.0.0/8"), affiliate(1)
+    liar, honest = affiliate(0, pods="9.0.0.0/16"), affiliate(1)
     for number in range(64):
-        honest.addresses.append(make_ip(ip_address(f"9.{number * 4 + 1}.85.85")))
+        honest.addresses.append(make_ip(ip_address(f"9.0.{number * 4 + 1}.85")))
     found, problems = allowed(liar, honest)
     assert found["node-0"] == [f"{ULA}1/128"]
     assert len(found["node-1"]) == 65 < MAX_PREFIXES
