@@ -25,6 +25,7 @@ from talos.networkd.controllers.link_spec import LinkSpecController
 from talos.networkd.controllers.link_status import LinkStatusController
 from talos.networkd.controllers.machine_config import HostnameConfigController, ServersConfigController
 from talos.networkd.controllers.merge import make_merge_controllers
+from talos.networkd.controllers.network_policies import NetworkPoliciesController
 from talos.networkd.controllers.network_status import NetworkStatusController
 from talos.networkd.controllers.node_address import NodeAddressController
 from talos.networkd.controllers.operator_spec import OperatorSpecController
@@ -82,6 +83,7 @@ def make_controllers(
         LinkAliasSpecController(links, log),
         NfTablesChainConfigController(),
         NfTablesChainController(links, log),
+        NetworkPoliciesController(links),
         KubeSpanManagerController(links),
         SiderolinkStatusController(links),
         LinkStatusController(links, log),

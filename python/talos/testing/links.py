@@ -72,6 +72,8 @@ class MemoryLinks(Links):
         self._damages: dict[str, _Watcher] = {}
         self.unknown_kinds = set[str]()
         """Kinds of links that this kernel lacks."""
+        self.has_queues = True
+        """Whether this kernel hands packets to programs."""
         self.changes: list[str] = []
         """Every change made, as text."""
 
@@ -293,6 +295,11 @@ class MemoryLinks(Links):
     async def has_filter(self, table: str) -> bool:
         """Whether chains are kept."""
         return bool(self.filters.get(table))
+
+    @override
+    async def can_queue(self) -> bool:
+        """As the kernel is set up."""
+        return self.has_queues
 
     @override
     @asynccontextmanager

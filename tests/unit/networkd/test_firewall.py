@@ -30,7 +30,8 @@ from talos.system.logging import Log
 from talos.system.net.kernel_links import open_links
 from talos.system.net.links import AddressState, Links
 from talos.system.net.netlink import NETLINK_NETFILTER, Netlink
-from talos.system.net.nftables import has_table, replace_table
+from talos.system.net.nft_expressions import queue
+from talos.system.net.nftables import Chain, can_queue, has_table, replace_table
 
 MAIN = "version: v1alpha1\nmachine:\n  type: worker\ncluster: {network: {podSubnets: [10.244.0.0/16]}}\n"
 BLOCK = "---\napiVersion: v1alpha1\nkind: NetworkDefaultActionConfig\ningress: block\n"
@@ -333,3 +334,22 @@ def count_rules(netlink: Netlink) -> int:
 @pytest.mark.root
 def test_a_transaction_that_is_refused_changes_nothing() -> None:
     run_in_namespace(refuse_half)
+
+
+async def try_queues(daemon: Daemon) -> None:
+    del daemon
+    chain = Chain(name="c", type="filter", hook=1, priority=0, policy=1, rules=((queue(0),),))
+    found = can_queue()
+    with Netlink(NETLINK_NETFILTER) as netlink:
+        assert count_rules(netlink) == 0
+        if found:
+            replace_table("t", [chain])
+        else:
+            with pytest.raises(OSError, match="No such file"):
+                replace_table("t", [chain])
+        assert count_rules(netlink) == found
+
+
+@pytest.mark.root
+def test_whether_the_kernel_has_queues_is_found_without_a_trace() -> None:
+    run_in_namespace(try_queues)

@@ -507,3 +507,25 @@ async def test_a_kind_that_the_kernel_lacks_is_an_error_and_a_diagnostic(
         await node.config(f"{MAIN}---\napiVersion: v1alpha1\nkind: DummyLinkConfig\nname: dummy7\nup: true\n")
         assert await node.link("dummy7") is not None
         assert not await node.state.list(kinds.DIAGNOSTIC)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "---\napiVersion: v1alpha1\nkind: KubeFlannelCNIConfig\nkubeNetworkPoliciesEnabled: true\n",
+        "cluster: {network: {cni: {name: flannel, flannel: {kubeNetworkPoliciesEnabled: true}}}}\n",
+    ],
+)
+async def test_network_policies_that_the_kernel_cant_enforce_are_a_diagnostic(setting: str) -> None:
+    node = Node(1)
+    node.links.has_queues = False
+    async with node.running():
+        await node.config(MAIN + setting)
+        (found,) = await node.state.list(kinds.DIAGNOSTIC)
+        assert found.id == "network-policies"
+        assert "the kernel has no NFT_QUEUE" in found.spec.message
+        await node.config(MAIN)
+        assert not await node.state.list(kinds.DIAGNOSTIC)
+        node.links.has_queues = True
+        await node.config(MAIN + setting)
+        assert not await node.state.list(kinds.DIAGNOSTIC)

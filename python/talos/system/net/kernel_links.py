@@ -31,7 +31,7 @@ from talos.system.net.links import (
     Topic,
 )
 from talos.system.net.monitor import Monitor, Table, Watch
-from talos.system.net.nftables import Chain, has_table, replace_table, watch_damages
+from talos.system.net.nftables import Chain, can_queue, has_table, replace_table, watch_damages
 from talos.system.net.route_netlink import RouteNetlink
 from talos.system.net.routes import make_route_attributes, parse_route, place_of
 from talos.system.net.rules import make_rule_attributes, parse_rule
@@ -176,6 +176,10 @@ class KernelLinks(Links):
     @override
     async def has_filter(self, table: str) -> bool:
         return has_table(table)
+
+    @override
+    async def can_queue(self) -> bool:
+        return can_queue()
 
     @override
     def watch_filter(self, table: str) -> AbstractAsyncContextManager[Damages]:

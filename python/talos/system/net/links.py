@@ -251,6 +251,10 @@ class Links(Protocol):
         """Whether there is a table of packet filters of this name."""
         ...
 
+    async def can_queue(self) -> bool:
+        """Whether rules of packet filters may hand packets to a program."""
+        ...
+
     def watch_filter(self, table: str) -> AbstractAsyncContextManager[Damages]:
         """Yields when something is removed from a table, from when the context is entered."""
         ...

@@ -194,6 +194,11 @@ def decide(verdict: int) -> bytes:
     return _expression("immediate", make_number(1, _REG_VERDICT), make_nested(2, code))
 
 
+def queue(number: int) -> bytes:
+    """Hand the packet to the program that reads this queue."""
+    return _expression("queue", make_attribute(1, struct.pack(">H", number)))
+
+
 def make_lookup(name: str, number: int, *, inverted: bool) -> bytes:
     """Go on only when what was loaded is in a set, or is not; the number is the set's in its transaction."""
     flags = [make_number(5, _LOOKUP_INVERTED)] if inverted else []

@@ -28,7 +28,14 @@ from talos.system.net.netlink import (
     receive,
     split_messages,
 )
-from talos.system.net.nft_expressions import Expression, Members, make_lookup, make_number, make_value
+from talos.system.net.nft_expressions import (
+    Expression,
+    Members,
+    make_lookup,
+    make_number,
+    make_value,
+    queue,
+)
 
 NFPROTO_INET = 1
 _SUBSYSTEM = 10
@@ -43,6 +50,10 @@ _HEADER = struct.Struct(">BBH")
 _RECEIVE_BYTES = 1 << 16
 _ELEMENTS = 1024
 """Of a set, in one message: an attribute has 64 KiB at most."""
+_ABSENT = {errno.ENOENT, errno.EPROTONOSUPPORT, errno.EINVAL, errno.EOPNOTSUPP}
+"""What the kernel answers when it has no such thing, or no nftables."""
+_TRIAL = "trial"
+"""The name of a table that is in no kernel: it goes in the transaction that brings it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,10 +152,36 @@ def _make_element(key: bytes, flags: int) -> bytes:
 
 def replace_table(name: str, chains: Sequence[Chain]) -> None:
     """Put the chains in the place of the table's, all at once, or remove the table; OSError."""
+    _send(make_table(name, chains))
+
+
+def _send(messages: Sequence[_Message]) -> None:
     begin = struct.pack(">BBH", 0, 0, _SUBSYSTEM)
-    messages = make_table(name, chains)
     with Netlink(NETLINK_NETFILTER) as netlink:
         netlink.send_batch([(_BATCH_BEGIN, 0, begin), *messages, (_BATCH_END, 0, begin)])
+
+
+def can_queue() -> bool:
+    """Whether a rule may hand packets to a program (NFT_QUEUE); OSError.
+
+    One is made, in a chain that no packet reaches, and removed again by the same transaction.
+    """
+    table, chain = make_attribute(1, _TRIAL), make_attribute(3, _TRIAL)
+    rule = (make_attribute(2, _TRIAL), make_nested(4, queue(0)))
+    try:
+        _send(
+            [
+                _message(_NEWTABLE, table),
+                _message(_NEWCHAIN, table, chain),
+                _message(_NEWRULE, table, *rule, flags=NLM_F_CREATE | NLM_F_APPEND),
+                _message(_DELTABLE, table, flags=0),
+            ]
+        )
+    except OSError as error:
+        if error.errno in _ABSENT:
+            return False
+        raise
+    return True
 
 
 def has_table(name: str) -> bool:
@@ -154,7 +191,7 @@ def has_table(name: str) -> bool:
         with Netlink(NETLINK_NETFILTER) as netlink:
             return bool(netlink.request(number, body))
     except OSError as error:
-        if error.errno in {errno.ENOENT, errno.EPROTONOSUPPORT, errno.EINVAL, errno.EOPNOTSUPP}:
+        if error.errno in _ABSENT:
             return False
         raise
 
