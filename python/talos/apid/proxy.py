@@ -7,7 +7,7 @@ from talos.api.metadata import READER
 from talos.api.methods import methods
 from talos.api.rpc import Code, RpcError
 from talos.apid.caller import make_local_metadata, make_peer_metadata, roles_of
-from talos.apid.many import Upstream, forward_to_many
+from talos.apid.fan_out import Upstream, forward_to_many
 from talos.apid.peers import Peers
 from talos.apid.routes import NODE, NODES, Local, OneToMany, OneToOne, Routing, choose_route, values_of
 from talos.apid.wire import code_name
@@ -95,21 +95,23 @@ class Proxy:
                     client=call.client,
                 )
 
-    def _upstream(self, target: str, local: Metadata, peer: Metadata, payer: str) -> Upstream:
+    def _upstream(self, target: str, local: Metadata, peer: Metadata, client: str) -> Upstream:
         async def run(call: RawCall) -> Status:
             if self.is_own(target):
-                return await self._to_router(call, local, payer)
-            return await self._to_peer(target, call, peer, payer)
+                return await self._to_router(call, local, client)
+            return await self._to_peer(target, call, peer, client)
 
         return Upstream(target=target, run=run)
 
-    async def _to_router(self, call: RawCall, metadata: Metadata, payer: str) -> Status:
-        return await forward(call, self.router, metadata, to="routerd", memory=self.reply_memory, payer=payer)
+    async def _to_router(self, call: RawCall, metadata: Metadata, client: str) -> Status:
+        return await forward(
+            call, self.router, metadata, to="routerd", memory=self.reply_memory, client=client
+        )
 
-    async def _to_peer(self, target: str, call: RawCall, metadata: Metadata, payer: str) -> Status:
+    async def _to_peer(self, target: str, call: RawCall, metadata: Metadata, client: str) -> Status:
         if self.peers is None:
             raise RpcError(Code.PERMISSION_DENIED, "no request forwarding")
         async with self.peers.connection(target) as channel:
             return await forward(
-                call, channel, metadata, to=f"node {target}", memory=self.reply_memory, payer=payer
+                call, channel, metadata, to=f"node {target}", memory=self.reply_memory, client=client
             )

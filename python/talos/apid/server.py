@@ -4,7 +4,7 @@ from pathlib import Path
 
 from talos.apid.admission import Admission
 from talos.apid.certificates import Certificates
-from talos.apid.own import OwnNames
+from talos.apid.own_names import OwnNames
 from talos.apid.peers import PORT, Peers
 from talos.apid.proxy import Proxy
 from talos.process.audit import Audit

@@ -71,7 +71,7 @@ class Connection:
             except trio.BrokenResourceError:
                 data = b""
             if not data:
-                session.lose("the peer has closed the connection")
+                session.mark_lost("the peer has closed the connection")
             for event in session.receive(data, trio.current_time()):
                 handler.handle(self, event)
             self.wake()
@@ -101,6 +101,6 @@ class Connection:
             try:
                 await self.stream.send_all(data)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
-                self.session.lose("the connection is broken")
+                self.session.mark_lost("the connection is broken")
         if waiting.cancelled_caught:
-            self.session.lose("the peer reads nothing")
+            self.session.mark_lost("the peer reads nothing")

@@ -16,7 +16,15 @@ from talos.bgpd.messages.update import Update
 from talos.bgpd.places import find_place
 from talos.bgpd.rib.announcer import Announcer
 from talos.bgpd.rib.table import MAX_PREFIXES, PrefixLimitError, Rib
-from talos.bgpd.session import COLLISION, Event, Session, SessionEvent, SessionSettings, SessionState, wins
+from talos.bgpd.session import (
+    COLLISION,
+    Event,
+    Session,
+    SessionEvent,
+    SessionSettings,
+    SessionState,
+    wins_collision,
+)
 from talos.bgpd.settings import InstanceSettings, NeighborSettings
 from talos.bgpd.views import make_views
 from talos.bgpd.wire.places import Place
@@ -135,7 +143,7 @@ class Neighbor(Handler):
         if len(self._connections) >= MAX_CONNECTIONS or self.state is SessionState.ESTABLISHED:
             await trio.aclose_forcefully(stream)
             return False
-        return await self._converse(stream, is_own=True)
+        return await self._run_session(stream, is_own=True)
 
     def accept(self, stream: trio.SocketStream) -> bool:
         """Take a connection that the peer has made, unless there is one or it is too early."""
@@ -150,9 +158,9 @@ class Neighbor(Handler):
         return True
 
     async def _accept(self, stream: trio.SocketStream) -> None:
-        await self._converse(stream, is_own=False)
+        await self._run_session(stream, is_own=False)
 
-    async def _converse(self, stream: trio.SocketStream, *, is_own: bool) -> bool:
+    async def _run_session(self, stream: trio.SocketStream, *, is_own: bool) -> bool:
         """Run a session to its end; whether it was established."""
         settings = SessionSettings(
             local_asn=self.settings.local_asn,
@@ -202,7 +210,7 @@ class Neighbor(Handler):
             if other is connection or other.session.state < SessionState.OPEN_CONFIRM:
                 continue
             own_id = self._speaker.settings.identity.router_id
-            stays = other.session.state is not SessionState.ESTABLISHED and wins(
+            stays = other.session.state is not SessionState.ESTABLISHED and wins_collision(
                 own_id, self.settings.local_asn, agreement, is_own=connection.is_own
             )
             (other if stays else connection).close(COLLISION)

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address
 
 from talos.bgpd.messages.framing import KEEPALIVE, Kind, Message, MessageReader, make_message
 from talos.bgpd.messages.notification import BgpError, Cease, Code, Notification, parse_notification
-from talos.bgpd.messages.opening import Agreement, Open, agree, parse_open
+from talos.bgpd.messages.open_message import Agreement, Open, agree, parse_open
 from talos.bgpd.messages.update import Update, parse_update
 
 OPEN_TIMEOUT = 240.0
@@ -91,7 +91,7 @@ class Session:
             self._outgoing += make_message(Kind.NOTIFICATION, notification.format())
             self._end(reason or f"{notification} (sent)")
 
-    def lose(self, reason: str) -> None:
+    def mark_lost(self, reason: str) -> None:
         """The connection is gone."""
         self._outgoing.clear()
         self._end(reason)
@@ -125,7 +125,7 @@ class Session:
 
     def _handle(self, message: Message, now: float) -> Event | None:
         if message.kind is Kind.NOTIFICATION:
-            self.lose(f"{parse_notification(message.body)} (received)")
+            self.mark_lost(f"{parse_notification(message.body)} (received)")
             return None
         match self.state, message.kind:
             case SessionState.OPEN_SENT, Kind.OPEN:
@@ -166,7 +166,7 @@ class Session:
         self._keepalive_due = now + hold_time / KEEPALIVES if hold_time else float("inf")
 
 
-def wins(own_id: IPv4Address, own_asn: int, agreement: Agreement, *, is_own: bool) -> bool:
+def wins_collision(own_id: IPv4Address, own_asn: int, agreement: Agreement, *, is_own: bool) -> bool:
     """Whether of two connections that exist at once this one stays (RFC 4271, section 6.8; RFC 6286).
 
     That which the side with the larger identifier has made; ``is_own``: this side has made this one.

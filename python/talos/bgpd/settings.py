@@ -13,7 +13,7 @@ from talos.api.definitions.network_pb2 import (
     LinkStatusSpec,
 )
 from talos.bgpd.bfd.session import Timers
-from talos.bgpd.messages.opening import MIN_HOLD_TIME
+from talos.bgpd.messages.open_message import MIN_HOLD_TIME
 from talos.bgpd.messages.prefixes import Address, Network
 from talos.resource.addresses import parse_interface, parse_ip
 from talos.system.net.links import Interface

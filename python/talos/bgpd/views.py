@@ -3,7 +3,7 @@
 import itertools
 from ipaddress import IPv4Address, IPv6Address
 
-from talos.bgpd.messages.opening import Agreement
+from talos.bgpd.messages.open_message import Agreement
 from talos.bgpd.rib.exports import ExportContext
 from talos.bgpd.rib.paths import Source
 from talos.bgpd.settings import InstanceSettings, NeighborSettings

@@ -35,9 +35,9 @@ class Http2Call(ClientCall):
     is_lost = False
 
     @override
-    def lose(self, reason: str) -> None:
+    def mark_lost(self, reason: str) -> None:
         self.is_lost = self.status is None
-        super().lose(reason)
+        super().mark_lost(reason)
 
     @override
     def reset(self, code: int) -> None:

@@ -28,7 +28,7 @@ IDLE_STREAMS = 4
 """Connections to one server that are kept for the next question."""
 HEAD_BYTES = 16 << 10
 """Of the head of a reply over HTTP."""
-MAX_STRAYS = 32
+MAX_FOREIGN_REPLIES = 32
 """Datagrams that are not the answer, after which a question gives up: a sender guesses its number."""
 PORTS = {"udp": 53, "tls": 853, "https": 443}
 
@@ -130,7 +130,7 @@ class Upstream:
     @staticmethod
     async def _receive(udp: trio.socket.SocketType, query: Query, number: int) -> Reply:
         reason = ""
-        for _ in range(MAX_STRAYS):
+        for _ in range(MAX_FOREIGN_REPLIES):
             data = await udp.recv(MAX_REPLY)
             try:
                 return parse_reply(data, query, number)

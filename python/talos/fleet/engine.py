@@ -24,7 +24,7 @@ TIMEOUT = 1800.0
 """Seconds for the installation of one node, and again from its reboot until it is healthy."""
 PROBLEM_TIMEOUT = 60.0
 """Seconds for what may pass: a call without an answer, another node that is unhealthy."""
-UNMOVED = 10.0
+REQUEST_RETRY_DELAY = 10.0
 """Seconds after which a node that goes on has not received the call to reboot, if that had no answer."""
 
 
@@ -263,7 +263,7 @@ class Fleet:
             now = await self._await_answer(before.node, row)
             state = now.upgrade
             if now.boot in {"", before.boot}:
-                if now.is_running and not acknowledged and clock() - requested >= UNMOVED:
+                if now.is_running and not acknowledged and clock() - requested >= REQUEST_RETRY_DELAY:
                     self.progress.move(row, row.step, "called again")
                     acknowledged, requested = await self._request_boot(before.node, is_repeated=True), clock()
                 continue

@@ -46,12 +46,12 @@ class KeyCaller:
                         async for request in requests:
                             if request.number not in self._running:
                                 self._running.add(request.number)
-                                nursery.start_soon(self._carry_out, request)
+                                nursery.start_soon(self._answer, request)
                 except RpcError as error:
                     self._log.once(f"the requests of PID 1 have ended: {error.reason}")
                 await trio.sleep(RETRY_DELAY)
 
-    async def _carry_out(self, request: pb.KeyRequest) -> None:
+    async def _answer(self, request: pb.KeyRequest) -> None:
         answer = pb.KeyAnswer(number=request.number)
         try:
             async with self._calls:

@@ -100,7 +100,7 @@ def find_progress(offered: Struct | None, status: Resource[StaticPodStatusSpec] 
     return RolloutProgress.READY if is_ready(to_plain(status.spec.pod_status)) else RolloutProgress.STARTING
 
 
-def choose(changes: Changes, *, has_turn: bool) -> list[str]:
+def choose(changes: Changes, *, has_lock: bool) -> list[str]:
     """Which pods are offered in their wanted version now.
 
     The controller manager and the scheduler end without an API server, so their changes come after its own.
@@ -111,7 +111,7 @@ def choose(changes: Changes, *, has_turn: bool) -> list[str]:
         name
         for name, one in changes.items()
         if one.offered is None
-        or (one.is_pending and (has_turn or not one.may_serve) and (name == API_SERVER or is_served))
+        or (one.is_pending and (has_lock or not one.may_serve) and (name == API_SERVER or is_served))
     ]
 
 

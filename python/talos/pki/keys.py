@@ -60,7 +60,7 @@ def key_to_pem(key: PrivateKey) -> bytes:
         der = key.private_bytes(
             serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        return _armour("ED25519 PRIVATE KEY", der)
+        return _make_pem("ED25519 PRIVATE KEY", der)
     return key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.TraditionalOpenSSL,
@@ -136,7 +136,7 @@ def _check_factors(key: object) -> None:
             raise ValueError("the factors are not those of the modulus")
 
 
-def _armour(pem_type: str, der: bytes) -> bytes:
+def _make_pem(pem_type: str, der: bytes) -> bytes:
     body = base64.b64encode(der).decode()
     lines = [body[start : start + 64] for start in range(0, len(body), 64)]
     return "\n".join([f"-----BEGIN {pem_type}-----", *lines, f"-----END {pem_type}-----", ""]).encode()

@@ -60,7 +60,7 @@ class Router:
             call.metadata,
             to=owner.name,
             memory=self._reply_memory,
-            payer=caller_of(call.metadata),
+            client=caller_of(call.metadata),
         )
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
-SELDOM_USED = frozenset({"ast", "google.protobuf.internal.python_message", "tarfile", "tokenize", "tomllib"})
+LAZY_MODULES = frozenset({"ast", "google.protobuf.internal.python_message", "tarfile", "tokenize", "tomllib"})
 
 
 class LazyFinder:
@@ -23,7 +23,7 @@ class LazyFinder:
         self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
     ) -> ModuleSpec | None:
         """The spec of one of the modules, None for any other."""
-        if name not in SELDOM_USED:
+        if name not in LAZY_MODULES:
             return None
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(name, path, target)

@@ -18,12 +18,12 @@ from talos.system.net.links import (
     OPER_UP,
     Address,
     AddressState,
-    Damages,
     LinkError,
     Links,
     LinkState,
     RouteState,
     RuleState,
+    TableWatch,
     Topic,
 )
 from talos.system.net.nftables import Chain
@@ -303,12 +303,12 @@ class MemoryLinks(Links):
 
     @override
     @asynccontextmanager
-    async def watch_filter(self, table: str) -> AsyncGenerator[Damages]:
+    async def watch_filter(self, table: str) -> AsyncGenerator[TableWatch]:
         """Yields once per burst of removals; a table has one watch."""
         self._damages[table] = _Watcher(Topic(0))
         yield self._damages[table]
 
-    def damage_filter(self, table: str) -> None:
+    def remove_filter(self, table: str) -> None:
         """Remove the chains of a table, as another process can."""
         if self.filters.pop(table, ()) and table in self._damages:
             self._damages[table].event.set()

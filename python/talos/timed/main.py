@@ -29,10 +29,10 @@ def make_source(clock: Clock, log: Log, settings: Settings) -> Source:
     if not settings.use_nts:
         return Servers(settings.servers, open_plain, clock.now, log)
     # By need: with it comes a second interface to OpenSSL, of several MiB.
-    from talos.timed.nts.key_exchange import judge_by
+    from talos.timed.nts.key_exchange import make_moment
     from talos.timed.nts.session import open_nts
 
-    moment = judge_by(clock.now, lambda: clock.read().synced)
+    moment = make_moment(clock.now, lambda: clock.read().synced)
     return Servers(settings.servers, open_nts(moment), clock.now, log)
 
 

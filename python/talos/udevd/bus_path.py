@@ -142,7 +142,7 @@ class _PathWalk:
         return f"sas-exp{expander.attribute('sas_address')}-{phy}" if expander else f"sas-{phy}"
 
     def _name_iscsi(self, device: SysDevice) -> str:
-        for above in device.lineage:
+        for above in device.with_parents:
             name = above.kernel_name
             if not name.startswith("session"):
                 continue

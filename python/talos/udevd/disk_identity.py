@@ -66,7 +66,7 @@ def identify_disk(disk: SysDevice, identify: Identify) -> Identity:
 
 def _identify_nvme(disk: SysDevice) -> Identity:
     def read_attribute(name: str) -> str:
-        return next((text for device in disk.lineage if (text := device.attribute(name))), "")
+        return next((text for device in disk.with_parents if (text := device.attribute(name))), "")
 
     model, serial, wwid, nsid = (read_attribute(name) for name in ("model", "serial", "wwid", "nsid"))
     names = [f"nvme-{replace(wwid)}"] if wwid else []

@@ -135,7 +135,7 @@ def _name_slot(card: SysDevice, sysfs: Sysfs, prefix: str, port: str) -> str:
     """By the slot that the card, or what it hangs on, is plugged into."""
     slots = sysfs.device("/bus/pci/slots")
     addresses = {name: slots.attribute(f"{name}/address") for name in slots.entries(".") if name.isdigit()}
-    for device in card.lineage:
+    for device in card.with_parents:
         if device.subsystem != "pci":
             break
         for name, address in addresses.items():

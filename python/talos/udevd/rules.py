@@ -47,7 +47,7 @@ def _find_match(rule: Rule, device: SysDevice, env: Mapping[str, str], action: s
         return None
     if not above:
         return device
-    for candidate in device.lineage:
+    for candidate in device.with_parents:
         if all(_holds(item, candidate, env, action) for item in above):
             return candidate
     return None
@@ -126,13 +126,13 @@ def substitute(text: str, device: SysDevice, parent: SysDevice, env: Mapping[str
         "minor": lambda _: device.uevent.get("MINOR", "0"),
         "sys": lambda _: "/sys",
         "root": lambda _: "/dev",
-        "env": lambda name: _tame(env.get(name, "")),
-        "attr": lambda name: _tame(device.attribute(name) or parent.attribute(name)),
+        "env": lambda name: _replace_unsafe(env.get(name, "")),
+        "attr": lambda name: _replace_unsafe(device.attribute(name) or parent.attribute(name)),
     }
     return "".join(values[word](argument) for word, argument in substitutions(text))
 
 
-def _tame(text: str) -> str:
+def _replace_unsafe(text: str) -> str:
     return re.sub(r"[\s/]+", "_", text.strip())
 
 

@@ -179,21 +179,21 @@ class NodeUpgrade:
         except ValueError as error:
             self.log.warning("META's record of the last upgrade is unusable and dropped", reason=str(error))
             before = IDLE
-            with self._going_on():
+            with self._logging_failures():
                 await self.meta.delete(STATE_TAG)
         cause = await self._find_failure(before) or explain(last, before.phase)
         after = start(before, running=self.running, cause=cause)
         self.current, self.cause = before, last.cause if last else ""
         is_news = after != before
         if is_news:
-            with self._going_on():
+            with self._logging_failures():
                 await self.set(after)
             self.current = after
         if after.phase is Phase.TRIAL:
             self.log.info(f"{after.version} in slot {after.slot} is on trial until its self-check is done")
             self.publish(pb.PhaseEvent(phase=SELF_CHECK, action=pb.PhaseEvent.START))
         elif after.phase is Phase.REVERTED:
-            with self._going_on():
+            with self._logging_failures():
                 is_news |= await self.meta.delete(ANNOUNCE_TAG)
             if is_news:
                 self.announce(after)
@@ -204,7 +204,7 @@ class NodeUpgrade:
         return after != before and after.phase is Phase.REVERTED
 
     @contextmanager
-    def _going_on(self) -> Generator[None]:
+    def _logging_failures(self) -> Generator[None]:
         """A META that takes nothing does not end a boot: the next one finds what this one found."""
         try:
             yield
@@ -234,7 +234,7 @@ class NodeUpgrade:
         a power cut between them the same slot is started, and goes on here. What has no verdict yet is left
         alone: a trial is confirmed by its own, and what is booted next has a new count already.
         """
-        async with self._judging():
+        async with self._writing():
             if self.current.phase in PENDING:
                 return
             found = await self.read_slots()
@@ -246,7 +246,7 @@ class NodeUpgrade:
             await self.slots.revoke(default)
 
     @asynccontextmanager
-    async def _judging(self) -> AsyncGenerator[None]:
+    async def _writing(self) -> AsyncGenerator[None]:
         """One verdict at a time, such as the self-check's and that of a person."""
         async with self.writing:
             with trio.CancelScope(shield=True):  # a caller who leaves has all of it or nothing
@@ -282,7 +282,7 @@ class NodeUpgrade:
 
     async def bless(self) -> None:
         """Make the system on trial the default. UserError, OSError; then it is still on trial."""
-        async with self._judging():
+        async with self._writing():
             state = self.current
             if state.phase is not Phase.TRIAL:
                 return
@@ -299,7 +299,7 @@ class NodeUpgrade:
 
         The next boot is the old slot's, even after a power cut within :meth:`bless`.
         """
-        async with self._judging():
+        async with self._writing():
             if self.current.phase is not Phase.TRIAL:
                 return
             if (await self.read_slots()).default != self.current.previous:
@@ -314,7 +314,7 @@ class NodeUpgrade:
 
         Not beside what writes a system: that adds keys before it is staged. UserError, OSError.
         """
-        async with self._judging():
+        async with self._writing():
             if not self.has_begun or self.current.phase in PENDING or self.is_over:
                 return False
             await self.slots.settle_keys()

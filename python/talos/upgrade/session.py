@@ -32,7 +32,7 @@ from talos.upgrade.slots.port import Report, drop
 from talos.upgrade.state import BUSY, TRIAL_CHECK, Phase, other_slot, revert, stage
 from talos.upgrade.trial_checks import wait_for_checks
 
-BY_HAND = "rolled back by hand"
+ROLLED_BACK = "rolled back by hand"
 NETWORK = "network"
 """Among the checks: addresses and connectivity."""
 
@@ -204,7 +204,7 @@ class Upgrades(NodeUpgrade):
         UserError, OSError.
         """
         if self.current.phase is Phase.TRIAL:
-            await self.revert(BY_HAND)
+            await self.revert(ROLLED_BACK)
         if self.is_over:
             return
         if self.current.phase is Phase.STAGED:
@@ -234,7 +234,7 @@ class Upgrades(NodeUpgrade):
         async with self.lock():
             with trio.CancelScope(shield=True):
                 await self.slots.boot_once("")
-                await self.set(revert(self.current, BY_HAND))
+                await self.set(revert(self.current, ROLLED_BACK))
             self.announce(self.current)
 
     async def _keep_running(self) -> Mapping[str, str]:

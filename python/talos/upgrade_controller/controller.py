@@ -176,12 +176,12 @@ class UpgradeController:
             async with self.turn:
                 await self.run_once()
             clock = asyncio.get_running_loop().time
-            before, began = self._glance(), clock()
+            before, began = self._read_inputs(), clock()
             if before is None:
                 return
             # What may begin now, or is written anew, is noticed at once, not after the interval.
             seconds = self._find_pause()
-            while clock() - began < seconds and self._glance() == before:  # noqa: ASYNC110 - a file
+            while clock() - began < seconds and self._read_inputs() == before:  # noqa: ASYNC110 - a file
                 await asyncio.sleep(min(CHECK_INTERVAL, seconds))
 
     async def run_once(self) -> bool:
@@ -206,7 +206,7 @@ class UpgradeController:
             self._show(state=states.FAILED, reason=format_reason(error))
             return False
 
-    def _glance(self) -> object:
+    def _read_inputs(self) -> object:
         """Changes with what is to be noticed at once; None when there is no policy any more."""
         try:
             settings = self.place.load()
@@ -296,9 +296,9 @@ class UpgradeController:
         fleet = Fleet(calls=calls, plan=plan, options=options, limits=limits, watcher=self)
         self.status = replace(self.status, begun={"digest": release.digest, "version": version})
         self._show(state=states.UPGRADING, reason=f"to {version}: {', '.join(behind)}")
-        return self._judge(await fleet.run(), release)
+        return self._record_outcome(await fleet.run(), release)
 
-    def _judge(self, progress: FleetProgress, release: ChannelRelease) -> bool:
+    def _record_outcome(self, progress: FleetProgress, release: ChannelRelease) -> bool:
         self.status = replace(self.status, begun={}, upgrade=progress.document())
         self._note_rows(progress.rows)
         if progress.has_succeeded:

@@ -6,8 +6,8 @@ import pytest
 
 from talos.bgpd.messages.framing import KEEPALIVE, Kind, make_message
 from talos.bgpd.messages.notification import Cease, Code, Notification
-from talos.bgpd.messages.opening import Agreement
-from talos.bgpd.session import Event, Session, SessionEvent, SessionSettings, SessionState, wins
+from talos.bgpd.messages.open_message import Agreement
+from talos.bgpd.session import Event, Session, SessionEvent, SessionSettings, SessionState, wins_collision
 
 
 def make_session(asn: int, peer: int, *, hold_time: int = 9, at: int = 0) -> Session:
@@ -99,6 +99,6 @@ def test_of_two_connections_that_of_the_larger_identifier_stays() -> None:
     join(one, two)
     agreements: list[Agreement] = [item.agreement for item in (one, two) if item.agreement]
     mine, theirs = IPv4Address("10.0.0.2"), IPv4Address("10.0.0.1")
-    assert wins(mine, 65001, agreements[0], is_own=True) is not wins(
+    assert wins_collision(mine, 65001, agreements[0], is_own=True) is not wins_collision(
         theirs, 65000, agreements[1], is_own=True
     )

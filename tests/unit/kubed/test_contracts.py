@@ -30,7 +30,7 @@ from talos.kubed.controllers.control_plane import (
     make_scheduler,
 )
 from talos.kubed.controllers.manifests import make_bootstrap_config
-from talos.kubed.manifests.first import make_manifests
+from talos.kubed.manifests.bootstrap import make_manifests
 from talos.machined.controllers.cri.registries import make_registries
 from talos.machined.controllers.k8s.kubelet import make_arguments, make_configuration, make_kubelet_config
 from talos.resource.objects import to_plain

@@ -113,8 +113,8 @@ def ready() -> PodChange:
 def test_what_serves_waits_for_the_nodes_turn(
     changes: dict[str, PodChange], without: list[str], with_turn: list[str]
 ) -> None:
-    assert choose(changes, has_turn=False) == without
-    assert choose(changes, has_turn=True) == with_turn
+    assert choose(changes, has_lock=False) == without
+    assert choose(changes, has_lock=True) == with_turn
 
 
 @pytest.mark.parametrize(

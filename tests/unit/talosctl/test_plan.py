@@ -27,7 +27,7 @@ from talos.fleet import calls
 from talos.resource import kinds
 from talos.talosctl.cli.exit import Exit
 from talos.talosctl.cli.parse import parse
-from talos.talosctl.plan.carry_out import make_argv
+from talos.talosctl.plan.execute import make_argv
 from talos.talosctl.plan.model import ClusterPlan, NodePlan, Subject, parse_plan
 from talos.talosctl.tree import ROOT
 

@@ -21,7 +21,7 @@ from talos.bgpd.messages.attributes import (
 )
 from talos.bgpd.messages.framing import MAX_BODY
 from talos.bgpd.messages.notification import BgpError, Code
-from talos.bgpd.messages.opening import Agreement
+from talos.bgpd.messages.open_message import Agreement
 from talos.bgpd.messages.prefixes import (
     UNICAST,
     Address,

@@ -5,7 +5,7 @@ from ipaddress import IPv4Address, IPv6Address
 
 from talos.bgpd.messages import as_paths
 from talos.bgpd.messages.attributes import Attributes
-from talos.bgpd.messages.opening import Agreement
+from talos.bgpd.messages.open_message import Agreement
 from talos.bgpd.messages.prefixes import Address, Family, Network, family_of
 from talos.bgpd.rib.paths import LOCAL_PREF
 

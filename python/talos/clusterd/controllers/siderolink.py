@@ -41,7 +41,7 @@ from talos.system.backoff import Backoff
 from talos.system.logging import Log
 from talos.system.version import get_version
 
-TURN_INTERVAL = 30.0
+ENDPOINT_TIMEOUT = 30.0
 """Seconds that an endpoint has for the first handshake, as upstream."""
 RETRY_BACKOFF = Backoff(1.0, 60.0)
 """Seconds after a call that failed."""
@@ -67,7 +67,7 @@ class _Link:
     """What is in force: a reply, and which of its endpoints is tried, None when that one has no address."""
 
     reply: ProvisionedLink
-    turn: int
+    index: int
     endpoint: tuple[Address, int] | None
 
 
@@ -163,7 +163,7 @@ class SiderolinkManagerController(Controller):
         status = await runtime.get_or_none(*ids.SIDEROLINK_STATUS)
         is_connected = status is not None and status.spec.connected
         if is_connected or not (is_made or self._link.endpoint is None):
-            self._next = trio.current_time() + TURN_INTERVAL
+            self._next = trio.current_time() + ENDPOINT_TIMEOUT
             return False
         return True
 
@@ -172,8 +172,8 @@ class SiderolinkManagerController(Controller):
         link = self._link
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch, runtime, enrollment, nursery.cancel_scope)
-            if link is not None and link.turn + 1 < len(link.reply.endpoints):
-                await self._try_endpoint(link.reply, link.turn + 1)
+            if link is not None and link.index + 1 < len(link.reply.endpoints):
+                await self._try_endpoint(link.reply, link.index + 1)
             else:
                 await self._provision(runtime, enrollment)
             nursery.cancel_scope.cancel()
@@ -227,16 +227,16 @@ class SiderolinkManagerController(Controller):
         self._relay = Relay(partial(self._open, server, MAX_MESSAGE), reply.stream_peer, self._log)
         port = await self._relay.bind()
         self._relays.start_soon(self._relay.run)
-        self._link = _Link(reply=reply, turn=0, endpoint=(LOOPBACK, port))
-        self._next = trio.current_time() + TURN_INTERVAL
+        self._link = _Link(reply=reply, index=0, endpoint=(LOOPBACK, port))
+        self._next = trio.current_time() + ENDPOINT_TIMEOUT
 
     def _end_relay(self) -> None:
         if self._relay is not None:
             self._relay.end()
             self._relay = None
 
-    async def _try_endpoint(self, reply: ProvisionedLink, turn: int) -> None:
-        chosen = reply.endpoints[turn]
+    async def _try_endpoint(self, reply: ProvisionedLink, index: int) -> None:
+        chosen = reply.endpoints[index]
         endpoint: tuple[Address, int] | None = None
         try:
             address = await self._resolve(chosen)
@@ -244,8 +244,8 @@ class SiderolinkManagerController(Controller):
             endpoint = address, chosen.port
         except (OSError, ValueError) as error:
             self._log.once(f"SideroLink: {shorten(f'{chosen.host}: {error}')}", key="endpoint")
-        self._link = _Link(reply=reply, turn=turn, endpoint=endpoint)
-        self._next = trio.current_time() + TURN_INTERVAL
+        self._link = _Link(reply=reply, index=index, endpoint=endpoint)
+        self._next = trio.current_time() + ENDPOINT_TIMEOUT
 
     async def _read_key(self, runtime: ControllerRuntime, enrollment: Enrollment) -> str:
         """The link's own key: new at each boot, the same when this daemon is replaced."""

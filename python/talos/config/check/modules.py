@@ -94,12 +94,12 @@ def find_modules(config: Config) -> Iterator[Note]:
     main = config.machine.kernel if config.machine else None
     for index, module in enumerate((main and main.modules) or ()):
         at = Note.at(config.main, f"machine.kernel.modules[{index}]")
-        yield from _judge(module.name, module.parameters or (), at)
+        yield from _check_module(module.name, module.parameters or (), at)
     for document in config.find_all(KernelModuleConfig):
-        yield from _judge(document.name, document.parameters or (), Note.at(document))
+        yield from _check_module(document.name, document.parameters or (), Note.at(document))
 
 
-def _judge(name: str, parameters: Sequence[str], at: Note) -> Iterator[Note]:
+def _check_module(name: str, parameters: Sequence[str], at: Note) -> Iterator[Note]:
     # Either spelling names the same module.
     module = name.replace("-", "_")
     if module in BUILT_IN:

@@ -142,7 +142,7 @@ def _is_base64(value: object) -> bool:
 
 def _parse_key(log: _Part) -> PublicKey | None:
     try:
-        return parse_public_key(_armour("PUBLIC KEY", as_object(log.get("publicKey")).get("rawBytes")))
+        return parse_public_key(_make_pem("PUBLIC KEY", as_object(log.get("publicKey")).get("rawBytes")))
     except UserError:
         return None
 
@@ -150,12 +150,12 @@ def _parse_key(log: _Part) -> PublicKey | None:
 def _parse_certificates(part: _Part) -> list[Any]:
     """The certificate of a part; empty where it can't be read."""
     try:
-        return parse_certificates(_armour("CERTIFICATE", part.get("rawBytes")))
+        return parse_certificates(_make_pem("CERTIFICATE", part.get("rawBytes")))
     except UserError:
         return []
 
 
-def _armour(label: str, value: object) -> bytes:
+def _make_pem(label: str, value: object) -> bytes:
     return f"-----BEGIN {label}-----\n{value}\n-----END {label}-----\n".encode()
 
 

@@ -19,9 +19,9 @@ from talos.config.documents.block.external_volume import ExternalVolumeConfig
 from talos.config.documents.block.provisioning import ProvisioningSpec
 from talos.config.documents.block.raw_volume import RawVolumeConfig
 from talos.config.documents.block.swap_volume import SwapVolumeConfig
-from talos.config.documents.block.upkeep import ScrubConfig
 from talos.config.documents.block.user_volume import UserVolumeConfig
 from talos.config.documents.block.volume import VolumeConfig
+from talos.config.documents.block.volume_schedule import ScrubConfig
 from talos.config.documents.block.zswap import ZswapConfig
 from talos.config.documents.storage.lvm_logical_volume import LVMLogicalVolumeConfig
 from talos.config.documents.storage.lvm_volume_group import LVMVolumeGroupConfig

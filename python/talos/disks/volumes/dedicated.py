@@ -12,8 +12,8 @@ from talos.config.effective.volumes import find_dedicated
 from talos.config.model import Config
 from talos.disks.volumes.encryption_spec import make_encryption
 from talos.disks.volumes.folders import find_folder, find_path
+from talos.disks.volumes.schedule import set_scrub, set_trim
 from talos.disks.volumes.specs import Volumes, make_selector, set_access_times, set_sizes, set_xfs
-from talos.disks.volumes.upkeep import set_scrub, set_trim
 from talos.system.block.layout import EPHEMERAL, GIB, LINUX_TYPE
 
 MIN_SIZE = 2 * GIB

@@ -12,8 +12,8 @@ from talos.disks.volumes.existing import make_existing_volumes
 from talos.disks.volumes.external import make_external_volumes
 from talos.disks.volumes.folders import make_folders
 from talos.disks.volumes.legacy import make_legacy_disks
+from talos.disks.volumes.schedule import set_scrub, set_trim
 from talos.disks.volumes.specs import Volumes, make_selector, set_access_times, set_sizes, set_xfs
-from talos.disks.volumes.upkeep import set_scrub, set_trim
 from talos.disks.volumes.user import make_user_volumes
 from talos.images.cache.places import DISK as CACHE_DISK
 from talos.images.cache.places import VOLUME as IMAGE_CACHE

@@ -12,6 +12,7 @@ from talos.config.documents.block.user_volume import UserVolumeConfig
 from talos.config.model import Config
 from talos.disks.volumes.blocks import EXT4, XFS
 from talos.disks.volumes.encryption_spec import make_encryption
+from talos.disks.volumes.schedule import set_scrub, set_trim
 from talos.disks.volumes.specs import (
     MIN_SIZE,
     NO_DISKS,
@@ -23,7 +24,6 @@ from talos.disks.volumes.specs import (
     set_sizes,
     set_xfs,
 )
-from talos.disks.volumes.upkeep import set_scrub, set_trim
 from talos.system.block.layout import LINUX_TYPE, SWAP_TYPE
 
 USER_VOLUMES = "/var/mnt"

@@ -15,7 +15,7 @@ import trio
 
 from talos.api.definitions.secrets_pb2 import KubernetesRootSpec
 from talos.kubed.admin import ADMIN_INPUTS, AdminAccess, find_admin_secret, find_pause
-from talos.kubed.manifests.first import BOOTSTRAPPERS
+from talos.kubed.manifests.bootstrap import BOOTSTRAPPERS
 from talos.kubed.manifests.objects import SYSTEM, make_head
 from talos.kubernetes.apply import MANAGER
 from talos.kubernetes.client import APPLY, KubernetesClient, KubernetesError

@@ -15,7 +15,7 @@ from talos.config.effective import cluster as effective
 from talos.config.effective import kubernetes
 from talos.config.model import Config
 from talos.kubed.controllers.control_plane import make_resources, read_control_plane_config
-from talos.kubed.manifests.first import make_manifests
+from talos.kubed.manifests.bootstrap import make_manifests
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.resource.objects import to_plain, to_struct

@@ -126,14 +126,14 @@ class ControlPlanePodController(Controller):
         wanted = await self._make_pods(runtime)
         async with runtime.track_outputs():
             changes = await self._find_changes(runtime, wanted, node)
-            await self._offer(runtime, changes, has_turn=False)
+            await self._offer(runtime, changes, has_lock=False)
             changes = await self._find_changes(runtime, wanted, node)
             pending = [name for name, one in changes.items() if one.is_pending]
             underway = is_underway(changes, seconds=trio.current_time() - self._offered_at)
             if pending or underway:
                 reason = await self._rollout_lock.take(node)
                 if not reason:
-                    await self._offer(runtime, changes, has_turn=True)
+                    await self._offer(runtime, changes, has_lock=True)
             else:
                 await self._rollout_lock.release(node)
             return await self._report(runtime, pending, reason) if pending or underway else math.inf
@@ -153,9 +153,9 @@ class ControlPlanePodController(Controller):
             return {**changes, API_SERVER: replace(server, progress=RolloutProgress.READY)}
         return changes
 
-    async def _offer(self, runtime: ControllerRuntime, changes: Changes, *, has_turn: bool) -> None:
+    async def _offer(self, runtime: ControllerRuntime, changes: Changes, *, has_lock: bool) -> None:
         """Write the pods whose wanted version may be offered; the others stay as they are."""
-        chosen = choose(changes, has_turn=has_turn)
+        chosen = choose(changes, has_lock=has_lock)
         for name, one in changes.items():
             if name not in chosen:
                 runtime.keep(kinds.STATIC_POD, name)

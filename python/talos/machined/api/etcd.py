@@ -46,7 +46,7 @@ async def recover(node: Node, chunks: AsyncIterator[common_pb2.Data], _call: Cal
                     text = f"the snapshot is larger than {MAX_SNAPSHOT >> 30} GiB"
                     raise RpcError(Code.RESOURCE_EXHAUSTED, text)
                 await file.write(chunk.bytes)
-        await in_thread(etcd_data.give_to_etcd, partial_path)
+        await in_thread(etcd_data.chown_to_etcd, partial_path)
         await in_thread(partial_path.rename, path)
     except OSError as error:
         text = f"the snapshot can't be kept in {path.parent}: {error.strerror}"

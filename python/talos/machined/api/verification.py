@@ -15,7 +15,7 @@ from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.images.reference import Reference, parse_reference
 from talos.images.registry.hosts import NoSuchImageError, Sources
 from talos.machined.containerd.pull import read_sources
-from talos.machined.containerd.verify.search import Verdict, Verifier, judge, verify_image
+from talos.machined.containerd.verify.search import Verdict, Verifier, apply_rules, verify_image
 from talos.machined.node.ports.node import Node
 from talos.system.errors import UserError
 
@@ -67,7 +67,7 @@ async def approve(
     # Few nodes ever get here, and what HTTP needs is not loaded before.
     from talos.images.registry.session import open_session
 
-    judged = judge(sources.rules, reference)
+    judged = apply_rules(sources.rules, reference)
     if isinstance(judged, Verdict):
         return Approval(message=judged.message)
     session = open_session(reference, sources, threads=threads)

@@ -24,7 +24,7 @@ from talos.machined.controllers.registry import ControllerContext, make_controll
 from talos.machined.node.etc_files import write_pod_resolvers
 from talos.machined.node.etc_layer import ETC_LAYER
 from talos.machined.node.tpm_keys import KernelTpmKeys
-from talos.machined.platform.arguments import find_mistakes
+from talos.machined.platform.arguments import find_problems
 from talos.machined.platform.clouds.registry import find_cloud
 from talos.resource.controller.activity import Activities
 from talos.resource.controller.graph import dependencies
@@ -82,7 +82,7 @@ async def run_node(
 
 async def load_config(machine: Machine) -> None:
     """The task ``loadConfig``; it also logs mistakes among the kernel's arguments."""
-    for line in find_mistakes(machine.platform.arguments):
+    for line in find_problems(machine.platform.arguments):
         machine.log.warning(f"kernel argument {line}")
     start_cloud_network(machine)
     loader = ConfigLoader(

@@ -24,7 +24,7 @@ from talos.machined.containerd.cache import bypass_proxies, wait_for_cache
 from talos.machined.containerd.client import Containerd
 from talos.machined.containerd.ingest import store_content
 from talos.machined.containerd.store import Image, measure_room, read_image, unpack
-from talos.machined.containerd.verify.search import Verdict, Verifier, judge, verify_image
+from talos.machined.containerd.verify.search import Verdict, Verifier, apply_rules, verify_image
 from talos.machined.node.resources import read_variables
 from talos.resource import ids
 from talos.resource.state import NotFoundError, State
@@ -106,7 +106,7 @@ async def pull_image(
     from talos.images.registry.session import open_session
 
     reference = parse_reference(name)
-    judged = judge(sources.rules, reference)
+    judged = apply_rules(sources.rules, reference)
     session = open_session(reference, sources)
     where = f"image {reference}"
     top = await session.fetch_manifest(reference.object)

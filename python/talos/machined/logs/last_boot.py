@@ -42,10 +42,10 @@ def read_last_boot(folder: Path = PSTORE, watchdogs: Path = DEVICES) -> LastBoot
     """Read what was kept; empty where nothing was."""
     records = read_records(folder)
     console = b"".join(record.data for record in records if record.kind == CONSOLE)
-    return judge(console, join_dump(records), was_reset=has_reset(watchdogs))
+    return make_last_boot(console, join_dump(records), was_reset=has_reset(watchdogs))
 
 
-def judge(console: bytes, dump: bytes, *, was_reset: bool) -> LastBoot:
+def make_last_boot(console: bytes, dump: bytes, *, was_reset: bool) -> LastBoot:
     """Find out how it ended. ``dump`` is the last panic's text, ``was_reset`` the answer of the watchdogs."""
     log = (console or dump)[-MAX_LOG:]
     is_orderly = _ORDERLY.search(console[-_LAST:]) is not None

@@ -90,7 +90,7 @@ def check_snapshot(path: Path = SNAPSHOT, *, skip_hash_check: bool = False) -> N
             raise UserError("is damaged: its hash does not match", where="snapshot", hint=hint)
 
 
-def give_to_etcd(path: Path) -> None:
+def chown_to_etcd(path: Path) -> None:
     """Let etcd's user read a file, and no one write it."""
     os.chown(path, ETCD_USER, ETCD_USER)
     path.chmod(0o400)

@@ -73,7 +73,7 @@ FORMS: Mapping[str, Form] = {
 }
 
 
-def find_mistakes(arguments: Cmdline) -> tuple[str, ...]:
+def find_problems(arguments: Cmdline) -> tuple[str, ...]:
     """A line for every ``talos.*`` argument that is unknown or malformed, or lacks another one."""
     lines: list[str] = []
     for name, value in arguments.arguments:

@@ -126,7 +126,7 @@ class EtcdLock:
         with trio.move_on_after(RELEASE_TIMEOUT, shield=True), suppress(RpcError, OSError):
             await self.free()
 
-    async def free_earlier(self) -> None:
+    async def release_earlier(self) -> None:
         """Give back what this node has taken in earlier boots, and on trial. RpcError, OSError likewise."""
         await self._call("EndEarlierUpgrades")
 

@@ -8,7 +8,7 @@ from typing import override
 from talos.api.common.common_pb2 import NetIPPort
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.kubespan_pb2 import ConfigSpec, IdentitySpec, PeerSpecSpec, PeerStatusSpec
-from talos.networkd.kubespan.peers import Seen, find_endpoint, find_status, make_seen
+from talos.networkd.kubespan.peers import KernelPeer, find_endpoint, find_status, make_kernel_peer
 from talos.networkd.kubespan.specs import (
     LINK,
     make_chains,
@@ -63,7 +63,7 @@ class KubeSpanManagerController(Reconciler):
         routed: list[PeerSpecSpec] = []
         for key, peer in peers.items():
             last = await runtime.get_or_none(kinds.KUBE_SPAN_PEER_STATUS, key)
-            here = seen.get(key, Seen())
+            here = seen.get(key, KernelPeer())
             status = find_status(peer, last.spec if last else PeerStatusSpec(), here, self._clock())
             endpoints[key] = find_endpoint(status, here)
             if config.force_routing or status.state == enums.PEER_STATE_UP:
@@ -94,10 +94,13 @@ class KubeSpanManagerController(Reconciler):
             rule_id = layered_id(_LAYER, make_rule_id(rule.family, rule.priority))
             await runtime.put(kinds.ROUTING_RULE_SPEC, rule_id, rule, namespace=CONFIG_NAMESPACE)
 
-    async def _read_peers(self) -> dict[str, Seen]:
+    async def _read_peers(self) -> dict[str, KernelPeer]:
         """What the kernel has, by public key: nothing before the link is made."""
         try:
             state = await self._links.wireguard(LINK)
         except LinkError:
             return {}
-        return {peer.public_key: make_seen(peer, state.traffic.get(peer.public_key)) for peer in state.peers}
+        return {
+            peer.public_key: make_kernel_peer(peer, state.traffic.get(peer.public_key))
+            for peer in state.peers
+        }

@@ -243,12 +243,12 @@ class Client:
             reply = parse_reply(data, transaction=self._transaction, hardware_address=self.hardware_address)
             if reply is None or reply.type not in wanted:
                 return None
-            return self._judge(reply, peer)
+            return self._make_reply(reply, peer)
         except ValueError as error:
             self._warn_once(f"answer of {peer.address} ignored: {error}")
             return None
 
-    def _judge(self, reply: Reply, peer: Peer) -> LeaseReply:
+    def _make_reply(self, reply: Reply, peer: Peer) -> LeaseReply:
         if reply.type is MessageType.NAK:
             return LeaseReply(reply.type, peer)
         lease = parse_lease(reply.address, reply.options)

@@ -22,23 +22,23 @@ ENDPOINT_TIMEOUT = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class KernelPeer:
     """What the kernel has of a peer."""
 
     endpoint: NetIPPort | None = None
     traffic: WireguardTraffic = field(default_factory=WireguardTraffic)
 
 
-def make_seen(peer: WireguardPeer | None, traffic: WireguardTraffic | None) -> Seen:
+def make_kernel_peer(peer: WireguardPeer | None, traffic: WireguardTraffic | None) -> KernelPeer:
     """The same as the API has it."""
     endpoint = None
     if peer is not None and peer.endpoint is not None:
         address, port = peer.endpoint
         endpoint = NetIPPort(ip=address.packed, port=port)
-    return Seen(endpoint=endpoint, traffic=traffic or WireguardTraffic())
+    return KernelPeer(endpoint=endpoint, traffic=traffic or WireguardTraffic())
 
 
-def find_status(spec: PeerSpecSpec, last: PeerStatusSpec, seen: Seen, now: float) -> PeerStatusSpec:
+def find_status(spec: PeerSpecSpec, last: PeerStatusSpec, seen: KernelPeer, now: float) -> PeerStatusSpec:
     """The peer's status, in which ``last_used_endpoint`` is another one when it is the next one's turn.
 
     ``last`` is empty at first; ``now`` is in seconds since the epoch, as the kernel's times of handshakes.
@@ -67,7 +67,7 @@ def find_status(spec: PeerSpecSpec, last: PeerStatusSpec, seen: Seen, now: float
     return status
 
 
-def find_endpoint(status: PeerStatusSpec, seen: Seen) -> NetIPPort | None:
+def find_endpoint(status: PeerStatusSpec, seen: KernelPeer) -> NetIPPort | None:
     """What WireGuard is to be given; None for a peer that has sent from another place since."""
     used = status.last_used_endpoint
     if not used.ip:

@@ -19,7 +19,7 @@ from talos.system.errors import UserError
 from talos.system.process import describe_exit, start_command
 
 _STOPPED = (0, -signal.SIGTERM, -signal.SIGINT)
-_LAST_WORDS = 3
+_LAST_LINES = 3
 
 
 def serve(
@@ -102,7 +102,7 @@ def _run_dnsmasq(
         with os.fdopen(reader, encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 if line.strip():
-                    last = [*last, line.strip()][-_LAST_WORDS:]
+                    last = [*last, line.strip()][-_LAST_LINES:]
                 if text := describe(line):
                     show(text)
     finally:

@@ -206,7 +206,7 @@ def _number(value: float) -> str:
 def _text(value: str) -> str:
     if _HARMLESS.fullmatch(value) and value not in _WORDS:
         return value
-    if _SPECIAL.search(value) or _means_something_else(value):
+    if _SPECIAL.search(value) or _is_another_type(value):
         return f'"{"".join(map(_escape, value))}"'
     if _NOT_PLAIN.match(value):
         return "'" + value.replace("'", "''") + "'"
@@ -217,7 +217,7 @@ _key = functools.lru_cache(maxsize=1024)(_text)
 """Keys are few and come again in every spec of a kind."""
 
 
-def _means_something_else(value: str) -> bool:
+def _is_another_type(value: str) -> bool:
     """Whether a reader takes the text without quotes for another type."""
     if value in _WORDS:
         return True

@@ -56,23 +56,23 @@ class ClientCall(Stream):
         self.status: Status | None = None
         self.timer: asyncio.TimerHandle | None = None
         self._memory: ClientQuota | None = None
-        self._payer = ""
+        self._client = ""
         self._held = 0
 
-    def charge(self, memory: ClientQuota, payer: str, max_message: int) -> None:
+    def charge(self, memory: ClientQuota, client: str, max_message: int) -> None:
         """Bound the replies, and count large ones, from their first bytes on, for who will read them."""
-        self._memory, self._payer, self.max_message = memory, payer, max_message
+        self._memory, self._client, self.max_message = memory, client, max_message
 
     @override
     def expect(self, size: int) -> None:
         if size > SMALL_MESSAGE and self._memory is not None and not self._held:
-            self._memory.take(self._payer, size)
+            self._memory.take(self._client, size)
             self._held = size
 
     def release(self) -> None:
         """The last reply is held no more."""
         if self._held and self._memory is not None:
-            self._memory.give_back(self._payer, self._held)
+            self._memory.give_back(self._client, self._held)
             self._held = 0
 
     @override
@@ -205,7 +205,7 @@ class ClientConnection(Connection):
         self.retired = True
         for number, stream in tuple(self.streams.items()):
             if number > last:
-                stream.lose("the server is shutting down")
+                stream.mark_lost("the server is shutting down")
         if not self.streams:
             self.close()
 

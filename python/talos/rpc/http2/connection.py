@@ -78,7 +78,7 @@ class Receiver(Protocol):
         """End the stream: the peer has reset it."""
         ...
 
-    def lose(self, reason: str) -> None:
+    def mark_lost(self, reason: str) -> None:
         """End the stream: its connection is closed."""
         ...
 
@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
         self.closed = True
         self.transport = None  # asyncio's TLS refers to this object and the other way round
         for stream in tuple(self.streams.values()):
-            stream.lose("the connection was closed")
+            stream.mark_lost("the connection was closed")
         self.streams.clear()
 
     # Frames in.

@@ -67,7 +67,7 @@ class Stream(Receiver):
             self.end_with(RpcError(Code.UNAVAILABLE, f"the stream was reset with code {code}"))
 
     @override
-    def lose(self, reason: str) -> None:
+    def mark_lost(self, reason: str) -> None:
         self.end_with(RpcError(Code.UNAVAILABLE, reason))
 
     @override

@@ -43,12 +43,12 @@ def make_server(handler: CallHandler, log: Log, limits: LocalLimits | None = Non
 
 
 async def forward(
-    call: RawCall, channel: Channel, metadata: Metadata, *, to: str, memory: ClientQuota, payer: str
+    call: RawCall, channel: Channel, metadata: Metadata, *, to: str, memory: ClientQuota, client: str
 ) -> Status:
     """Pass a call on with this metadata and its replies back; returns how it ended.
 
     ``to`` is what is behind the channel, for the error that it can't be reached. ``memory`` has the large
-    replies from their first bytes until they are sent, for the client that ``payer`` stands for.
+    replies from their first bytes until they are sent, for the client that ``client`` stands for.
     """
     check_size(metadata, MAX_FORWARDED_METADATA)
     kind = stream_kind(call.method)
@@ -58,7 +58,7 @@ async def forward(
     except NotConnectedError as error:
         return Status(code=error.code, message=f"{to} can't be reached: {error.reason}")
     upload: asyncio.Task[None] | None = None
-    upstream.charge(memory, payer, max_reply(call.method))
+    upstream.charge(memory, client, max_reply(call.method))
     try:
         if request is None:
             upload = asyncio.get_running_loop().create_task(_upload(call, upstream))

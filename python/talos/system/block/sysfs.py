@@ -96,7 +96,7 @@ class SysDevice:
         return None
 
     @property
-    def lineage(self) -> Iterator["SysDevice"]:
+    def with_parents(self) -> Iterator["SysDevice"]:
         """The device, its parent, and so on."""
         device: SysDevice | None = self
         while device is not None:
@@ -105,7 +105,7 @@ class SysDevice:
 
     def ancestor(self, subsystem: str, devtype: str = "") -> "SysDevice | None":
         """The nearest parent of a subsystem and, if given, a DEVTYPE."""
-        for device in self.lineage:
+        for device in self.with_parents:
             if device == self or device.subsystem != subsystem:
                 continue
             if not devtype or device.uevent.get("DEVTYPE") == devtype:

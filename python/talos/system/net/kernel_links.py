@@ -22,16 +22,16 @@ from talos.system.net.links import (
     IFF_MULTICAST,
     Address,
     AddressState,
-    Damages,
     LinkError,
     Links,
     LinkState,
     RouteState,
     RuleState,
+    TableWatch,
     Topic,
 )
 from talos.system.net.monitor import Monitor, Table, Watch
-from talos.system.net.nftables import Chain, can_queue, has_table, replace_table, watch_damages
+from talos.system.net.nftables import Chain, can_queue, has_table, replace_table, watch_removals
 from talos.system.net.route_netlink import RouteNetlink
 from talos.system.net.routes import make_route_attributes, parse_route, place_of
 from talos.system.net.rules import make_rule_attributes, parse_rule
@@ -182,8 +182,8 @@ class KernelLinks(Links):
         return can_queue()
 
     @override
-    def watch_filter(self, table: str) -> AbstractAsyncContextManager[Damages]:
-        return watch_damages(table)
+    def watch_filter(self, table: str) -> AbstractAsyncContextManager[TableWatch]:
+        return watch_removals(table)
 
     @override
     def watch(self, topics: Topic) -> AbstractAsyncContextManager[Watch]:

@@ -137,7 +137,7 @@ class Topic(enum.Flag):
     RULE = enum.auto()
 
 
-class Damages(Protocol):
+class TableWatch(Protocol):
     """Removals from a table of packet filters by any process."""
 
     def __aiter__(self) -> AsyncIterator[None]:
@@ -255,7 +255,7 @@ class Links(Protocol):
         """Whether rules of packet filters may hand packets to a program."""
         ...
 
-    def watch_filter(self, table: str) -> AbstractAsyncContextManager[Damages]:
+    def watch_filter(self, table: str) -> AbstractAsyncContextManager[TableWatch]:
         """Yields when something is removed from a table, from when the context is entered."""
         ...
 

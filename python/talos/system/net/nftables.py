@@ -196,7 +196,7 @@ def has_table(name: str) -> bool:
         raise
 
 
-class TableDamages:
+class RemovalWatch:
     """Yields when something is removed from a table; no generator, which would have to be closed."""
 
     def __init__(self, raw: socket.socket, table: str) -> None:
@@ -240,11 +240,11 @@ def _table_of(body: bytes) -> str:
 
 
 @asynccontextmanager
-async def watch_damages(table: str) -> AsyncGenerator[TableDamages]:
+async def watch_removals(table: str) -> AsyncGenerator[RemovalWatch]:
     """Notice removals from a table, by whomever, from when the context is entered."""
     raw = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_NETFILTER)
     raw.bind((0, 0))
     raw.setsockopt(_SOL_NETLINK, _NETLINK_ADD_MEMBERSHIP, _NFNLGRP_NFTABLES)
     raw.setblocking(False)
     with raw:
-        yield TableDamages(raw, table)
+        yield RemovalWatch(raw, table)

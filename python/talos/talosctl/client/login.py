@@ -56,7 +56,7 @@ async def fetch_settings(target: Target) -> DescribeReply:
     return await _call(target, "Describe", DescribeRequest(), DescribeReply)
 
 
-async def trade(target: Target, token: str) -> Issued:
+async def exchange_token(target: Target, token: str) -> Issued:
     """A new key, and the certificate that a token is worth."""
     key = make_key(KeyType.ED25519)
     reply = await _call(target, "Exchange", ExchangeRequest(token=token, csr=make_csr(key)), ExchangeReply)

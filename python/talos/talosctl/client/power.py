@@ -55,7 +55,7 @@ def run_power(
         async with (
             drainer.around(session, node, uncordons=flags.is_set("wait")) if drainer else nullcontext()
         ):
-            await _see_through(session, node, begin, flags, is_reboot=is_reboot, finish=finish)
+            await _run_and_track(session, node, begin, flags, is_reboot=is_reboot, finish=finish)
 
     async def do_unless_interrupted(session: Session, node: str) -> None:
         try:
@@ -77,7 +77,7 @@ def run_power(
     return run_async(main())
 
 
-async def _see_through(
+async def _run_and_track(
     session: Session, node: str, begin: Act, flags: Flags, *, is_reboot: bool, finish: Finish | None
 ) -> None:
     if not flags.is_set("wait"):

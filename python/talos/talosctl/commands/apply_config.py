@@ -22,7 +22,7 @@ def run_apply(invocation: Invocation) -> int:
     flags = invocation.flags
     if flags.is_given("plan"):
         # A config alone needs nothing of it.
-        from talos.talosctl.plan.carry_out import run_plan
+        from talos.talosctl.plan.execute import run_plan
 
         return run_plan(flags)
     if not flags.text("file"):

@@ -28,7 +28,7 @@ JSONPATH = "jsonpath="
 def run_get(invocation: Invocation) -> int:
     """Resources of a type, all or by id."""
     output = invocation.flags.text("output")
-    show = _shower(output)
+    show = _choose_format(output)
     if invocation.flags.is_set("watch"):
         return run_watch(invocation, show)
     if show is None:
@@ -74,7 +74,7 @@ async def _run[T](invocation: Invocation, make: Make[T], show: Callable[[Sequenc
         return report_failures(session, outcomes)
 
 
-def _shower(output: str) -> Callable[[str, Resource], str] | None:
+def _choose_format(output: str) -> Callable[[str, Resource], str] | None:
     """How to print one resource; None is a table."""
     if output == "table":
         return None

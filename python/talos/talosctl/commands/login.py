@@ -14,7 +14,7 @@ from talos.system.files import read_file
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.login import Issued, fetch_settings, get_token, make_login_target, trade
+from talos.talosctl.client.login import Issued, exchange_token, fetch_settings, get_token, make_login_target
 from talos.talosctl.client.refresh_tokens import RefreshTokens
 from talos.talosctl.client.select import select_target
 from talos.talosctl.output import console
@@ -33,7 +33,7 @@ def run_login(invocation: Invocation) -> int:
             talosconfig=find_talosconfig(flags.text("talosconfig")), context=target.context
         )
         token = get_token(asyncio.run(fetch_settings(target)), tokens, console.note)
-    issued = asyncio.run(trade(target, token))
+    issued = asyncio.run(exchange_token(target, token))
     config, path = open_talosconfig(flags.text("talosconfig"))
     context = config.get(target.context)
     changed = replace(context, ca=issued.ca or context.ca, crt=issued.crt, key=issued.key)

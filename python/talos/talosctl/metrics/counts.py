@@ -10,7 +10,7 @@ from talos.talosctl.client.health import SessionCalls
 from talos.talosctl.metrics.families import Number, Numbers
 
 SERVICE = "/talos.metrics.MetricsService/"
-WELL = ("running", "live")
+WORKING = ("running", "live")
 """States of a disk that works: of SCSI's and of NVMe's drivers."""
 SENSORS = {
     "temp": "talos_sensor_temperature_celsius",
@@ -59,7 +59,7 @@ def _make_disks(disks: Iterable[metrics_pb2.Disk]) -> Iterator[Number]:
     for disk in disks:
         labels = {"device": disk.name}
         if disk.state:
-            yield "talos_disk_working", disk.state in WELL, labels
+            yield "talos_disk_working", disk.state in WORKING, labels
         if disk.HasField("errors"):
             yield "talos_disk_errors_total", disk.errors, labels
 

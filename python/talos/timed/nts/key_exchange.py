@@ -43,7 +43,7 @@ class Keys:
 type Moment = Callable[[x509.Certificate], datetime]
 
 
-def judge_by(now: Callable[[], float], is_clock_right: Callable[[], bool]) -> Moment:
+def make_moment(now: Callable[[], float], is_clock_right: Callable[[], bool]) -> Moment:
     """When a certificate is judged: now, or within its time while the clock is not known to be right.
 
     Without that a machine whose clock was lost could never get the time. What remains is that a server

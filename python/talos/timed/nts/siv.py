@@ -23,7 +23,7 @@ _BLOCK = 16
 def encrypt(key: bytes, text: bytes, associated: Sequence[bytes]) -> bytes:
     """The synthetic IV and the encrypted text."""
     if not text:
-        return _make_iv_of_nothing(key, associated)
+        return _make_iv_of_empty(key, associated)
     return AESSIV(key).encrypt(text, list(associated))
 
 
@@ -32,14 +32,14 @@ def decrypt(key: bytes, sealed: bytes, associated: Sequence[bytes]) -> bytes | N
     if len(sealed) < TAG:
         return None
     if len(sealed) == TAG:
-        return b"" if hmac.compare_digest(sealed, _make_iv_of_nothing(key, associated)) else None
+        return b"" if hmac.compare_digest(sealed, _make_iv_of_empty(key, associated)) else None
     try:
         return AESSIV(key).decrypt(sealed, list(associated))
     except InvalidTag:
         return None
 
 
-def _make_iv_of_nothing(key: bytes, associated: Sequence[bytes]) -> bytes:
+def _make_iv_of_empty(key: bytes, associated: Sequence[bytes]) -> bytes:
     """S2V of RFC 5297, section 2.4, with an empty last string."""
     half = key[: KEY // 2]
     chain = _mac(half, bytes(_BLOCK))

@@ -8,7 +8,7 @@ import pytest
 from talos.bgpd.messages.as_paths import AS_SEQUENCE, Segment
 from talos.bgpd.messages.attributes import Attributes, UnrecognizedAttribute
 from talos.bgpd.messages.notification import BgpError
-from talos.bgpd.messages.opening import Agreement
+from talos.bgpd.messages.open_message import Agreement
 from talos.bgpd.messages.prefixes import Family, Network
 from talos.bgpd.messages.update import (
     make_announcements,

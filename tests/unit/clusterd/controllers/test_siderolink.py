@@ -21,7 +21,7 @@ from talos.api.rpc import Code, DuplexCall, DuplexTransport, RpcError
 from talos.api.service_endpoint import Endpoint
 from talos.api.siderolink.provision_pb2 import ProvisionRequest, ProvisionResponse
 from talos.api.siderolink.wireguard_pb2 import PeerPacket
-from talos.clusterd.controllers.siderolink import TURN_INTERVAL, UUID_KEY, SiderolinkManagerController
+from talos.clusterd.controllers.siderolink import ENDPOINT_TIMEOUT, UUID_KEY, SiderolinkManagerController
 from talos.clusterd.siderolink.specs import make_link_id
 from talos.pki.wireguard import make_public_key
 from talos.resource import ids, kinds
@@ -169,7 +169,7 @@ async def test_endpoints_are_tried_in_turn_and_then_the_service_is_called_again(
         await node.make_link(connected=False)
         seen = [await node.endpoint()]
         for _ in range(3):
-            await trio.sleep(TURN_INTERVAL)
+            await trio.sleep(ENDPOINT_TIMEOUT)
             await node.settle()
             seen.append(await node.endpoint())
         assert seen == ["[2001:db8::1]:2", "192.0.2.9:1", "192.0.2.1:51820", "[2001:db8::1]:2"]
@@ -187,7 +187,7 @@ async def test_a_connected_link_is_left_alone_until_it_is_none(autojump_clock: M
         await trio.sleep(1000)
         await node.settle()
         assert len(node.service.calls) == 1
-        assert trio.lowlevel.current_statistics().seconds_to_next_deadline > TURN_INTERVAL
+        assert trio.lowlevel.current_statistics().seconds_to_next_deadline > ENDPOINT_TIMEOUT
         await node.make_link(connected=False)
         assert await node.endpoint() == "192.0.2.9:1"
 
@@ -238,7 +238,7 @@ async def test_a_call_in_progress_does_not_hold_back_what_the_config_names_no_mo
         await node.configure()
         await node.make_link(connected=False)
         node.service.hangs = True
-        await trio.sleep(3 * TURN_INTERVAL)
+        await trio.sleep(3 * ENDPOINT_TIMEOUT)
         await node.settle()
         assert (len(node.service.calls), len(await node.specs())) == (2, 1)
         began = trio.current_time()
@@ -306,11 +306,11 @@ async def test_packets_over_grpc_go_through_a_relay(autojump_clock: MockClock) -
             status.wireguard.listen_port = own.getsockname()[1]
             await put(node.state, kinds.LINK_STATUS, name, status)
             await put(node.state, *ids.SIDEROLINK_STATUS, StatusSpec(connected=False))
-            await trio.sleep(TURN_INTERVAL / 2)
+            await trio.sleep(ENDPOINT_TIMEOUT / 2)
             assert node.service.streams[-1][1] == {"x-siderolink-ipv6-addr": [PEER]}
             assert [line for line in node.lines if "no stream" in line]
             calls = len(node.service.calls)
-            await trio.sleep(TURN_INTERVAL)
+            await trio.sleep(ENDPOINT_TIMEOUT)
             assert len(node.service.calls) == calls + 1, "no handshake came: the service is called again"
             [link] = (await node.specs()).values()
             assert link.wireguard.peers[0].endpoint != f"127.0.0.1:{port}"
@@ -323,5 +323,5 @@ async def test_packets_over_grpc_go_through_a_relay(autojump_clock: MockClock) -
         assert list(await node.specs()) == [LINK_ID]
         assert await node.state.list(kinds.SIDEROLINK_TUNNEL) == []
         streams = len(node.service.streams)
-        await trio.sleep(TURN_INTERVAL)
+        await trio.sleep(ENDPOINT_TIMEOUT)
         assert len(node.service.streams) == streams, "the relay has ended"

@@ -31,7 +31,7 @@ class World:
             cast("Any", self.upgrader), cast("Any", self), Log(write=lambda _: None)
         )
 
-    async def free_earlier(self) -> None:
+    async def release_earlier(self) -> None:
         await trio.lowlevel.checkpoint()
         if self.refusals:
             self.refusals -= 1

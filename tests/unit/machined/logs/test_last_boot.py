@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from talos.machined.logs.last_boot import MAX_CAUSE, MAX_LOG, LastBoot, judge, read_last_boot
+from talos.machined.logs.last_boot import MAX_CAUSE, MAX_LOG, LastBoot, make_last_boot, read_last_boot
 
 TRIAL = b"[    0.011111] Kernel command line: BOOT_IMAGE=/B/vmlinuz pti=on ramoops.mem_size=1 talos.trial\n"
 NORMAL = TRIAL.replace(b" talos.trial", b"")
@@ -58,23 +58,25 @@ ORDERLY = b"[   90.1] reboot: Restarting system\n"
     ],
 )
 def test_the_cause(console: bytes, dump: bytes, was_reset: bool, cause: str) -> None:
-    found = judge(console, dump, was_reset=was_reset)
+    found = make_last_boot(console, dump, was_reset=was_reset)
     assert found.cause == cause
     assert found.was_trial is bool(console)
     assert found.log == (console or dump)
 
 
 def test_an_old_panic_is_not_taken_for_the_last_boots() -> None:
-    assert judge(NORMAL + ORDERLY, PANIC, was_reset=False) == LastBoot(log=NORMAL + ORDERLY, is_orderly=True)
+    assert make_last_boot(NORMAL + ORDERLY, PANIC, was_reset=False) == LastBoot(
+        log=NORMAL + ORDERLY, is_orderly=True
+    )
 
 
 def test_a_hostile_log_gives_one_short_printable_line() -> None:
     line = b"\x1b]0;x\x07\xff\r\x00 " + b"A" * (1 << 18)
-    found = judge(b"[    1.0] Kernel panic - not syncing: " + line + b"\n", b"", was_reset=False)
+    found = make_last_boot(b"[    1.0] Kernel panic - not syncing: " + line + b"\n", b"", was_reset=False)
     assert found.cause.startswith("kernel panic: ?]0;x???? AAA")
     assert len(found.cause) <= MAX_CAUSE + len("kernel panic: ")
     assert found.cause.isprintable()
-    assert len(judge(b"x" * (2 * MAX_LOG), b"", was_reset=False).log) == MAX_LOG
+    assert len(make_last_boot(b"x" * (2 * MAX_LOG), b"", was_reset=False).log) == MAX_LOG
 
 
 def test_what_the_kernel_shows_is_read(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from talos.machined.platform.arguments import find_environment, find_mistakes
+from talos.machined.platform.arguments import find_environment, find_problems
 from talos.system.proc.cmdline import parse_cmdline
 
 GOOD = (
@@ -15,7 +15,7 @@ GOOD = (
 
 
 def test_what_is_right_is_not_mentioned() -> None:
-    assert find_mistakes(parse_cmdline(GOOD)) == ()
+    assert find_problems(parse_cmdline(GOOD)) == ()
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_what_is_right_is_not_mentioned() -> None:
     ],
 )
 def test_a_mistake_is_named(text: str, part: str) -> None:
-    (line,) = find_mistakes(parse_cmdline(f"{GOOD} {text}"))
+    (line,) = find_problems(parse_cmdline(f"{GOOD} {text}"))
     assert line.startswith(text.split()[-1].partition("=")[0])
     assert part in line
 

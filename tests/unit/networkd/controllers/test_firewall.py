@@ -97,7 +97,7 @@ async def test_chains_that_another_program_removes_are_set_again_once(
             await trio.sleep(60)
             assert links.filters[TABLE] == (make_chain("ingress", spec),)
             assert len(links.changes) == changes
-            links.damage_filter(TABLE)
+            links.remove_filter(TABLE)
         nursery.cancel_scope.cancel()
     damage = "the table talos of nftables is changed by something else: it is set again"
     found = [json.loads(line)["msg"] for line in lines]

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 from talos.api.common.common_pb2 import NetIPPort
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.kubespan_pb2 import PeerSpecSpec, PeerStatusSpec
-from talos.networkd.kubespan.peers import Seen, find_endpoint, find_status
+from talos.networkd.kubespan.peers import KernelPeer, find_endpoint, find_status
 from talos.system.net.wireguard import WireguardTraffic
 
 UNKNOWN, UP, DOWN = enums.PEER_STATE_UNKNOWN, enums.PEER_STATE_UP, enums.PEER_STATE_DOWN
@@ -31,7 +31,7 @@ class Peer:
         """State, and what WireGuard is given, after so many seconds."""
         self.now += later
         traffic = WireguardTraffic(last_handshake=self.handshake, received=7, sent=9)
-        seen = Seen(endpoint=self.kernel, traffic=traffic)
+        seen = KernelPeer(endpoint=self.kernel, traffic=traffic)
         spec = PeerSpecSpec(label="node", endpoints=self.endpoints)
         self.status = find_status(spec, self.status, seen, self.now)
         given = find_endpoint(self.status, seen)

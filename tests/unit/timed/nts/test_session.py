@@ -18,7 +18,7 @@ from talos.system.clock import KernelClock
 from talos.timed.ntp.packet import make_request
 from talos.timed.ntp.servers import Servers
 from talos.timed.nts import session
-from talos.timed.nts.key_exchange import Keys, exchange_keys, judge_by
+from talos.timed.nts.key_exchange import Keys, exchange_keys, make_moment
 from talos.timed.nts.records import Granted
 from talos.timed.nts.session import NtsProtection, open_nts
 from talos.timed.nts.siv import encrypt
@@ -91,9 +91,9 @@ def test_certificates_are_judged(tmp_path: Path) -> None:
         async with chrony(daemon, tmp_path, *keys):
             await exchange(now)
             # A machine that believes it is 1970 gets the time, unless its clock is known as right.
-            await exchange(judge_by(lambda: 0.0, lambda: False))
+            await exchange(make_moment(lambda: 0.0, lambda: False))
             with pytest.raises(RpcError, match="not trusted"):
-                await exchange(judge_by(lambda: 0.0, lambda: True))
+                await exchange(make_moment(lambda: 0.0, lambda: True))
             with pytest.raises(RpcError, match="not trusted"):
                 await exchange_keys(NAME, now, authorities=stranger)
             with pytest.raises(RpcError, match="not trusted"):

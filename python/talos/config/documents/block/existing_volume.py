@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.documents.block.upkeep import ScrubConfig, TrimConfig
+from talos.config.documents.block.volume_schedule import ScrubConfig, TrimConfig
 from talos.config.schema import Document, Section, setting
 from talos.config.values import Expression
 

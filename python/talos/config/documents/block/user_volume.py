@@ -6,7 +6,7 @@ from typing import ClassVar
 from talos.config.documents.block.encryption import EncryptionSpec
 from talos.config.documents.block.filesystem import XFSSpec
 from talos.config.documents.block.provisioning import ProvisioningSpec
-from talos.config.documents.block.upkeep import ScrubConfig, TrimConfig
+from talos.config.documents.block.volume_schedule import ScrubConfig, TrimConfig
 from talos.config.schema import Applies, Document, Section, setting
 
 

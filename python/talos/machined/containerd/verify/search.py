@@ -82,7 +82,7 @@ class _Found:
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def judge(rules: Iterable[Rule], reference: Reference) -> Verdict | Rule:
+def apply_rules(rules: Iterable[Rule], reference: Reference) -> Verdict | Rule:
     """The verdict on an image whatever it is, or the rule by which it is verified. PERMISSION_DENIED."""
     rule = find_rule(rules, reference)
     if rule is None:

@@ -7,7 +7,7 @@ from typing import override
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
 from talos.disks.volumes.scrubber import Scrubber
-from talos.machined.controllers.block.upkeep import KeptVolume, UpkeepController
+from talos.machined.controllers.block.schedule import ScheduleController, ScheduledVolume
 from talos.resource import kinds
 from talos.resource.controller.controller import ControllerRuntime, Output
 from talos.system.logging import Log
@@ -16,7 +16,7 @@ SUCCESS = "success"
 """The status of a filesystem in which no damage was found."""
 
 
-class FSScrubController(UpkeepController):
+class FSScrubController(ScheduleController):
     """VolumeStatus, MountStatus → FSScrubSchedule, FSScrubStatus."""
 
     name = "block.FSScrubController"
@@ -33,7 +33,7 @@ class FSScrubController(UpkeepController):
         return spec.scrub_interval.ToNanoseconds() if spec.scrub_enabled and has_scrubber else 0
 
     @override
-    async def care(self, name: str, volume: KeptVolume) -> None:
+    async def run_task(self, name: str, volume: ScheduledVolume) -> None:
         start = self.clock()
         try:
             findings = await self._scrubber.run(volume.target)
@@ -55,12 +55,12 @@ class FSScrubController(UpkeepController):
         self._results[name] = result
 
     @override
-    async def publish(self, runtime: ControllerRuntime, volumes: Mapping[str, KeptVolume]) -> None:
+    async def publish(self, runtime: ControllerRuntime, volumes: Mapping[str, ScheduledVolume]) -> None:
         self._results = {name: spec for name, spec in self._results.items() if name in volumes}
         for name, volume in volumes.items():
             spec = block_pb2.FSScrubScheduleSpec(filesystem=volume.filesystem)
             spec.interval.FromNanoseconds(volume.interval)
-            spec.next_scrub.FromNanoseconds(self.slots.next(name, volume.interval))
+            spec.next_scrub.FromNanoseconds(self.schedule.next(name, volume.interval))
             await runtime.put(kinds.FS_SCRUB_SCHEDULE, name, spec)
         for name, result in self._results.items():
             await runtime.put(kinds.FS_SCRUB_STATUS, name, result)

@@ -8,7 +8,7 @@ import trio
 
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
-from talos.machined.controllers.block.upkeep import KeptVolume, UpkeepController
+from talos.machined.controllers.block.schedule import ScheduleController, ScheduledVolume
 from talos.resource import kinds
 from talos.resource.controller.controller import ControllerRuntime, Output
 from talos.system.logging import Log
@@ -17,7 +17,7 @@ from talos.system.sizes import format_size
 _TRIMMABLE = frozenset({enums.FILESYSTEM_TYPE_XFS, enums.FILESYSTEM_TYPE_EXT4, enums.FILESYSTEM_TYPE_BTRFS})
 
 
-class VolumeTrimController(UpkeepController):
+class VolumeTrimController(ScheduleController):
     """VolumeStatus, MountStatus → VolumeTrimSchedule; ``trim`` is given a mount point, and returns bytes."""
 
     name = "block.VolumeTrimController"
@@ -34,7 +34,7 @@ class VolumeTrimController(UpkeepController):
         return spec.trim_interval.ToNanoseconds() if has_trim else 0
 
     @override
-    async def care(self, name: str, volume: KeptVolume) -> None:
+    async def run_task(self, name: str, volume: ScheduledVolume) -> None:
         try:
             size = await trio.to_thread.run_sync(self._trim, volume.target)
         except OSError as error:
@@ -43,9 +43,9 @@ class VolumeTrimController(UpkeepController):
         self._log.info("trimmed volume", volume=name, discarded=format_size(size))
 
     @override
-    async def publish(self, runtime: ControllerRuntime, volumes: Mapping[str, KeptVolume]) -> None:
+    async def publish(self, runtime: ControllerRuntime, volumes: Mapping[str, ScheduledVolume]) -> None:
         for name, volume in volumes.items():
             spec = block_pb2.VolumeTrimScheduleSpec(filesystem=volume.filesystem)
             spec.interval.FromNanoseconds(volume.interval)
-            spec.next_trim.FromNanoseconds(self.slots.next(name, volume.interval))
+            spec.next_trim.FromNanoseconds(self.schedule.next(name, volume.interval))
             await runtime.put(kinds.VOLUME_TRIM_SCHEDULE, name, spec)

@@ -44,7 +44,7 @@ END_TIMEOUT = 20.0
 """Seconds in which nothing more ends while processes of the last group do: their memory is free soon."""
 MEMINFO = Path("/proc/meminfo")
 
-type Judge = Callable[[oom.Variables], bool]
+type Trigger = Callable[[oom.Variables], bool]
 type Score = Callable[[oom.Candidate], float]
 
 
@@ -52,7 +52,7 @@ type Score = Callable[[oom.Candidate], float]
 class Settings:
     """``is_custom``: the trigger is the user's, which may hold without any pressure."""
 
-    judge: Judge = oom.is_triggered
+    trigger: Trigger = oom.is_triggered
     score: Score = oom.rank
     is_strict: bool = True
     interval: float = SAMPLE_INTERVAL
@@ -84,7 +84,7 @@ class OOMController(Controller):
         self._pressed = -float("inf")
         self._before: oom.Sample | None = None
         self._last_trigger = -float("inf")
-        self._last_futile = -float("inf")
+        self._last_without_candidate = -float("inf")
         self._ended: Path | None = None
         self._count = 0
         self._kept: deque[str] = deque()
@@ -128,7 +128,7 @@ class OOMController(Controller):
         variables = oom.make_variables(sample, self._before, since)
         self._before = sample
         try:
-            if not settings.judge(variables) or not (settings.is_custom or self._is_short()):
+            if not settings.trigger(variables) or not (settings.is_custom or self._is_short()):
                 return
             if self._is_ending(now):
                 return
@@ -142,14 +142,14 @@ class OOMController(Controller):
         is_late = now > self._last_trigger + END_TIMEOUT
         return self._ended is not None and not is_late and oom.has_processes(self._ended)
 
-    def _is_newly_futile(self) -> bool:
+    def _is_first_without_candidate(self) -> bool:
         """Whether this trigger, which ends nothing, is the first one: it may hold for hours.
 
         It has no part in ``time_since_trigger``, by which it would seem to pass and to come again.
         """
         now = trio.current_time()
-        is_new = now > self._last_futile + QUIET_PERIOD + self._settings.interval
-        self._last_futile = now
+        is_new = now > self._last_without_candidate + QUIET_PERIOD + self._settings.interval
+        self._last_without_candidate = now
         return is_new
 
     def _is_short(self) -> bool:
@@ -161,7 +161,7 @@ class OOMController(Controller):
         processes: Sequence[str] = ()
         score = 0.0
         if chosen is None:
-            if not self._is_newly_futile():
+            if not self._is_first_without_candidate():
                 return
             self._log.warning("no eligible cgroup to kill")
         else:
@@ -174,7 +174,7 @@ class OOMController(Controller):
                 )
                 return
             self._ended = candidate.path
-            self._last_trigger, self._last_futile = trio.current_time(), -float("inf")
+            self._last_trigger, self._last_without_candidate = trio.current_time(), -float("inf")
             self._log.warning(
                 "memory runs out: a group was ended",
                 group=str(candidate.path),
@@ -216,7 +216,7 @@ def make_settings(config: Config | None, log: Log) -> Settings:
     try:
         if document.trigger_expression:
             trigger = compile_expression(document.trigger_expression, environments.OOM_TRIGGER, where=where)
-            settings = replace(settings, judge=trigger.is_true, is_custom=True)
+            settings = replace(settings, trigger=trigger.is_true, is_custom=True)
         if document.cgroup_ranking_expression:
             ranking = compile_expression(
                 document.cgroup_ranking_expression, environments.OOM_RANKING, where=where, result=DOUBLE

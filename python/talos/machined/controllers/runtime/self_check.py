@@ -101,7 +101,7 @@ class SelfCheckController(Controller):
         self._is_read = False
         self._limit = CHECK_TIMEOUT
         self._deadline = inf
-        self._well_since = inf
+        self._healthy_since = inf
         self._were_probed = False
         self._probed = 0
         self._has_ended = False
@@ -130,14 +130,14 @@ class SelfCheckController(Controller):
         while not self._has_ended:
             await runtime.wait_for_round(wait if self._watchdog is None else min(wait, FEED_INTERVAL))
             state = self._upgrader.current
-            self._tend(state)
+            self._feed_or_disarm(state)
             unmet = await self._find_unmet(runtime, state.checks) if state.phase is Phase.TRIAL else []
             if state.phase is Phase.TRIAL and not (unmet or self._is_reading or self._is_read):
                 # Not earlier: what starts needs the processors.
                 self._is_reading = True
                 nursery.start_soon(self._read, runtime)
             await _show(runtime, state, unmet or [healthy], self._upgrader.fallback)
-            wait = await self._judge(unmet) if state.phase is Phase.TRIAL else inf
+            wait = await self._decide(unmet) if state.phase is Phase.TRIAL else inf
             if self._has_ended:
                 await _show(runtime, self._upgrader.current, ())
             if self._upgrader.is_guarded and not self._upgrader.has_begun:
@@ -161,7 +161,7 @@ class SelfCheckController(Controller):
         self._is_read = True
         runtime.queue_reconcile()
 
-    def _tend(self, state: Upgrade) -> None:
+    def _feed_or_disarm(self, state: Upgrade) -> None:
         """Feed the watchdog while this start is guarded, then disarm it."""
         self._feed()
         if self._watchdog is not None and self._upgrader.has_begun and state.phase is not Phase.TRIAL:
@@ -192,7 +192,7 @@ class SelfCheckController(Controller):
     async def _find_unmet(self, runtime: ControllerRuntime, checks: Sequence[str]) -> list[str]:
         """What is unhealthy; once everything has stayed healthy, what does not answer now."""
         unmet, now = await find_unmet(runtime, checks), trio.current_time()
-        self._were_probed = not unmet and self._is_read and now - self._well_since >= self._stable
+        self._were_probed = not unmet and self._is_read and now - self._healthy_since >= self._stable
         if not self._were_probed:
             return unmet or ([UNREAD] if not self._is_read and now >= self._deadline else [])
         async with self._feeding():
@@ -211,22 +211,24 @@ class SelfCheckController(Controller):
         await wait_for_last_probes(runtime, chosen, self._probed)
         return problems + list((await find_failing(runtime, chosen, self._probed)).values())
 
-    async def _judge(self, unmet: Sequence[str]) -> float:
+    async def _decide(self, unmet: Sequence[str]) -> float:
         """Bless, revert, or return the seconds until it is time for either."""
         now = trio.current_time()
         self._deadline = min(self._deadline, now + self._limit)
         if not unmet:
-            self._well_since = min(self._well_since, now)
+            self._healthy_since = min(self._healthy_since, now)
             if not self._were_probed:
                 # The end of the read wakes this task.
-                return max(0.0, (self._well_since + self._stable if self._is_read else self._deadline) - now)
+                return max(
+                    0.0, (self._healthy_since + self._stable if self._is_read else self._deadline) - now
+                )
             try:
                 await self._upgrader.bless()
             except (UserError, OSError) as error:
                 self._log.error("the system on trial can't be made the default", reason=str(error))
                 return RETRY
             return inf
-        self._well_since = inf
+        self._healthy_since = inf
         if now < self._deadline:
             # What has not answered may still count as healthy: then nothing wakes this task.
             return min(self._deadline - now, RETRY if self._were_probed else inf)

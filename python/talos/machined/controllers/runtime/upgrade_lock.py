@@ -36,21 +36,21 @@ class UpgradeLockController(Controller):
     async def run(self, runtime: ControllerRuntime) -> None:
         """Wait until this boot is off trial and etcd is healthy, give the lock back, and wait for ever."""
         self._upgrader.listen(runtime.queue_reconcile)
-        while not (self._has_verdict() and await self._is_well(runtime)):
+        while not (self._has_verdict() and await self._is_healthy(runtime)):
             await runtime.wait_for_round(await self._hold(runtime))
-        await self._free()
+        await self._release()
         await trio.sleep_forever()
 
     def _has_verdict(self) -> bool:
         return self._upgrader.has_begun and self._upgrader.current.phase not in PENDING
 
-    async def _is_well(self, runtime: ControllerRuntime) -> bool:
+    async def _is_healthy(self, runtime: ControllerRuntime) -> bool:
         service = await runtime.get_or_none(kinds.SERVICE, _ETCD)
         return service is not None and service.spec.healthy
 
     async def _hold(self, runtime: ControllerRuntime) -> float:
         """Hold the lock during a trial; the seconds until it is to be tried again."""
-        if self._upgrader.current.phase is not Phase.TRIAL or not await self._is_well(runtime):
+        if self._upgrader.current.phase is not Phase.TRIAL or not await self._is_healthy(runtime):
             return inf
         try:
             await self._lock.hold_on_trial()
@@ -59,10 +59,10 @@ class UpgradeLockController(Controller):
             return RETRY
         return RENEWAL
 
-    async def _free(self) -> None:
+    async def _release(self) -> None:
         while True:
             try:
-                await self._lock.free_earlier()
+                await self._lock.release_earlier()
             except (RpcError, OSError) as error:
                 self._log.once("the lock of upgrades is still held", reason=str(error))
                 await trio.sleep(RETRY)

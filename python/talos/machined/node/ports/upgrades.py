@@ -25,7 +25,7 @@ class UpgradeLock(NodeLock, Protocol):
         """Take it, or prolong that, for a trial; RpcError, OSError."""
         ...
 
-    async def free_earlier(self) -> None:
+    async def release_earlier(self) -> None:
         """Give back what earlier boots have taken, and trials; RpcError, OSError."""
         ...
 

@@ -9,8 +9,8 @@ import trio
 
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
+from talos.disks.volumes.schedule import find_next
 from talos.disks.volumes.scrubber import Scrubber
-from talos.disks.volumes.upkeep import find_slot
 from talos.machined.controllers.block.scrub import FSScrubController
 from talos.resource import ids, kinds
 from talos.resource.changes import modify, wait_for
@@ -98,7 +98,7 @@ async def test_a_volume_is_checked_when_it_is_due(
         nursery.start_soon(world.run)
         await world.add()
         due = await world.next(after=0)
-        assert due == find_slot(NODE, VOLUME, WEEK, world.now)
+        assert due == find_next(NODE, VOLUME, WEEK, world.now)
         assert not world.scrubbed, "what was due before the start is left out"
         world.now = due + HOUR
         assert await world.next(after=due) == due + WEEK
@@ -120,7 +120,7 @@ async def test_what_becomes_due_during_another_check_is_checked_after_it(
         await world.add(OTHER)
         await world.add(VOLUME)
         await world.next(after=0)
-        slots = {name: find_slot(NODE, name, WEEK, world.now) for name in TARGETS}
+        slots = {name: find_next(NODE, name, WEEK, world.now) for name in TARGETS}
         first, second = sorted(slots, key=lambda name: slots[name])
         world.duration = slots[second] - slots[first] + HOUR
         world.now = slots[first]

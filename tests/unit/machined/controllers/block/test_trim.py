@@ -9,7 +9,7 @@ import trio
 
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
-from talos.disks.volumes.upkeep import find_slot
+from talos.disks.volumes.schedule import find_next
 from talos.machined.controllers.block.trim import VolumeTrimController
 from talos.resource import ids, kinds
 from talos.resource.changes import modify, wait_for
@@ -72,10 +72,10 @@ def test_slots_are_spread_by_the_hash_of_node_and_volume() -> None:
     value = 0xCBF29CE484222325
     for byte in b"a/b":
         value = ((value ^ byte) * 0x100000001B3) % 2**64
-    slot = find_slot("a", "b", WEEK, 1_700_000_000 * 10**9)
+    slot = find_next("a", "b", WEEK, 1_700_000_000 * 10**9)
     assert slot % WEEK == value % WEEK
     assert 0 < slot - 1_700_000_000 * 10**9 <= WEEK
-    assert find_slot("a", "b", WEEK, slot) == slot + WEEK, "the slot of this moment is over"
+    assert find_next("a", "b", WEEK, slot) == slot + WEEK, "the slot of this moment is over"
 
 
 @pytest.mark.parametrize("error", [0, errno.EOPNOTSUPP])
@@ -85,7 +85,7 @@ async def test_a_volume_is_trimmed_when_it_is_due(error: int, autojump_clock: tr
         nursery.start_soon(world.run)
         await world.add()
         due = await world.next(after=0)
-        assert due == find_slot(NODE, "EPHEMERAL", WEEK, world.now)
+        assert due == find_next(NODE, "EPHEMERAL", WEEK, world.now)
         assert not world.trimmed, "what was due before the start is left out"
         world.now = due + HOUR
         assert await world.next(after=due) == due + WEEK
@@ -101,7 +101,7 @@ async def test_a_clock_that_was_set_back_does_not_put_it_off(autojump_clock: tri
         await world.add()
         await world.next(after=0)
         world.now -= 10 * WEEK
-        wanted = find_slot(NODE, "EPHEMERAL", WEEK, world.now)
+        wanted = find_next(NODE, "EPHEMERAL", WEEK, world.now)
         await wait_for(
             world.state,
             kinds.VOLUME_TRIM_SCHEDULE,

@@ -136,12 +136,12 @@ async def test_a_storm_of_programs_ends_and_nothing_beside_it(groups: Groups, tm
         open_trigger=lambda: PressureTrigger(STALL, WINDOW, pressure),
     )
     await put(state, *ids.MACHINE_CONFIG, MachineConfigSpec(yaml_marshalled=CONFIG))
-    with groups.running(SYSTEM, DAEMON) as daemon, groups.running(PAYING, PAYER) as payer:
+    with groups.running(SYSTEM, DAEMON) as daemon, groups.running(PAYING, PAYER) as client:
         async with running(state, controller):
             with groups.running(HOGS, STORM):
                 action = await wait_for(state, kinds.OOM_ACTION, "0", lambda _: True)
                 await wait_until_empty(groups.root / HOGS)
-        assert (daemon.poll(), payer.poll()) == (None, None)
+        assert (daemon.poll(), client.poll()) == (None, None)
     assert action.spec.score == 1.0
     assert len(action.spec.processes) > 1, action.spec.processes
     assert any("a group was ended" in line and HOGS in line for line in log)

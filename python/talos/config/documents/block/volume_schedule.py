@@ -1,4 +1,4 @@
-"""Regular care of filesystems."""
+"""Intervals of trims and checks of a volume."""
 
 from dataclasses import dataclass
 

@@ -10,7 +10,7 @@ import pytest
 
 from talos.api.machine import machine_pb2 as machine
 from talos.api.rpc import Code
-from talos.apid import many
+from talos.apid import fan_out
 from talos.rpc.client_quota import ClientQuota
 from talos.rpc.http2.call import ServerCall
 from talos.rpc.protocol import OK, Status
@@ -131,10 +131,10 @@ async def test_what_other_releases_know_answers_once_unless_it_says_otherwise(
 
 def test_errors_have_a_place_in_a_full_reply() -> None:
     """The room that is left for them is in every message that a client takes."""
-    memory = ClientQuota(total=10 * many.MAX_MESSAGE, what="replies")
-    replies = many.Replies(memory, "c")
-    replies.add(b"x" * (many.MAX_MESSAGE - many.ERRORS_SIZE))
-    replies.add_error(b"e" * many.ERRORS_SIZE)
-    assert len(replies.merge()) == many.MAX_MESSAGE
+    memory = ClientQuota(total=10 * fan_out.MAX_MESSAGE, what="replies")
+    replies = fan_out.Replies(memory, "c")
+    replies.add(b"x" * (fan_out.MAX_MESSAGE - fan_out.ERRORS_SIZE))
+    replies.add_error(b"e" * fan_out.ERRORS_SIZE)
+    assert len(replies.merge()) == fan_out.MAX_MESSAGE
     replies.close()
-    memory.take("c", 5 * many.MAX_MESSAGE)
+    memory.take("c", 5 * fan_out.MAX_MESSAGE)

@@ -1,4 +1,4 @@
-"""Regular care of filesystems: for which volumes, and when."""
+"""Trims and checks of filesystems at intervals: of which volumes, and when."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -7,13 +7,13 @@ from talos.api.definitions import block_pb2
 from talos.api.timestamps import make_duration
 from talos.config.documents.block.filesystem_scrub import FilesystemScrubConfig
 from talos.config.documents.block.filesystem_trim import FilesystemTrimConfig
-from talos.config.documents.block.upkeep import ScrubConfig, TrimConfig
+from talos.config.documents.block.volume_schedule import ScrubConfig, TrimConfig
 from talos.config.model import Config
 
 SCRUB_INTERVAL = 168 * 3600
 """Seconds between two checks of a volume whose own settings have no interval."""
 MAX_WAIT = 3600.0
-"""Seconds after which the clock is looked at again."""
+"""Seconds after which the clock is read again."""
 _OFFSET, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 2**64 - 1
 """Of the hash FNV-1a with 64 bits: draft-eastlake-fnv, section 5."""
 
@@ -40,7 +40,7 @@ def set_scrub(spec: block_pb2.VolumeConfigSpec, own: ScrubConfig | None, config:
     spec.scrub_interval.CopyFrom(make_duration(seconds))
 
 
-class Slots:
+class Schedule:
     """When each of some volumes is due next. All in nanoseconds, times since 1970."""
 
     def __init__(self) -> None:
@@ -53,33 +53,33 @@ class Slots:
         ]
 
     def finish(self, names: Iterable[str], intervals: Mapping[str, int]) -> None:
-        """Note that these have had their turn, whatever came of it."""
+        """Record that these were done, with or without success."""
         for name in names:
             self._due.pop((name, intervals[name]), None)
 
     def plan(self, node: str, intervals: Mapping[str, int], now: int) -> None:
-        """Give a slot to those that have none, or one too far ahead, as the clock was set.
+        """Plan the next time of those that have none, or one too far ahead, as the clock was set.
 
-        One that has become due meanwhile keeps its slot. What was due while the node was off is left out.
+        One that has become due meanwhile keeps its time. What was due while the node was off is left out.
         """
         before, self._due = self._due, {}
         for name, interval in intervals.items():
             due = before.get((name, interval))
             if due is None or due > now + interval:
-                due = find_slot(node, name, interval, now)
+                due = find_next(node, name, interval, now)
             self._due[name, interval] = due
 
     def next(self, name: str, interval: int) -> int:
-        """The slot of a volume that was planned."""
+        """The next time of a volume that was planned."""
         return self._due[name, interval]
 
     def find_wait(self, now: int) -> float:
-        """Seconds until the first of them, or until the clock has to be looked at again: it may be set."""
+        """Seconds until the first of them, or until the clock has to be read again: it may be set."""
         seconds = [(due - now) / 1e9 for due in self._due.values()]
         return max(0.0, min(MAX_WAIT, *seconds)) if seconds else math.inf
 
 
-def find_slot(node: str, volume: str, interval: int, now: int) -> int:
+def find_next(node: str, volume: str, interval: int, now: int) -> int:
     """When a volume is due next, after ``now``; all in nanoseconds, times since 1970.
 
     Nodes and volumes are spread over the interval, in upstream's way: at the hash of both.
