@@ -23,7 +23,7 @@ from talos.system.proc.sockets import (
 NAMESPACE_DIR = "/run/netns"
 """The container runtime's directory of pods' network namespaces, by name."""
 HOST = "host"
-ENDED = frozenset({errno.ENOENT, errno.EINVAL})
+ENDED = frozenset({errno.ENOENT, errno.EINVAL, errno.ENAMETOOLONG})
 """Errors of a namespace that is gone; with EINVAL its file is still there, which is none any more."""
 
 
@@ -42,14 +42,16 @@ def list_sockets(
 ) -> pb.NetstatResponse:
     """The requested sockets; an empty request means all of the host's.
 
-    RpcError: NOT_FOUND for a network namespace that isn't there.
+    RpcError: NOT_FOUND for a network namespace that isn't there, INVALID_ARGUMENT for what is no name of one.
     """
     wanted = [name for name in PROTOCOLS if getattr(request.l4proto, name)] or list(PROTOCOLS)
     owners = read_socket_owners(files) if request.feature.pid else {}
     records: list[pb.ConnectRecord] = []
-    for namespace in _choose_namespaces(files, request.netns, directory):
+    chosen = _choose_namespaces(files, request.netns, directory)
+    processes = read_namespaces(files) if len(chosen) > 1 or HOST not in chosen else {}
+    for namespace in chosen:
         try:
-            sockets = _read_namespace(files, namespace, wanted, directory)
+            sockets = _read_namespace(files, namespace, wanted, directory, processes)
         except OSError as error:
             if error.errno not in ENDED:
                 raise
@@ -65,11 +67,12 @@ def list_sockets(
 
 
 def _choose_namespaces(files: Files, request: pb.NetstatRequest.NetNS, directory: str) -> list[str]:
-    named = list(request.netns)
+    """Each of them once, however often it is named."""
+    named = list(dict.fromkeys(request.netns))
     if request.allnetns:
         named = _list_names(files, directory)
     with_host = request.hostnetwork or request.allnetns or not named
-    return [HOST, *named] if with_host else named
+    return list(dict.fromkeys([HOST, *named])) if with_host else named
 
 
 def _list_names(files: Files, directory: str) -> list[str]:
@@ -79,14 +82,16 @@ def _list_names(files: Files, directory: str) -> list[str]:
         return []
 
 
-def _read_namespace(files: Files, name: str, protocols: Sequence[str], directory: str) -> list[Socket]:
-    """The sockets of one of them; OSError."""
+def _read_namespace(
+    files: Files, name: str, protocols: Sequence[str], directory: str, processes: Mapping[int, int]
+) -> list[Socket]:
+    """The sockets of one of them; ``processes`` has one of each by its inode. OSError."""
     if name == HOST:
         return read_sockets(files, protocols, "/proc/self/net")
-    if "/" in name or name in {"", ".", ".."}:
+    if "/" in name or "\0" in name or name in {"", ".", ".."}:
         raise RpcError(Code.INVALID_ARGUMENT, f"{name!r} is not the name of a network namespace")
     path = f"{directory}/{name}"
-    pid = read_namespaces(files).get(Path(path).stat().st_ino)
+    pid = processes.get(Path(path).stat().st_ino)
     if pid is not None:
         return read_sockets(files, protocols, f"/proc/{pid}/net")
     return _read_inside(files, path, protocols)

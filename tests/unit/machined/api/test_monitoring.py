@@ -252,12 +252,23 @@ async def test_netstat_of_this_machine_finds_our_own_socket(caller: Any) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "code"), [("nowhere", Code.NOT_FOUND), ("../../proc/1/ns/net", Code.INVALID_ARGUMENT)]
+    ("name", "code"),
+    [
+        ("nowhere", Code.NOT_FOUND),
+        ("x" * 5000, Code.NOT_FOUND),
+        ("../../proc/1/ns/net", Code.INVALID_ARGUMENT),
+        ("a\0b", Code.INVALID_ARGUMENT),
+    ],
 )
 async def test_netstat_refuses_namespaces_that_are_none(caller: Any, name: str, code: Code) -> None:
     with pytest.raises(RpcError) as caught:
         await netstat(caller, netns=pb.NetstatRequest.NetNS(netns=[name]))
     assert caught.value.code is code
+
+
+async def test_netstat_reads_a_namespace_once_however_often_it_is_named(connected: Any) -> None:
+    named = pb.NetstatRequest.NetNS(netns=["host"] * 10_000, hostnetwork=True)
+    assert len(await netstat(connected, netns=named)) == len(await netstat(connected))
 
 
 def test_a_pod_that_ends_while_all_are_read_is_left_out(tmp_path: Path) -> None:
