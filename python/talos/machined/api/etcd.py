@@ -5,6 +5,7 @@ Everything else about etcd is clusterd's.
 
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
+from pathlib import Path
 
 import trio
 
@@ -26,15 +27,30 @@ def handlers(node: Node) -> Mapping[str, Handler]:
     """Those of machine.MachineService."""
     return {
         "Bootstrap": partial(bootstrap, node),
-        "EtcdRecover": partial(recover, node),
+        "EtcdRecover": partial(recover, node, trio.Lock()),
         "EtcdLeaveCluster": partial(leave, node),
     }
 
 
-async def recover(node: Node, chunks: AsyncIterator[common_pb2.Data], _call: Call) -> pb.EtcdRecoverResponse:
+async def recover(
+    node: Node, uploading: trio.Lock, chunks: AsyncIterator[common_pb2.Data], _call: Call
+) -> pb.EtcdRecoverResponse:
     """Keep an uploaded snapshot for a bootstrap; an unfinished one does not take its place."""
     await require_control_plane(node.state, "etcd recover")
-    path = etcd_data.SNAPSHOT
+    try:
+        uploading.acquire_nowait()
+    except trio.WouldBlock:
+        text = "another snapshot is being uploaded to this node: wait for it, or end that call"
+        raise RpcError(Code.FAILED_PRECONDITION, text) from None
+    try:
+        await _keep(chunks, etcd_data.SNAPSHOT)
+    finally:
+        uploading.release()
+    return pb.EtcdRecoverResponse(messages=[pb.EtcdRecover()])
+
+
+async def _keep(chunks: AsyncIterator[common_pb2.Data], path: Path) -> None:
+    """Write a snapshot; what was there before stays until it is complete. RpcError."""
     partial_path = path.with_name(path.name + ".part")
     try:
         file = await trio.open_file(partial_path, "wb")
@@ -54,7 +70,6 @@ async def recover(node: Node, chunks: AsyncIterator[common_pb2.Data], _call: Cal
     finally:
         with trio.CancelScope(shield=True):
             await in_thread(partial(partial_path.unlink, missing_ok=True))
-    return pb.EtcdRecoverResponse(messages=[pb.EtcdRecover()])
 
 
 async def leave(node: Node, _request: pb.EtcdLeaveClusterRequest, _call: Call) -> pb.EtcdLeaveClusterResponse:
