@@ -145,7 +145,14 @@ class Applier:
                     raise _make_write_error(error) from error
                 await self._make_permanent(mode, config)
                 if mode == _REBOOT:
-                    await begin_reboot(self._node)
+                    await self._reboot()
+
+    async def _reboot(self) -> None:
+        try:
+            await begin_reboot(self._node)
+        except RpcError as error:
+            text = f"the config is kept for the next boot, but the node does not reboot now: {error.reason}"
+            raise RpcError(error.code, text) from None
 
     async def _make_permanent(self, mode: _Mode, config: Config) -> None:
         state = self._node.state

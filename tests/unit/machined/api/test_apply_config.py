@@ -338,6 +338,21 @@ async def test_a_reboot_puts_the_config_in_force(
     assert await in_force(caller) == FIRST
 
 
+async def test_a_reboot_that_is_refused_says_that_the_config_is_kept(
+    caller: Any, apply: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def begin_reboot(node: object) -> str:
+        del node
+        raise RpcError(Code.FAILED_PRECONDITION, "etcd has no quorum")
+
+    monkeypatch.setattr(apply_config, "begin_reboot", begin_reboot)
+    await apply(FIRST)
+    with pytest.raises(RpcError, match=r"is kept for the next boot.*: etcd has no quorum") as refused:
+        await apply(SECOND, Mode.REBOOT)
+    assert refused.value.code is Code.FAILED_PRECONDITION
+    assert on_disk(caller) == await persistent(caller) == SECOND
+
+
 async def test_in_maintenance_the_network_can_be_tried(
     caller: Any, apply: Any, autojump_clock: trio.testing.MockClock
 ) -> None:
