@@ -89,7 +89,7 @@ def _make_header(entry: Entry, info: os.stat_result) -> tarfile.TarInfo | None:
     header.type = kind
     header.mode = stat.S_IMODE(info.st_mode)
     header.uid, header.gid = info.st_uid, info.st_gid
-    header.mtime = int(info.st_mtime)
+    header.mtime = info.st_mtime_ns // 1_000_000_000
     header.linkname = entry.link
     if stat.S_ISCHR(info.st_mode) or stat.S_ISBLK(info.st_mode):
         header.devmajor, header.devminor = os.major(info.st_rdev), os.minor(info.st_rdev)

@@ -74,7 +74,8 @@ def _make_file_info(entry: Entry, *, want_xattrs: bool) -> machine_pb2.FileInfo:
         relative_name=relative,
         size=entry.info.st_size,
         mode=make_mode(entry.info.st_mode),
-        modified=int(entry.info.st_mtime),
+        # Exactly: as a fraction the greatest time that a file can have would be too great.
+        modified=entry.info.st_mtime_ns // 1_000_000_000,
         is_dir=entry.is_dir,
         link=make_text(entry.link),
         uid=entry.info.st_uid,

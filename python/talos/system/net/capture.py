@@ -124,7 +124,10 @@ class Capture:
 
 def read_link_type(interface: str) -> int:
     """The pcap format's number for an interface's frames; FileNotFoundError, UnsupportedLinkError."""
-    kind = int(Path(f"/sys/class/net/{interface}/type").read_text(encoding="ascii"))
+    try:
+        kind = int(Path(f"/sys/class/net/{interface}/type").read_text(encoding="ascii"))
+    except (OSError, ValueError):  # also of a file in that folder, and of what is no name
+        raise FileNotFoundError(interface) from None
     if kind not in _LINK_TYPES:
         raise UnsupportedLinkError(f"hardware type {kind}")
     return _LINK_TYPES[kind]

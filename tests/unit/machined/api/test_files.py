@@ -41,6 +41,26 @@ async def test_list_shows_the_root_and_its_children_only(caller: Any, tree: Path
     assert await list_names(caller, root=str(tree)) == [".", "a", "empty", "z"]
 
 
+@pytest.mark.parametrize("seconds", [2**63 - 1, -(2**40)])
+async def test_the_greatest_time_of_a_file_is_shown(
+    caller: Any, tree: Path, seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.lstat
+
+    def lstat(path: Any) -> os.stat_result:
+        found = real(path)
+        times = {"st_mtime": float(seconds), "st_mtime_ns": seconds * 1_000_000_000}
+        return os.stat_result(tuple(found), {"st_blocks": found.st_blocks, **times})
+
+    monkeypatch.setattr(os, "lstat", lstat)
+    assert {frame.modified for frame in await caller.read("List", pb.ListRequest(root=str(tree)))} == {
+        seconds
+    }
+    data = b"".join([frame.bytes for frame in await caller.read("Copy", pb.CopyRequest(root_path=str(tree)))])
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        assert {float(member.mtime) for member in archive} == {float(seconds)}
+
+
 async def test_list_recurses_parents_first(caller: Any, tree: Path) -> None:
     names = await list_names(caller, root=str(tree), recurse=True)
     assert names == [".", "a", "a/b", "a/b/c", "a/b/two", "a/one", "empty", "z"]

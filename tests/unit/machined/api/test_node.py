@@ -341,7 +341,15 @@ async def test_daemons_are_containers_of_the_system(contained: tuple[Any, Any]) 
     assert (code, text) == (Code.UNKNOWN, 'container "nope" not found')
 
 
-@pytest.mark.parametrize(("name", "code"), [("", Code.INVALID_ARGUMENT), ("nope0", Code.NOT_FOUND)])
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("", Code.INVALID_ARGUMENT),
+        ("nope0", Code.NOT_FOUND),
+        ("a\0b", Code.NOT_FOUND),
+        ("x" * 5000, Code.NOT_FOUND),
+    ],
+)
 async def test_captures_need_an_interface(caller: Any, name: str, code: Code) -> None:
     with pytest.raises(RpcError) as caught:
         await caller.read("PacketCapture", pb.PacketCaptureRequest(interface=name))
