@@ -140,6 +140,8 @@ class RemoteChannel(Channel):
             raise OSError("no answer in time") from None
         except ConnectionRefusedError:
             raise OSError("connection refused") from None
+        except UnicodeError:
+            raise OSError("it is no name of a host") from None
         except OSError as error:
             if type(error) is not OSError or not error.errno:
                 raise

@@ -77,3 +77,13 @@ def test_an_address_that_no_route_leads_to(monkeypatch: pytest.MonkeyPatch) -> N
             await server.begin("/test.Echo/Unary", (), None)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 300, "a\0b", "caf\udce9"])
+def test_a_host_that_is_no_name(host: str) -> None:
+    async def main() -> None:
+        server = RemoteChannel(RemoteServer(host=host, port=50000, context=None), ASYNCIO)
+        with pytest.raises(NotConnectedError, match="failed to connect to "):
+            await server.begin("/test.Echo/Unary", (), None)
+
+    asyncio.run(main())
