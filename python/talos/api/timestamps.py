@@ -17,3 +17,8 @@ def make_duration(seconds: float) -> Duration:
     duration = Duration()
     duration.FromNanoseconds(round(seconds * _NANOSECONDS))
     return duration
+
+
+def read_duration(duration: Duration) -> float:
+    """A span in seconds, however long: the type's own conversions refuse what is no difference of dates."""
+    return duration.seconds + duration.nanos / _NANOSECONDS

@@ -10,6 +10,7 @@ import trio
 from talos.api.durations import format_duration
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
+from talos.api.timestamps import read_duration
 from talos.config.change.diff import diff, effects
 from talos.config.check.validate import Mode as Place
 from talos.config.check.validate import check
@@ -217,7 +218,7 @@ def _choose_mode(mode: _Mode, config: Config, *, in_maintenance: bool) -> _Mode:
 def _get_timeout(request: _Request) -> float:
     if not request.HasField("try_mode_timeout"):
         return _TRY_TIMEOUT
-    seconds = request.try_mode_timeout.ToTimedelta().total_seconds()
+    seconds = read_duration(request.try_mode_timeout)
     if request.mode == _TRY and seconds <= 0:
         raise RpcError(Code.INVALID_ARGUMENT, "try_mode_timeout must be positive")
     return seconds

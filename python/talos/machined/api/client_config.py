@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
+from talos.api.timestamps import read_duration
 from talos.config.effective.cluster import cluster_name
 from talos.config.model import Config
 from talos.config.read.loader import load
@@ -29,15 +30,23 @@ def handlers(node: Node) -> Mapping[str, Handler]:
     async def generate(
         request: pb.GenerateClientConfigurationRequest, _call: Call
     ) -> pb.GenerateClientConfigurationResponse:
-        ttl = request.crt_ttl.ToTimedelta()
-        if ttl <= timedelta():
-            raise RpcError(Code.INVALID_ARGUMENT, "crt_ttl should be positive")
+        ttl = _read_ttl(request)
         config = await _get_control_plane_config(node.state)
         authority = await _get_authority(node.state)
         message = await in_thread(make_client_config, authority, config, tuple(request.roles), ttl)
         return pb.GenerateClientConfigurationResponse(messages=[message])
 
     return {"GenerateClientConfiguration": generate}
+
+
+def _read_ttl(request: pb.GenerateClientConfigurationRequest) -> timedelta:
+    seconds = read_duration(request.crt_ttl)
+    if seconds <= 0:
+        raise RpcError(Code.INVALID_ARGUMENT, "crt_ttl should be positive")
+    try:
+        return timedelta(seconds=seconds)
+    except OverflowError:
+        raise RpcError(Code.INVALID_ARGUMENT, f"crt_ttl of {seconds:.0f} s is too long") from None
 
 
 async def _get_control_plane_config(state: State) -> Config:

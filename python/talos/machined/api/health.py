@@ -7,6 +7,7 @@ import trio
 from talos.api.cluster import cluster_pb2
 from talos.api.metadata import READER, ROLE
 from talos.api.rpc import Call, Code, Handler, RpcError, Send
+from talos.api.timestamps import read_duration
 from talos.health.calls import ClusterNodes
 from talos.health.conditions import sort_members, wait_for_health
 from talos.machined.api.peers import open_peers
@@ -25,7 +26,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
     async def health_check(request: cluster_pb2.HealthCheckRequest, _call: Call, send: Send) -> None:
         await require_control_plane(node.state, _METHOD)
-        seconds = request.wait_timeout.ToTimedelta().total_seconds() or DEFAULT_WAIT
+        seconds = read_duration(request.wait_timeout) or DEFAULT_WAIT
 
         async def report(text: str) -> None:
             await send(cluster_pb2.HealthCheckProgress(message=text))

@@ -204,6 +204,13 @@ async def test_a_revert_that_fails_is_repeated(
     assert await in_force(caller) == FIRST
 
 
+async def test_a_trial_may_be_of_any_length(caller: Any, apply: Any) -> None:
+    await apply(FIRST)
+    reply = await apply(SECOND, Mode.TRY, dry_run=True, try_mode_timeout=Duration(seconds=2**62))
+    assert "automatically reverted" in reply.mode_details
+    assert await in_force(caller) == FIRST
+
+
 async def test_a_real_change_ends_a_revert_that_fails(
     caller: Any, apply: Any, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,20 +15,21 @@ from talos.resource.changes import put
 SERVICE = "cluster.ClusterService"
 
 
-async def run(caller: Any, frames: list[str]) -> None:
+async def run(caller: Any, frames: list[str], *, seconds: int = 5) -> None:
     async def send(frame: cluster_pb2.HealthCheckProgress) -> None:
         await trio.lowlevel.checkpoint()
         frames.append(frame.message)
 
-    request = cluster_pb2.HealthCheckRequest(wait_timeout=Duration(seconds=5))
+    request = cluster_pb2.HealthCheckRequest(wait_timeout=Duration(seconds=seconds))
     await caller.handler("HealthCheck", SERVICE)(request, None, send)
 
 
-async def test_a_cluster_without_members(caller: Any) -> None:
+@pytest.mark.parametrize("seconds", [5, 2**62])
+async def test_a_cluster_without_members(caller: Any, seconds: int) -> None:
     kind = config_pb2.MachineTypeSpec(machine_type=config_pb2.CONTROL_PLANE)
     await put(caller.node.state, *ids.MACHINE_TYPE, kind)
     with pytest.raises(RpcError, match="name the nodes, or configure discovery") as caught:
-        await run(caller, [])
+        await run(caller, [], seconds=seconds)
     assert caught.value.code is Code.FAILED_PRECONDITION
 
 
