@@ -8,6 +8,7 @@ import trio
 from google.protobuf.empty_pb2 import Empty
 
 from talos.api.definitions.k8s_pb2 import NodeStatusSpec
+from talos.api.definitions.secrets_pb2 import KubernetesRootSpec
 from talos.api.internal import kubelet_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError, Service
 from talos.kubed.admin import AdminAccess, connect_admin
@@ -25,6 +26,8 @@ from talos.system.logging import Log
 CORDON_TIMEOUT = 60.0  # seconds
 DRAIN_TIMEOUT = 300.0
 """Seconds, as upstream."""
+MAX_SHOWN = 200
+"""Characters of an endpoint that an error repeats."""
 
 
 class KubeletService:
@@ -88,8 +91,8 @@ class KubeletService:
             root = (await self._state.get(*ids.KUBERNETES_ROOT_SECRET)).spec
         except NotFoundError:
             raise RpcError(Code.FAILED_PRECONDITION, "this node has no Kubernetes") from None
+        client = _connect_to(root, request.endpoint) if request.endpoint else self._admin.connect(root)
         try:
-            client = connect_admin(root, request.endpoint) if request.endpoint else self._admin.connect(root)
             found = await client.call("GET", request.path)
         except KubernetesError as error:
             raise RpcError(Code.UNAVAILABLE, f"Kubernetes: {error}") from None
@@ -104,6 +107,15 @@ class KubeletService:
         if not self._identity.pem:
             raise RpcError(Code.FAILED_PRECONDITION, "the kubelet has not joined yet")
         return name, self._identity.connect(secret)
+
+
+def _connect_to(root: KubernetesRootSpec, endpoint: str) -> KubernetesClient:
+    """A client of another API server than the node's own; RpcError."""
+    try:
+        return connect_admin(root, endpoint)
+    except ValueError:
+        text = f"the endpoint {endpoint[:MAX_SHOWN]!r} is no URL: give one such as https://10.0.0.1:6443"
+        raise RpcError(Code.INVALID_ARGUMENT, text) from None
 
 
 def _is_cordoned(status: Resource[NodeStatusSpec]) -> bool:

@@ -261,7 +261,7 @@ class KubernetesClient:
                     return status, self._check(answer, path, max_reply)
                 time.sleep(pause)
             status, answer, _ = send()
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, http.client.HTTPException, UnicodeError) as error:  # the last one of no host's name
             raise KubernetesError(0, f"{self._host}:{self._port}: {error}") from error
         return status, self._check(answer, path, max_reply)
 
