@@ -46,6 +46,10 @@ def parse_destination(url: str) -> Destination:
     parts = urlsplit(url)
     if parts.scheme not in {"tcp", "tls", "udp"} or not parts.hostname or not parts.port:
         raise ValueError("it needs a scheme (tcp, tls, udp), a host and a port")
+    try:
+        parts.hostname.encode("idna")
+    except UnicodeError:
+        raise ValueError("its host has a label that is empty or longer than 63 characters") from None
     return Destination(scheme=parts.scheme, host=parts.hostname, port=parts.port)
 
 

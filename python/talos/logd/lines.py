@@ -1,6 +1,7 @@
 """A line of a log as a message of the format ``json_lines``, as upstream builds them."""
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -99,7 +100,7 @@ def _split(text: str) -> tuple[str, dict[str, Any]]:
     if start < 0 or not text.endswith("}"):
         return text, {}
     try:
-        found = json.loads(text[start:], parse_constant=_refuse)
+        found = json.loads(text[start:], parse_constant=_refuse, parse_float=_parse_float)
     except (ValueError, RecursionError):
         return text, {}
     # It begins with a brace, and so is an object.
@@ -108,6 +109,13 @@ def _split(text: str) -> tuple[str, dict[str, Any]]:
 
 def _refuse(name: str) -> object:
     raise ValueError(f"{name} is no JSON")
+
+
+def _parse_float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text} is too large")  # it would be written as a word that is no JSON
+    return value
 
 
 def _parse_moment(value: object) -> str:

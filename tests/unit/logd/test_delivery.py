@@ -1,8 +1,10 @@
 """Deliveries to destinations that are healthy, slow, absent or hostile."""
 
+import socket
 import ssl
+import struct
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +14,8 @@ from tests.harness.tls import make_server_tls
 from tests.unit.logd.sink import Lines, running_sink
 
 from talos.logd import delivery as module
-from talos.logd.delivery import MAX_DATAGRAM, Delivery
+from talos.logd import destination as destination_module
+from talos.logd.delivery import MAX_DATAGRAM, MAX_ENDS, MAX_HELD, Delivery
 from talos.logd.destination import Destination, open_connection, parse_destination
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.keys import KeyType
@@ -68,15 +71,119 @@ async def test_a_destination_that_comes_late_gets_everything() -> None:
 
 async def test_what_was_not_acknowledged_is_sent_again_in_order() -> None:
     async with running_sink() as sink, delivering(sink.destination(), []) as delivery:
-        sink.takes = 700  # each connection ends after a few lines, with others on the way
-        for index in range(300):
-            await delivery.put([number(index)])
+        sink.takes = 7  # each connection ends after a few lines, with others on the way
+        lines = [number(index) for index in range(3000)]
+        await delivery.put(lines)
+        while sink.connections < 3:
+            await sink.more.wait()
         sink.takes = float("inf")
         await delivery.put([b"last"])
         await sink.wait_for(b"last")
-        assert sink.connections > 1
-        firsts = [line for place, line in enumerate(sink.lines) if line not in sink.lines[:place]]
-        assert firsts == [*sorted(firsts[:-1]), b"last"], "nothing overtakes"
+        firsts = [*dict.fromkeys(sink.lines)]
+        assert firsts == [*lines, b"last"], "nothing overtakes, and nothing is missing"
+        assert delivery.lost == 0
+
+
+async def test_what_is_acknowledged_but_not_read_is_sent_again_and_given_up_at_last() -> None:
+    """A load balancer without a server: its kernel takes the lines, and it resets the connection."""
+    taken, is_up, log = 0, False, Lines()
+
+    async def handle(stream: trio.SocketStream) -> None:
+        nonlocal taken
+        if is_up:
+            sink.append(await stream.receive_some(100))
+            await trio.sleep_forever()
+        await trio.lowlevel.wait_readable(stream.socket)
+        taken += 1
+        stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        stream.socket.close()
+
+    sink = Lines()
+    async with trio.open_nursery() as nursery:
+        (listener,) = await nursery.start(partial(trio.serve_tcp, handle, 0, host="127.0.0.1"))
+        port = listener.socket.getsockname()[1]
+        async with delivering(Destination(scheme="tcp", host="127.0.0.1", port=port), log) as delivery:
+            await delivery.put([b"one", b"two"])
+            await log.wait(text="lines are lost")
+            assert (taken, delivery.lost) == (MAX_ENDS, 2)
+            assert "connections have broken off at them" in log[-1]
+            await delivery.put([b"three"])
+            while taken < MAX_ENDS + 2:
+                await trio.lowlevel.checkpoint()
+            is_up = True
+            await sink.wait()
+            assert (sink, delivery.lost) == ([b"three\n"], 2)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_destination_that_closes_after_each_line_gets_each() -> None:
+    async def handle(stream: trio.SocketStream) -> None:
+        sink.append(await stream.receive_some(100))
+        await stream.aclose()
+
+    sink = Lines()
+    async with trio.open_nursery() as nursery:
+        (listener,) = await nursery.start(partial(trio.serve_tcp, handle, 0, host="127.0.0.1"))
+        port = listener.socket.getsockname()[1]
+        async with delivering(Destination(scheme="tcp", host="127.0.0.1", port=port), []) as delivery:
+            for index in range(5):
+                await delivery.put([number(index)])
+                await sink.wait(index + 1)
+            assert sink == [number(index) + b"\n" for index in range(5)]
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_is_held_is_bounded_however_fast_a_destination_reads() -> None:
+    async with running_sink() as sink, delivering(sink.destination(), []) as delivery:
+        block = b"x" * 63_999
+        for _ in range(40):
+            await delivery.put([block])
+        await delivery.put([b"last"])
+        await sink.wait_for(b"last")
+        assert sum(len(one.block) for one in delivery.sent) < MAX_HELD + 4 * len(block)
+        await delivery.wait_until_idle(0.1)
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+async def test_a_sink_without_tls_gets_nothing_in_the_clear(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is silent, or answers in the clear."""
+    monkeypatch.setattr(destination_module, "CONNECT_TIMEOUT", 0.2)
+    seen = bytearray()
+
+    async def handle(stream: trio.SocketStream) -> None:
+        if answer:
+            await stream.send_all(answer)
+        with suppress(trio.BrokenResourceError):
+            while data := await stream.receive_some(4096):
+                seen.extend(data)
+
+    log = Lines()
+    async with trio.open_nursery() as nursery:
+        (listener,) = await nursery.start(partial(trio.serve_tcp, handle, 0, host="127.0.0.1"))
+        port = listener.socket.getsockname()[1]
+        async with delivering(Destination(scheme="tls", host="127.0.0.1", port=port), log) as delivery:
+            await delivery.put([b"secret"])
+            await log.wait()
+            assert ("it takes nothing in time" if not answer else "wrong version number") in log[0].lower()
+        nursery.cancel_scope.cancel()
+    assert b"secret" not in seen
+
+
+async def test_losses_in_quick_succession_are_reported_with_one_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "REPORT_INTERVAL", 0.1)
+    log = Lines()
+    async with delivering(Destination(scheme="tcp", host="127.0.0.1", port=1), log) as delivery:
+        delivery.note_lost(1, "first")
+        await log.wait(text="first")
+        for _ in range(100):
+            delivery.note_lost(2, "later")
+        await log.wait(text="later")
+        await log.wait(text='"count":200')
+        assert sum("lines are lost" in line for line in log) == 2
 
 
 async def test_a_slow_destination_holds_its_own_lines_up_and_no_others() -> None:
@@ -174,3 +281,9 @@ def test_urls_are_destinations(url: str, shown: str | None) -> None:
 def test_other_urls_are_refused(url: str) -> None:
     with pytest.raises(ValueError, match="scheme"):
         parse_destination(url)
+
+
+@pytest.mark.parametrize("host", ["a" * 64, "a..b"])
+def test_a_host_that_is_no_name_is_refused(host: str) -> None:
+    with pytest.raises(ValueError, match="label"):
+        parse_destination(f"tcp://{host}:514")

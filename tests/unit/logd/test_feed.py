@@ -3,7 +3,8 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ from talos.resource import ids
 from talos.resource.changes import destroy_if_present, put
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
-from talos.rpc.channel import open_channel
+from talos.rpc.channel import open_channel, open_remote
 from talos.rpc.port.remote import RemoteServer
 from talos.rpc.server import serve
 from talos.system.backoff import Backoff
@@ -55,6 +56,8 @@ class Node:
     def __init__(self, daemon: Daemon, folder: Path, log: Lines) -> None:
         self.daemon, self.folder, self.log = daemon, folder, log
         self.logs, self.events, self.state = LogStore(), EventLog(), MemoryState()
+        self.connect: events_module.Connect | None = None
+        """To a sink of events; without it to the one of :meth:`serve_sink`."""
 
     async def configure(self, port: int) -> None:
         text = CONFIG.format(port=port).encode()
@@ -80,7 +83,8 @@ def run_node(folder: Path, test: Test) -> None:
                 feed = Feed(transport, daemon.log)
 
                 def connect(server: RemoteServer) -> AbstractAsyncContextManager[Transport]:
-                    del server
+                    if node.connect is not None:
+                        return node.connect(server)
                     return open_channel(daemon, folder / "sink")
 
                 controllers = make_controllers(Deliveries(feed, daemon.log), feed, connect, daemon.log)
@@ -227,6 +231,65 @@ def test_events_are_published_in_order_until_they_are_acknowledged(
         assert len(published[0].id) == 20
 
     monkeypatch.setattr(events_module, "RETRY_BACKOFF", Backoff(0.01, 30.0))
+    run_node(tmp_path, test)
+
+
+async def close(stream: trio.SocketStream) -> None:
+    await stream.aclose()
+
+
+async def be_silent(stream: trio.SocketStream) -> None:
+    await trio.sleep_forever()
+    await stream.aclose()
+
+
+async def speak_http1(stream: trio.SocketStream) -> None:
+    with suppress(trio.BrokenResourceError):
+        await stream.send_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+async def flood(stream: trio.SocketStream) -> None:
+    with suppress(trio.BrokenResourceError):
+        await stream.send_all(bytes((0, 0, 0, 4, 0, 0, 0, 0, 0)))
+        while True:
+            await stream.send_all(bytes((0, 0, 8, 6, 0, 0, 0, 0, 0)) + bytes(8))
+
+
+@pytest.mark.parametrize("behave", [None, close, be_silent, speak_http1, flood])
+def test_an_event_stays_until_a_sink_that_is_hostile_is_replaced(
+    behave: Callable[[trio.SocketStream], Awaitable[None]] | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    published = Lines()
+
+    async def publish(request: events_pb2.EventRequest, call: Call) -> events_pb2.EventResponse:
+        del call
+        published.append(request)
+        return events_pb2.EventResponse()
+
+    async def test(node: Node) -> None:
+        node.connect = partial(open_remote, node.daemon.bridge)
+        node.events.publish(machine_pb2.RestartEvent(cmd=7))
+        async with trio.open_nursery() as nursery:
+            port = 1
+            if behave is not None:
+                (listener,) = await nursery.start(partial(trio.serve_tcp, behave, 0, host="127.0.0.1"))
+                port = listener.socket.getsockname()[1]
+            await put(node.state, *ids.EVENT_SINK_CONFIG, EventSinkConfigSpec(endpoint=f"127.0.0.1:{port}"))
+            await node.log.wait(text="the sink of events fails")
+            nursery.cancel_scope.cancel()
+        node.connect = None
+        service = Service(events_pb2.DESCRIPTOR.services_by_name["EventSinkService"], {"Publish": publish})
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(node.serve_sink, service)
+            await put(node.state, *ids.EVENT_SINK_CONFIG, EventSinkConfigSpec(endpoint="10.0.0.1:1"))
+            await published.wait()
+            nursery.cancel_scope.cancel()
+        assert not any("failed, next try" in line for line in node.log)
+
+    monkeypatch.setattr(events_module, "RETRY_BACKOFF", Backoff(0.01, 0.02))
+    monkeypatch.setattr(events_module, "PUBLISH_TIMEOUT", 0.3)
     run_node(tmp_path, test)
 
 

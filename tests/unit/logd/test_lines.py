@@ -25,6 +25,7 @@ def read(line: str, **tags: str) -> dict[str, Any]:
         ("plain text", {"msg": "plain text"}),
         ("  { not json }  ", {"msg": "{ not json }"}),
         ('{"a":NaN}', {"msg": '{"a":NaN}'}),
+        ('{"a":1e999}', {"msg": '{"a":1e999}'}),
         ('{"a":1} and more', {"msg": '{"a":1} and more'}),
         ('{"msg":"hi","n":1.5}', {"msg": "hi", "n": 1.5}),
         ('before {"msg":"after"}', {"msg": "before after"}),

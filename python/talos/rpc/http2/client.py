@@ -304,6 +304,9 @@ class Channel:
             self._connection = await self.dial()
         except OSError as error:
             self._reason = error
+        else:
+            # Of a connection that is no longer usable when the call goes on.
+            self._reason = OSError("the server has ended the connection at once")
 
     def close(self) -> None:
         """End the connection and every call on it."""

@@ -141,7 +141,7 @@ class RemoteChannel(Channel):
         except ConnectionRefusedError:
             raise OSError("connection refused") from None
         except UnicodeError:
-            raise OSError("it is no name of a host") from None
+            raise OSError("the host has a label that is empty or longer than 63 characters") from None
         except OSError as error:
             if type(error) is not OSError or not error.errno:
                 raise

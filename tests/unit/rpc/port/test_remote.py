@@ -9,7 +9,7 @@ import ssl
 
 import pytest
 
-from talos.api.rpc import Code
+from talos.api.rpc import Code, RpcError
 from talos.client.target import Target
 from talos.client.tls import make_context as make_talosctl_context
 from talos.pki.authority import CertificateAuthority, Usage
@@ -131,3 +131,28 @@ def test_a_server_without_tls_1_3_is_refused() -> None:
     for client in clients:
         with pytest.raises(ssl.SSLError, match="UNSUPPORTED_PROTOCOL"):
             shake_hands(client, server)
+
+
+@pytest.mark.parametrize(
+    ("host", "reason"),
+    [("127.0.0.1", "connection|the server"), ("a..b", "label"), ("a" * 64, "label")],
+)
+def test_why_a_server_is_not_reached_is_in_the_error(host: str, reason: str) -> None:
+    async def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        del reader
+        writer.close()
+        await writer.wait_closed()
+
+    async def call() -> None:
+        server = await asyncio.start_server(close, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            channel = RemoteChannel(RemoteServer(host=host, port=port, context=None), ASYNCIO)
+            try:
+                with pytest.raises(RpcError, match=reason) as error:
+                    await (await channel.begin("/a.B/C", {}, 5.0)).receive()
+                assert "None" not in str(error.value)
+            finally:
+                channel.close()
+
+    asyncio.run(call())
