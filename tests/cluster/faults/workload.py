@@ -22,7 +22,12 @@ def _name(node: NodeInfo) -> str:
 
 
 @contextmanager
-def running_workload(cluster: Cluster, members: Sequence[NodeInfo], seed: int) -> Generator[Observations]:
+def running_workload(
+    cluster: Cluster,
+    members: Sequence[NodeInfo],
+    seed: int,
+    intervals: tuple[float, float] = CALL_INTERVALS,
+) -> Generator[Observations]:
     """Clients of every member, for as long as the context is open."""
     with ExitStack() as stack:
         clients = {
@@ -30,7 +35,7 @@ def running_workload(cluster: Cluster, members: Sequence[NodeInfo], seed: int) -
             for node in members
             for number in range(CLIENTS_PER_MEMBER)
         }
-        yield stack.enter_context(running_clients(clients, seed, CALL_INTERVALS))
+        yield stack.enter_context(running_clients(clients, seed, intervals))
 
 
 def read_at_all_members(cluster: Cluster, members: Sequence[NodeInfo], seen: Observations) -> None:

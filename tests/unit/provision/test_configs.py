@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from talos.config.change.patch import parse_patch
+from talos.config.contract import CURRENT, Contract
 from talos.config.documents.network.time_sync import TimeSyncConfig
+from talos.config.effective.cluster import discovery_endpoints
 from talos.config.effective.machine import is_image_cache_enabled
 from talos.config.problem import ConfigError
 from talos.config.read.loader import load
@@ -51,6 +53,13 @@ def test_configs_have_the_layout_of_a_version() -> None:
     for node in generate_configs(request, ConfigOptions(contract=(1, 0))).request.nodes:
         assert "kind:" not in node.config, "there were no documents of kinds"
         assert load(node.config).machine_type.is_control_plane is (node.role is Role.CONTROL_PLANE)
+
+
+@pytest.mark.parametrize("version", [(1, 0), (1, 13), CURRENT])
+def test_nodes_find_each_other_by_the_cluster_s_own_server(version: Contract) -> None:
+    request = make_request(ClusterOptions(image=Path("image"), controlplanes=2))
+    for node in generate_configs(request, ConfigOptions(contract=version)).request.nodes:
+        assert [*discovery_endpoints(load(node.config)).values()] == [request.discovery_endpoint]
 
 
 @pytest.mark.parametrize("subnet", ["10.244.7.0/24", "10.100.0.0/16"])

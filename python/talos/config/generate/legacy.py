@@ -139,6 +139,8 @@ def _cluster(options: GenerateOptions, endpoint: Url, *, is_control_plane: bool)
     contract, secrets = options.contract, options.secrets
     named = is_control_plane or contract >= since.WORKERS_HAVE_CLUSTER_NAME
     no_kubernetes = RegistryKubernetesConfig(disabled=contract >= since.NO_KUBERNETES_DISCOVERY or None)
+    is_own = options.discovery_endpoint != since.DISCOVERY_ENDPOINT
+    service = RegistryServiceConfig(endpoint=options.discovery_endpoint if is_own else None)
     common = ClusterConfig(
         id=secrets.cluster_id,
         secret=secrets.cluster_secret,
@@ -149,7 +151,7 @@ def _cluster(options: GenerateOptions, endpoint: Url, *, is_control_plane: bool)
         ca=_pair(secrets.kubernetes, with_key=is_control_plane),
         discovery=ClusterDiscoveryConfig(
             enabled=options.with_cluster_discovery,
-            registries=DiscoveryRegistriesConfig(kubernetes=no_kubernetes, service=RegistryServiceConfig()),
+            registries=DiscoveryRegistriesConfig(kubernetes=no_kubernetes, service=service),
         ),
     )
     return _with_control_plane(common, options, endpoint) if is_control_plane else common
