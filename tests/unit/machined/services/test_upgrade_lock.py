@@ -106,17 +106,17 @@ async def test_a_node_whose_data_is_not_there_may_have_a_member(
     assert clusterd.calls == calls
 
 
-async def test_a_node_without_its_volume_and_etcd_is_told_what_to_do(
+async def test_a_refusal_for_want_of_etcd_names_the_lost_volume(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     del autojump_clock
     clusterd = Clusterd(RpcError(Code.UNAVAILABLE, "no etcd member answers"))
-    for phase, is_told in ((enums.VOLUME_PHASE_WAITING, True), (enums.VOLUME_PHASE_READY, False)):
+    for phase, is_named in ((enums.VOLUME_PHASE_WAITING, True), (enums.VOLUME_PHASE_READY, False)):
         state = await make_state(phase, volume="EPHEMERAL")
         with pytest.raises(RpcError, match="no etcd member answers") as refused:
             await EtcdLock(clusterd.connect, state).take(lambda _: None)
-        assert ("--system-labels-to-wipe EPHEMERAL" in refused.value.reason) is is_told
-        assert ("talosctl upgrade --force" in refused.value.reason) is is_told
+        assert ("--system-labels-to-wipe EPHEMERAL" in refused.value.reason) is is_named
+        assert ("talosctl upgrade --force" in refused.value.reason) is is_named
 
 
 class Member(Clusterd):
