@@ -134,7 +134,7 @@ def etcd_names(cluster: Cluster, other: NodeInfo) -> set[str]:
 
 
 def move(cluster: Cluster, node: NodeInfo, config: Path, releases: Releases, version: str) -> None:
-    """What the page says of a node, until the next one may follow; Kubernetes has tests of its own."""
+    """The steps of the page for a node, until the next one may follow; Kubernetes has tests of its own."""
     name, address, began = node.name, str(node.address), time.monotonic()
     other = next(one for one in cluster.nodes if one.name != name and one.role is Role.CONTROL_PLANE)
     before = etcd_names(cluster, other)
@@ -167,7 +167,7 @@ def test_every_node_is_replaced_and_nothing_is_lost(
     cluster.talosctl("-n", cluster.addresses[0], "etcd", "snapshot", str(tmp_path / "db.snapshot"))
     sys.stdout.write(f"MOVING_SEED={SEED}\n")
     with running_workload(cluster, control_plane, SEED, CALL_INTERVALS) as seen:
-        # The first one goes back, too, as the page says that it may.
+        # The first one goes back, too, as the page allows.
         for node, version in ((worker, NEW), (worker, OLD), *((node, NEW) for node in cluster.nodes[::-1])):
             move(cluster, node, configs[node.name], releases, version)
     eventually("every member answers", lambda: read_everywhere(cluster, control_plane, seen))
