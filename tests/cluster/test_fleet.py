@@ -124,7 +124,7 @@ def test_what_speaks_against_it_is_found_before_the_first_node(cluster: Cluster)
     result = cluster.talosctl(
         "-n", f"{nodes[4].address},{unused}", "upgrade", "--image", f"{REPOSITORY}:v1.15.2", check=False
     )
-    assert result.returncode == 1
+    assert result.returncode in {Exit.UNREACHABLE, Exit.TIMED_OUT}
     assert f"{unused}: " in result.stderr
     assert "nothing has been changed" in result.stderr
 

@@ -10,6 +10,8 @@ from tests.harness.cluster import eventually
 from tests.harness.kubernetes import Kubernetes
 from tests.kubernetes.runners import runner
 
+from talos.talosctl.cli.exit import Exit
+
 RUN_TIMEOUT = 240  # seconds
 
 
@@ -116,4 +118,4 @@ def test_a_namespace_of_another_owner_stays(kubernetes: Kubernetes) -> None:
 def test_a_mode_that_is_none_is_refused(kubernetes: Kubernetes) -> None:
     result = kubernetes.cluster.talosctl(*command(kubernetes, "--mode", "slow"), check=False)
     assert "unsupported conformance mode slow" in result.stderr
-    assert result.returncode == 1
+    assert result.returncode == Exit.USAGE

@@ -100,5 +100,5 @@ def parse_contract(text: str) -> Contract:
         return CURRENT
     found = _VERSION.fullmatch(text)
     if found is None:
-        raise UserError(f'"{text}" is no version of Talos', hint="such as v1.15")
+        raise UserError(f'"{text}" is no version of Talos', where="--talos-version", hint="such as v1.15")
     return int(found[1]), int(found[2])

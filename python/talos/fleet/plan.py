@@ -52,18 +52,28 @@ def parse_unavailable(text: str, workers: int, *, where: str = "--max-unavailabl
     return max(1, workers * int(number) // 100) if text.endswith("%") else int(number)
 
 
-async def make_plan(
-    calls: FleetCalls, nodes: Sequence[str], *, version: str = "", force: bool = False
-) -> Plan:
-    """NodeStatus at all nodes; UserError with everything that forbids an upgrade of any of them.
+class PlanError(UserError):
+    """What forbids a plan. ``failures`` are the calls that failed, none where anything else forbids it."""
 
-    ``version`` is the release's, empty where it is not known before the nodes have read it.
+    def __init__(self, reasons: Mapping[str, str], failures: Mapping[str, RpcError], *, where: str) -> None:
+        text = "; ".join(f"{node}: {reason}" for node, reason in reasons.items())
+        super().__init__(text, where=where, hint="nothing has been changed")
+        self.failures = [*failures.values()] if failures.keys() == reasons.keys() else []
+
+
+async def make_plan(
+    calls: FleetCalls, nodes: Sequence[str], *, version: str = "", force: bool = False, what: str = "upgrade"
+) -> Plan:
+    """NodeStatus at all nodes; PlanError with everything that forbids an upgrade of any of them.
+
+    ``version`` is the release's, empty where it is not known before the nodes have read it. ``what`` is
+    named in errors. UserError for nodes that are named twice.
     """
     if len(set(nodes)) != len(nodes):
         twice = next(node for node in nodes if nodes.count(node) > 1)
-        raise UserError(f"{twice} is named twice", where="nodes")
+        raise UserError(f"{twice} is named twice", where="--nodes")
     free = asyncio.Semaphore(MAX_CONCURRENT)
-    refusals: dict[str, str] = {}
+    refusals, failures = dict[str, str](), dict[str, RpcError]()
     statuses: dict[str, NodeStatus] = {}
     problems: dict[str, Mapping[str, str]] = {}
 
@@ -73,7 +83,7 @@ async def make_plan(
                 status, problems[node] = await repeat_lost(partial(_fetch_node, calls, node), ANSWER_TIMEOUT)
                 statuses[node] = status
             except RpcError as error:
-                refusals[node] = error.reason
+                refusals[node], failures[node] = error.reason, error
             else:
                 if reason := find_refusal(status, version, force=force):
                     refusals[node] = reason
@@ -92,8 +102,8 @@ async def make_plan(
     if not refusals and plan.control_plane and not force:
         refusals |= await _check_members(calls, plan.control_plane[0].node)
     if refusals:
-        reasons = [f"{node}: {refusals[node]}" for node in nodes if node in refusals]
-        raise UserError("; ".join(reasons), where="upgrade", hint="nothing has been changed")
+        reasons = {node: refusals[node] for node in nodes if node in refusals}
+        raise PlanError(reasons, failures, where=what)
     return plan
 
 

@@ -81,9 +81,13 @@ def test_search_order(tmp_path: Path) -> None:
     assert find_talosconfig("/explicit", environ) == Path("/explicit")
 
 
-def test_missing_file_is_made_for_its_owner_only(tmp_path: Path) -> None:
+def test_missing_file_is_made_for_its_owner_only_when_it_is_saved(tmp_path: Path) -> None:
     config, path = open_talosconfig("", {"HOME": str(tmp_path)})
     assert config == TalosConfig()
+    with pytest.raises(UserError, match=f"{path}: no context is set"):
+        _ = config.current
+    assert not path.parent.exists()
+    save(config, path)
     assert path.read_text() == 'context: ""\ncontexts: {}\n'
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700

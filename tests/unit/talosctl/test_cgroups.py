@@ -1,6 +1,7 @@
 """Control groups from an archive of /sys/fs/cgroup."""
 
 import io
+import json
 import tarfile
 from pathlib import Path
 
@@ -115,6 +116,14 @@ def test_containers_by_name_where_kubernetes_runs(talosctl: Client, grouped: Fak
 
 
 @pytest.mark.usefixtures("grouped")
+def test_programs_get_the_path_of_each_group(talosctl: Client) -> None:
+    result = talosctl("cgroups", "-n", "10.0.0.2", "--preset", "cpu", "-o", "json")
+    rows = {row["name"]: row for row in json.loads(result.out)}
+    assert rows.keys() >= {".", "init", "kubepods/pod1/abc"}
+    assert rows["init"]["cpuweight"] == "79"
+
+
+@pytest.mark.usefixtures("grouped")
 def test_schema_file(talosctl: Client, tmp_path: Path) -> None:
     schema = tmp_path / "schema.yaml"
     schema.write_text(
@@ -134,7 +143,7 @@ def test_schema_file(talosctl: Client, tmp_path: Path) -> None:
 
 
 def test_mistakes(talosctl: Client, node: FakeNode) -> None:
-    assert "one of --preset and --schema-file" in talosctl("cgroups", "-n", "10.0.0.2").err
+    assert "--preset, --schema-file: one of them is needed" in talosctl("cgroups", "-n", "10.0.0.2").err
     assert 'there is no preset "x"' in talosctl("cgroups", "-n", "10.0.0.2", "--preset", "x").err
     old = Data(bytes=archive({"cpu/cpu.shares": "1024\n"}))
     node.on("/machine.MachineService/Copy", machine.CopyRequest, [old], stream=True)

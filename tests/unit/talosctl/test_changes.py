@@ -19,6 +19,7 @@ from talos.api.cosi import meta_pb2 as meta
 from talos.api.cosi import resource_pb2 as resource
 from talos.api.cosi import state_pb2 as state
 from talos.api.machine import machine_pb2 as machine
+from talos.talosctl.cli.exit import Exit
 
 APPLY = "/machine.MachineService/ApplyConfiguration"
 CONFIG = "version: v1alpha1\nmachine:\n    type: worker\n    token: abcdef.0123456789abcdef\n"
@@ -92,7 +93,7 @@ def test_apply_config_with_patch(talosctl: Client, applied: FakeNode, tmp_path: 
 
 def test_apply_config_without_a_file(talosctl: Client) -> None:
     result = talosctl("apply-config")
-    assert result.code == 1
+    assert result.code == Exit.USAGE
     assert "no file is named" in result.err
 
 

@@ -46,7 +46,7 @@ def test_a_context_from_add_to_remove(
     assert run(["config", "add", "one", *pems]) == 0
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert run(["config", "add", "one", *pems]) == 0, "replaced"
-    assert run(["config", "add", "one", "--crt", pems[3]]) == 1
+    assert run(["config", "add", "one", "--crt", pems[3]]) == Exit.USAGE
     assert "belong together" in capsys.readouterr().err
     assert run(["config", "context", "one"]) == 0
     assert run(["config", "endpoint", "10.0.0.1", "10.0.0.2"]) == 0
@@ -90,7 +90,7 @@ def test_info_as_json(home: Path, pems: list[str], capsys: pytest.CaptureFixture
     info = json.loads(capsys.readouterr().out)
     assert (info["context"], info["roles"], info["nodes"]) == ("one", ["os:admin"], [])
     assert len(info["certNotAfter"]) == len("2026-01-02")
-    assert run(["config", "info", "-o", "table"]) == 1
+    assert run(["config", "info", "-o", "table"]) == Exit.USAGE
     assert 'unknown output format: "table"' in capsys.readouterr().err
     assert run(["config", "add", "bare"]) == 0
     assert run(["config", "info", "-o", "json", "--context", "bare"]) == 0

@@ -117,3 +117,15 @@ def test_every_command_explains_itself(path: str) -> None:
     assert len(set(shorts)) == len(shorts)
     assert all(flag.help for flag in flags if not flag.hidden)
     assert chain[-1].run is not None or chain[-1].commands
+
+
+@pytest.mark.parametrize("width", [40, 80])
+@pytest.mark.parametrize("path", sorted(COMMANDS))
+def test_help_fits_a_terminal(path: str, width: int) -> None:
+    whole, text = help_text(COMMANDS[path]), help_text(COMMANDS[path], width)
+    assert text.split() == whole.split()
+    # What can be copied, names of flags with their values and words without a blank stay in one line.
+    usage, flags = text.index("Usage:"), text.index("Flags:")
+    for line in (text[:usage] + text[flags:]).splitlines():
+        is_whole = line.startswith(("  -", "      --")) or len(line.split()) == 1
+        assert is_whole or len(line) <= width, line

@@ -87,7 +87,7 @@ def test_one_type_to_the_output(secrets: str, capsys: pytest.CaptureFixture[str]
     out = capsys.readouterr().out
     assert load(out).machine_type.value == "worker"
     assert "x.example" in out
-    assert run([*argv[:-4], "-o", "-"]) == 1
+    assert run([*argv[:-4], "-o", "-"]) == Exit.USAGE
     assert "can't use multiple output types with stdout" in capsys.readouterr().err
 
 
@@ -130,7 +130,7 @@ def test_validate_lists_all_mistakes(folder: Path, capsys: pytest.CaptureFixture
     assert "machin" in error
     assert "typ" in error
     assert "Traceback" not in error
-    assert run(["validate", "-c", "bad.yaml", "-m", "moon"]) == 1
+    assert run(["validate", "-c", "bad.yaml", "-m", "moon"]) == Exit.USAGE
 
 
 def test_keys_and_certificates(folder: Path) -> None:
@@ -177,7 +177,10 @@ def test_request_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     run(["gen", "key", "--name", "admin"])
     assert run(["gen", "csr", "--key", "admin.key"]) == Exit.USAGE
     assert "ip" in capsys.readouterr().err
-    assert run(["gen", "csr", "--key", "admin.key", "--ip", "10.0.0.2", "--roles", "os:admin,bogus"]) == 1
+    assert (
+        run(["gen", "csr", "--key", "admin.key", "--ip", "10.0.0.2", "--roles", "os:admin,bogus"])
+        == Exit.USAGE
+    )
     assert "unknown roles: bogus" in capsys.readouterr().err
     assert not (folder / "admin.csr").exists()
 
@@ -214,18 +217,31 @@ def test_secrets_come_back_from_a_config(folder: Path, secrets: str) -> None:
     [
         (["demo", "https://x", "-t", ""], "at least one output type must be specified"),
         (["demo", "https://x", "-t", "worker,moon"], 'invalid output type: "moon"'),
-        (["demo", "192.168.0.1"], 'try: "https://192.168.0.1:6443"'),
-        (["demo", "192.168.0.1:2000"], 'try: "https://192.168.0.1:2000"'),
-        (["demo", "http://192.168.0.1"], 'try: "https://192.168.0.1:6443"'),
-        (["demo", "https://x", "--kubernetes-version", ""], "--kubernetes-version: is empty"),
+        (["demo", "https://x", "--kubernetes-version", ""], '--kubernetes-version: "" is not a version'),
         (["demo", "https://x", "--talos-version", "new"], '"new" is no version of Talos'),
     ],
 )
 def test_config_is_refused(
     folder: Path, capsys: pytest.CaptureFixture[str], argv: list[str], message: str
 ) -> None:
-    assert run(["gen", "config", *argv]) == 1
+    assert run(["gen", "config", *argv]) == Exit.USAGE
     assert message in capsys.readouterr().err
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "remedy"),
+    [
+        ("192.168.0.1", "https://192.168.0.1:6443"),
+        ("192.168.0.1:2000", "https://192.168.0.1:2000"),
+        ("http://192.168.0.1", "https://192.168.0.1:6443"),
+    ],
+)
+def test_an_endpoint_is_a_url(
+    folder: Path, capsys: pytest.CaptureFixture[str], endpoint: str, remedy: str
+) -> None:
+    assert run(["gen", "config", "demo", endpoint]) == Exit.FAILED
+    assert f'try: "{remedy}"' in capsys.readouterr().err
     assert not list(folder.iterdir())
 
 

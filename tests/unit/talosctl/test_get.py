@@ -14,6 +14,7 @@ from talos.api.cosi import meta_pb2 as meta
 from talos.api.cosi import resource_pb2 as resource
 from talos.api.cosi import state_pb2 as state
 from talos.system.errors import UserError
+from talos.talosctl.cli.exit import Exit
 from talos.talosctl.output import resource as shown
 from talos.talosctl.output.jsonpath import Template
 from talos.talosctl.output.yaml_text import parse_yaml
@@ -170,7 +171,7 @@ def test_errors(resources: Client) -> None:
     ambiguous = resources("get", "dup", "-n", "10.0.0.2")
     assert 'resource type "dup" is ambiguous: As.a.dev, Bs.b.dev' in ambiguous.err
     output = resources("get", "links", "-o", "xml")
-    assert output.code == 1
+    assert output.code == Exit.USAGE
     assert '"xml" is no output format' in output.err
 
 

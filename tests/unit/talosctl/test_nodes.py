@@ -141,7 +141,7 @@ def test_read_is_raw_and_for_one_node(talosctl: Client, node: FakeNode) -> None:
     )
     assert talosctl("read", "/etc/os-release", "-n", "10.0.0.2").out == "ab\n"
     result = talosctl("cat", "/etc/os-release")
-    assert result.code == 1
+    assert result.code == Exit.USAGE
     assert "read is not supported with multiple nodes: 10.0.0.2, 10.0.0.3" in result.err
 
 
@@ -168,7 +168,7 @@ def test_unknown_method_is_unimplemented(talosctl: Client) -> None:
 def test_no_nodes_is_an_error(client: Client, node: FakeNode) -> None:
     client.configure([f"127.0.0.1:{node.port}"])
     result = client("memory")
-    assert result.code == 1
+    assert result.code == Exit.USAGE
     assert "nodes are not set" in result.err
     assert "--nodes" in result.err
 

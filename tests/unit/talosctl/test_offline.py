@@ -14,6 +14,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from talos.pki.keys import KeyType, public_key_to_pem
 from talos.system.efi_signatures import SHA256, X509, parse_update
+from talos.talosctl.cli.exit import Exit
 from talos.talosctl.main import run
 
 MANIFESTS = """\
@@ -80,7 +81,7 @@ def test_inject_into_what_has_no_pods(tmp_path: Path, capsys: pytest.CaptureFixt
     path.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n")
     assert run(["inject", "tsa", "-f", str(path)]) == 1
     assert capsys.readouterr().err == "error: Pod x: it describes no pods (spec)\n"
-    assert run(["inject", "tsa"]) == 1
+    assert run(["inject", "tsa"]) == Exit.USAGE
 
 
 def test_keys_for_secure_boot(
@@ -123,7 +124,7 @@ def test_keys_for_secure_boot(
 
     Path("pcr.pub").write_bytes(public_key_to_pem(policy))
     argv = ["--key", "other/pcr-signing-key.pem", "--common-name", "Elsewhere", "-o", "elsewhere"]
-    assert run(["gen", "secureboot", "uki", *argv]) == 1
+    assert run(["gen", "secureboot", "uki", *argv]) == Exit.USAGE
     assert "--key, --public-key: come together" in capsys.readouterr().err
     assert run(["gen", "secureboot", "uki", *argv, "--public-key", "pcr.pub"]) == 0
     assert sorted(path.name for path in Path("elsewhere").iterdir()) == [
@@ -180,5 +181,5 @@ def test_images_of_kubernetes(capsys: pytest.CaptureFixture[str]) -> None:
     assert "ghcr.io/siderolabs/kubelet:v1.36.2" in images
     assert "registry.k8s.io/etcd:v3.7.1" in images
     assert len(images) == 10
-    assert run(["image", "k8s-bundle", "--etcd-version", "three"]) == 1
+    assert run(["image", "k8s-bundle", "--etcd-version", "three"]) == Exit.USAGE
     assert '--etcd-version: "three" is not a version' in capsys.readouterr().err

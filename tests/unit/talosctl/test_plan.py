@@ -241,7 +241,7 @@ def test_what_a_node_does_not_take_makes_no_plan(talosctl: Client, workers: Work
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("w9.yaml", "no node has this name: w9.yaml"), ("", "has no config of these nodes")],
+    [("w9.yaml", "no node has this name: w9.yaml"), ("", "has no config (a file for each node or role")],
 )
 def test_files_that_belong_to_no_node(
     talosctl: Client, workers: Workers, folder: Path, name: str, text: str
@@ -307,7 +307,10 @@ def test_what_is_no_plan(talosctl: Client, tmp_path: Path, text: str, reason: st
 
 def test_nothing_to_plan_is_a_mistake(talosctl: Client) -> None:
     result = talosctl("plan")
-    assert "use --file FOLDER, --image RELEASE or --kubernetes VERSION" in result.err
+    assert (result.code, result.err) == (
+        Exit.USAGE,
+        "error: --file, --image, --kubernetes: name one of them\n",
+    )
     assert talosctl("apply", "--plan", "x", "--mode", "try").code == Exit.USAGE
 
 

@@ -6,6 +6,7 @@ from tests.unit.talosctl.fake import Client
 from talos.config.documents.certificate import PEMEncodedCertificate, PEMEncodedCertificateAndKey
 from talos.config.documents.v1alpha1.machine import MachineConfig
 from talos.pki.certificate import PemPair
+from talos.talosctl.cli.exit import Exit
 from talos.talosctl.client.rotation import accept_authority, refuse_authority, swap_authority
 
 OLD, NEW = PemPair(b"old crt", b"old key"), PemPair(b"new crt", b"new key")
@@ -53,5 +54,5 @@ def test_what_can_not_be_done_is_refused_before_anything_changes(
     talosctl: Client, argv: tuple[str, ...], text: str
 ) -> None:
     result = talosctl("rotate-ca", *argv)
-    assert result.code == 1
+    assert result.code == Exit.USAGE
     assert text in result.err

@@ -145,7 +145,7 @@ def test_encrypted_for_a_recipient(talosctl: Client, tmp_path: Path, monkeypatch
     with zipfile.ZipFile(io.BytesIO(content)) as bundle:
         assert "10.0.0.2/dmesg.log" in bundle.namelist()
     result = talosctl("support", "-O", "other", "--encryption-recipients", "age1nonsense")
-    assert (result.code, '"age1nonsense" is no recipient' in result.err) == (1, True)
+    assert (result.code, '"age1nonsense" is no recipient' in result.err) == (Exit.USAGE, True)
     assert not (tmp_path / "other").exists()
 
 

@@ -13,6 +13,7 @@ from talos.api.definitions.block_pb2 import MountRequestSpec, MountStatusSpec, V
 from talos.api.definitions.enums_pb2 import BlockVolumePhase, BlockVolumeType
 from talos.api.machine import machine_pb2 as machine
 from talos.api.machine.storage_pb2 import StorageServiceStatfsRequest, StorageServiceStatfsResponse
+from talos.talosctl.cli.exit import Exit
 
 STATFS = StorageServiceStatfsResponse(
     size=6 << 30, used=960 << 20, available=5 << 30, inodes=3_145_728, inodes_used=999, inodes_free=3_144_729
@@ -131,4 +132,4 @@ def test_netstat_of_a_pod_requests_its_namespace(talosctl: Client, node: FakeNod
     result = talosctl("netstat", "default/db", "-n", "10.0.0.2")
     assert (result.code, result.out) == (1, "")
     assert "pod default/db: is on none of the nodes" in result.err
-    assert talosctl("netstat", "default/web", "-k", "-n", "10.0.0.2").code == 1
+    assert talosctl("netstat", "default/web", "-k", "-n", "10.0.0.2").code == Exit.USAGE

@@ -231,7 +231,7 @@ def test_a_release_comes_from_a_file(talosctl: Client, node: FakeNode, tmp_path:
     assert "name/of:archive" in str(request)
     assert getattr(request, "stage", False) == (flag == "--stage")
     missing = talosctl("upgrade", "-n", "10.0.0.2", "--image", "./gone.tar", flag)
-    assert (missing.code, missing.err) == (1, "error: --image: there is no file ./gone.tar\n")
+    assert (missing.code, missing.err) == (Exit.USAGE, "error: --image: there is no file ./gone.tar\n")
     several = talosctl("upgrade", "-n", "10.0.0.2,10.0.0.3", "--image", str(archive))
     assert "--image: is a file, which is sent to one node only" in several.err
 

@@ -147,7 +147,7 @@ def test_a_plan_is_carried_out_once(talosctl: Client, workers: Workers, tmp_path
 )
 def test_mistakes_change_nothing(talosctl: Client, workers: Workers, argv: Sequence[str], text: str) -> None:
     result = talosctl(*ARGV, *argv)
-    assert result.code == 1
+    assert result.code == Exit.USAGE
     assert text in result.err
     assert "Traceback" not in result.err
     assert workers.pulls == []

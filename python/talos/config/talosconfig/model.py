@@ -12,6 +12,12 @@ from dataclasses import dataclass, field, replace
 
 from talos.system.errors import UserError
 
+HOW_TO_BEGIN = (
+    "`talosctl config merge <file>` adds one, --talosconfig names another file, "
+    "`talosctl cluster create` creates a cluster"
+)
+"""The remedy where there is no context."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasicAuth:
@@ -56,6 +62,8 @@ class TalosConfig:
 
     context: str = ""
     contexts: Mapping[str, Context] = field(default_factory=dict[str, Context])
+    source: str = field(default="talosconfig", compare=False)
+    """The file, for errors."""
 
     @property
     def current(self) -> Context:
@@ -72,10 +80,10 @@ class TalosConfig:
         """
         if name in self.contexts:
             return self.contexts[name]
-        known = ", ".join(sorted(self.contexts)) or "there is none yet"
-        if not name:
-            raise UserError("no context is set", where="talosconfig", hint=f"contexts: {known}")
-        raise UserError(f'context "{name}" is not defined', where="talosconfig", hint=f"contexts: {known}")
+        message = f'context "{name}" is not defined' if name else "no context is set"
+        known = ", ".join(sorted(self.contexts))
+        hint = f"`talosctl config context <name>` selects one: {known}" if known else HOW_TO_BEGIN
+        raise UserError(message, where=self.source, hint=hint)
 
     def with_context(self, name: str, context: Context) -> "TalosConfig":
         """Add or replace a context."""
@@ -89,7 +97,7 @@ class TalosConfig:
         self.get(name)
         if name == self.context:
             hint = "select another first: talosctl config context"
-            raise UserError(f'context "{name}" is the current one', where="talosconfig", hint=hint)
+            raise UserError(f'context "{name}" is the current one', where=self.source, hint=hint)
         return replace(self, contexts={key: value for key, value in self.contexts.items() if key != name})
 
     def selecting(self, name: str) -> "TalosConfig":
@@ -118,4 +126,4 @@ class TalosConfig:
             contexts[new] = context
             if name == other.context:
                 current = new
-        return TalosConfig(context=current, contexts=contexts), renames
+        return replace(self, context=current, contexts=contexts), renames

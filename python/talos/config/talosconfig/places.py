@@ -58,18 +58,16 @@ def find_talosconfig(explicit: str = "", environ: Mapping[str, str] = os.environ
 
 
 def open_talosconfig(explicit: str = "", environ: Mapping[str, str] = os.environ) -> tuple[TalosConfig, Path]:
-    """Read the file; one that does not exist is created empty.
+    """Read the file; one that does not exist is empty, and not made before something is saved in it.
 
     ConfigError: when its content is wrong.
-    UserError: when it can't be read or created.
+    UserError: when it can't be read.
     """
     path = find_talosconfig(explicit, environ)
     try:
         text = path.read_bytes()
     except FileNotFoundError:
-        config = TalosConfig()
-        save(config, path)
-        return config, path
+        return TalosConfig(source=str(path)), path
     except OSError as error:
         raise UserError(f"can't be read: {error.strerror}", where=str(path)) from error
     return parse_talosconfig(text, source=str(path)), path

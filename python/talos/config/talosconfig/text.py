@@ -9,6 +9,7 @@ Every talosctl command reads the file, so YAML is imported only for a form that 
 import base64
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from talos.config.talosconfig.model import Context, TalosConfig
 
@@ -34,11 +35,11 @@ def parse_talosconfig(text: str | bytes, *, source: str = "talosconfig") -> Talo
     ConfigError: with every mistake in it.
     """
     config = _parse_written(text)
-    if config is not None:
-        return config
-    from talos.config.talosconfig.yaml import parse_yaml
+    if config is None:
+        from talos.config.talosconfig.yaml import parse_yaml
 
-    return parse_yaml(text, source)
+        config = parse_yaml(text, source)
+    return replace(config, source=source)
 
 
 def format_talosconfig(config: TalosConfig) -> str:

@@ -12,7 +12,7 @@ class Exit(enum.IntEnum):
     FAILED = 1
     """What no other code is for, and nodes that failed for different reasons."""
     USAGE = 2
-    """The command line itself is wrong: no node was called."""
+    """The command line itself is wrong: an argument, a flag or its value. Nothing was changed."""
     UNREACHABLE = 3
     """No connection, or it broke before the answer."""
     REFUSED = 4

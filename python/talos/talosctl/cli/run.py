@@ -1,5 +1,6 @@
 """Runs one command line: parse, help or function, errors to one line and an exit code."""
 
+import shutil
 import sys
 from collections.abc import Sequence
 
@@ -19,7 +20,9 @@ def run_command(root: Command, argv: Sequence[str]) -> int:
         return Exit.USAGE
     except UserError as error:
         sys.stderr.write(f"error: {error}\n")
-        return error.code if isinstance(error, CommandError) else Exit.FAILED
+        if isinstance(error, CommandError):
+            return error.code
+        return Exit.USAGE if error.where.startswith("--") else Exit.FAILED
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -36,14 +39,20 @@ def _show_help(root: Command, argv: Sequence[str]) -> int:
     if left:
         topic = " ".join(left)
         raise UsageError(f'unknown help topic "{topic}"', (root.name,))
-    sys.stdout.write(help_text(chain))
+    _write_help(chain)
     return 0
+
+
+def _write_help(chain: Sequence[Command]) -> None:
+    """In lines of a terminal's width; what reads a pipe may look for a whole line."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    sys.stdout.write(help_text(chain, width))
 
 
 def _run(root: Command, argv: Sequence[str]) -> int:
     invocation = parse(root, argv)
     if invocation.flags.is_set("help") or invocation.command.run is None:
         chain, _ = find_command(root, argv)
-        sys.stdout.write(help_text(chain))
+        _write_help(chain)
         return 0
     return invocation.command.run(invocation)

@@ -31,7 +31,8 @@ def need_nodes(target: Target) -> tuple[str, ...]:
     if not target.nodes:
         raise UserError(
             "nodes are not set for the command",
-            hint="use --nodes, or `talosctl config node <address>...` for all commands",
+            where="--nodes",
+            hint="name some, or `talosctl config node <address>...` for all commands",
         )
     return target.nodes
 
@@ -42,7 +43,8 @@ def need_one_node(target: Target, command: str) -> str:
     if len(nodes) > 1:
         raise UserError(
             f"{command} is not supported with multiple nodes: {', '.join(nodes)}",
-            hint="use --nodes with one of them",
+            where="--nodes",
+            hint="name one of them",
         )
     return next(iter(nodes))
 

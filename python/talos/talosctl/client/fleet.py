@@ -7,13 +7,13 @@ from functools import partial
 from talos.api.common.common_pb2 import ContainerdInstance
 from talos.api.machine.machine_pb2 import RebootRequest, UpgradeRequest
 from talos.fleet.engine import Fleet, UpgradeOptions
-from talos.fleet.plan import FleetLimits, Plan, make_plan, parse_unavailable
+from talos.fleet.plan import FleetLimits, Plan, parse_unavailable
 from talos.fleet.progress import FleetProgress
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Invocation
 from talos.talosctl.cli.flag import Flags
 from talos.talosctl.client.command import need_nodes, run_async
-from talos.talosctl.client.fleet_calls import FreshCalls
+from talos.talosctl.client.fleet_calls import FreshCalls, find_plan
 from talos.talosctl.client.power import make_drainer
 from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console, fleet
@@ -44,7 +44,7 @@ def run_fleet(
             timeout=flags.seconds("timeout") or float("inf"),
             around_boot=partial(drainer.around_boot, target) if drainer else nullcontext,
         )
-        plan = await make_plan(calls, nodes, version=options.version, force=force)
+        plan = await find_plan(calls, nodes, version=options.version, force=force)
         limits = make_limits(flags, plan)
         show_plan(plan)
         with fleet.following(is_plain=flags.text("progress") == "plain") as watcher:

@@ -10,8 +10,23 @@ from talos.api.cosi.resource_pb2 import Resource
 from talos.client.resources import list_resources
 from talos.client.session import open_session
 from talos.client.target import Target
+from talos.fleet.calls import FleetCalls
+from talos.fleet.plan import Plan, PlanError, make_plan
 from talos.resource.kind import Kind
+from talos.talosctl.cli.exit import CommandError, Exit
+from talos.talosctl.client.failure import find_exit
 from talos.talosctl.client.health import SessionCalls
+
+
+async def find_plan(
+    calls: FleetCalls, nodes: Sequence[str], *, version: str = "", force: bool = False, what: str = "upgrade"
+) -> Plan:
+    """What :func:`make_plan` finds; a CommandError with the exit code of the calls that failed."""
+    try:
+        return await make_plan(calls, nodes, version=version, force=force, what=what)
+    except PlanError as error:
+        codes = {find_exit(failure) for failure in error.failures}
+        raise CommandError(str(error), code=codes.pop() if len(codes) == 1 else Exit.FAILED) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from ipaddress import ip_address
 
 from talos.client.endpoint import parse_endpoint
 from talos.client.target import Target
-from talos.config.talosconfig.model import Context, TalosConfig
+from talos.config.talosconfig.model import HOW_TO_BEGIN, Context, TalosConfig
 from talos.config.talosconfig.places import open_talosconfig
 from talos.system.errors import UserError
 from talos.talosctl.cli.flag import Flags
@@ -37,12 +37,8 @@ def select_target(flags: Flags) -> Target:
     config, path = open_talosconfig(flags.text("talosconfig"))
     name = flags.text("context") or config.context
     if not name and not config.contexts:
-        raise UserError(
-            "failed to determine endpoints: it has no context yet",
-            where=str(path),
-            hint="`talosctl config merge <file>` adds one, --talosconfig names another file, "
-            "`talosctl cluster create` creates a cluster",
-        )
+        reason = "it has no context yet" if path.exists() else "there is no such file"
+        raise UserError(f"failed to determine endpoints: {reason}", where=str(path), hint=HOW_TO_BEGIN)
     context = _context(config, name, flags)
     basic = context.auth.basic if context.auth else None
     if context.auth and context.auth.siderov1:
@@ -70,7 +66,7 @@ def _insecure_target(flags: Flags) -> Target:
     nodes = flags.texts("nodes")
     if not nodes:
         raise UserError(
-            "nodes are not set for the command", hint="with --insecure name them: --nodes <address>"
+            "nodes are not set for the command", where="--nodes", hint="with --insecure name them"
         )
     return Target(endpoints=(), nodes=nodes, insecure=True, fingerprints=fingerprints)
 

@@ -26,7 +26,7 @@ def run_apply(invocation: Invocation) -> int:
 
         return run_plan(flags)
     if not flags.text("file"):
-        raise UserError("no file is named", hint="name the configuration with --file")
+        raise UserError("no file is named", where="--file", hint="name the configuration")
     text: str | bytes = read_file(flags.text("file"))
     patches = parse_patches(flags.texts("config-patch"))
     if patches:

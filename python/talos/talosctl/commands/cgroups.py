@@ -24,11 +24,11 @@ from talos.talosctl.client.archive import receive_archive
 from talos.talosctl.client.cgroups import Group, read_groups
 from talos.talosctl.client.command import Row, need_one_node, parts, run_async
 from talos.talosctl.client.fanout import call_nodes, report_failures
-from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.client.flags import CLIENT_FLAGS, OUTPUT
 from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
 from talos.talosctl.output.columns import PRESETS, Value, read_schema
-from talos.talosctl.output.table import format_table
+from talos.talosctl.output.rows import format_rows
 
 ROOT = "/sys/fs/cgroup"
 
@@ -49,8 +49,9 @@ def run_cgroups(invocation: Invocation) -> int:
         processes = await _processes(session, node)
         is_resolved = not flags.is_set("skip-cri-resolve")
         containers = await _containers(session, node) if is_resolved else dict[str, str]()
-        header = ("NAME", *(title for title, _ in columns))
-        console.write(format_table([header, *_rows(root, columns, processes, containers)]))
+        header, output = ("NAME", *(title for title, _ in columns)), flags.text("output")
+        rows = _rows(root, columns, processes, containers, is_tree=output == "table")
+        console.write(format_rows(output, header, rows))
 
     async def main() -> int:
         target = await find_target(flags)
@@ -63,7 +64,9 @@ def run_cgroups(invocation: Invocation) -> int:
 
 def _columns(preset: str, schema: str) -> tuple[tuple[str, Value], ...]:
     if bool(preset) == bool(schema):
-        raise UserError("one of --preset and --schema-file is needed", hint=f"presets: {', '.join(PRESETS)}")
+        raise UserError(
+            "one of them is needed", where="--preset, --schema-file", hint=f"presets: {', '.join(PRESETS)}"
+        )
     if schema:
         return read_schema(read_file(schema).decode("utf-8", "replace"), schema)
     if preset not in PRESETS:
@@ -99,15 +102,19 @@ def _rows(
     columns: tuple[tuple[str, Value], ...],
     processes: Mapping[int, str],
     containers: Mapping[str, str],
+    *,
+    is_tree: bool,
 ) -> list[Row]:
+    """A row for each group. Its name is drawn into the tree, or for programs is its path."""
     above = {id(child): group for _, group in root.walk() for child in group.groups.values()}
-    return [
-        (
-            prefix + containers.get(group.name, group.name),
-            *(value(group, above.get(id(group)), processes) for _, value in columns),
-        )
-        for prefix, group in root.walk()
-    ]
+    paths: dict[int, str] = {}
+    rows: list[Row] = []
+    for prefix, group in root.walk():
+        parent = above.get(id(group))
+        paths[id(group)] = f"{paths[id(parent)]}/{group.name}".removeprefix("./") if parent else group.name
+        name = prefix + containers.get(group.name, group.name) if is_tree else paths[id(group)]
+        rows.append((name, *(value(group, parent, processes) for _, value in columns)))
+    return rows
 
 
 COMMAND = Command(
@@ -119,6 +126,7 @@ COMMAND = Command(
     example="talosctl cgroups --preset memory",
     flags=(
         *CLIENT_FLAGS,
+        OUTPUT,
         Flag(name="preset", help=f"the columns to show: {', '.join(PRESETS)}"),
         Flag(name="schema-file", help="a file that names the columns: columns: [{name: …, template: …}]"),
         Flag(

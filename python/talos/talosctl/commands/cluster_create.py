@@ -116,7 +116,9 @@ FLAGS = (
         default=LATEST,
         help="the version of Talos whose layout the configs have; what runs is the image's, always",
     ),
-    Flag(name="wait-timeout", type=Type.DURATION, default=WAIT_TIMEOUT, help="how long to wait"),
+    Flag(
+        name="wait-timeout", type=Type.DURATION, default=WAIT_TIMEOUT, help="how long to wait for the nodes"
+    ),
     Flag(name="exposed-ports", short="p", help="not needed here"),
     Flag(
         name="host-ip",

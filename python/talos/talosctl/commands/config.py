@@ -35,7 +35,7 @@ def run_add(invocation: Invocation) -> int:
     flags = invocation.flags
     config, path = _open(flags)
     if bool(flags.text("crt")) != bool(flags.text("key")):
-        raise UserError("a client certificate and its key belong together", hint="give both --crt and --key")
+        raise UserError("a client certificate and its key belong together", where="--crt, --key")
     files = {key: read_file(file) if (file := flags.text(key)) else b"" for key in ("ca", "crt", "key")}
     context = Context(ca=files["ca"], crt=files["crt"], key=files["key"])
     save(config.with_context(invocation.args[0], context), path)
@@ -215,7 +215,7 @@ COMMAND = Command(
             details="Removes the context, or every one that a pattern such as 'test-*' matches. The current "
             "context is never removed.",
             flags=(
-                Flag(name="dry-run", type=Type.BOOL, default="false", help="only show which"),
+                Flag(name="dry-run", type=Type.BOOL, default="false", help="only show which contexts"),
                 Flag(name="noconfirm", short="y", type=Type.BOOL, default="false", help="do not prompt"),
             ),
             minimum=1,

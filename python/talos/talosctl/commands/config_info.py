@@ -27,7 +27,9 @@ def run_info(invocation: Invocation) -> int:
     flags = invocation.flags
     output = flags.text("output")
     if output not in FORMATS:
-        raise UserError(f'unknown output format: "{output}"', hint=f"use {', '.join(FORMATS)}")
+        raise UserError(
+            f'unknown output format: "{output}"', where="--output", hint=f"use {', '.join(FORMATS)}"
+        )
     config, _ = open_talosconfig(flags.text("talosconfig"))
     name = flags.text("context") or config.context
     context = config.get(name)

@@ -63,7 +63,9 @@ COMMAND = Command(
     summary="Let the node issue a new client configuration",
     flags=(
         Flag(name="roles", type=Type.STRINGS, default=ADMIN, help="what its owner may do"),
-        Flag(name="crt-ttl", type=Type.DURATION, default="8760h0m0s", help="how long it is valid"),
+        Flag(
+            name="crt-ttl", type=Type.DURATION, default="8760h0m0s", help="how long the certificate is valid"
+        ),
     ),
     maximum=1,
     run=run_new,

@@ -76,7 +76,7 @@ COMMAND = Command(
             name="timeout",
             type=Type.DURATION,
             default="5s",
-            help="in which an answer has to be there, 100ms to 30s",
+            help="how long to wait for an answer, 100ms to 30s",
         ),
     ),
     minimum=1,

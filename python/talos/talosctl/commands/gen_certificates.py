@@ -39,7 +39,7 @@ CA = Command(
     name="ca",
     summary="Make a certificate authority",
     flags=(
-        Flag(name="hours", type=Type.INT, default="87600", help="how long it is valid"),
+        Flag(name="hours", type=Type.INT, default="87600", help="how many hours the certificate is valid"),
         Flag(name="organization", required=True, help="its organization, and the files' name"),
         Flag(name="rsa", type=Type.BOOL, default="false", help="an RSA key instead of an Ed25519 one"),
     ),
@@ -69,7 +69,7 @@ CRT = Command(
     flags=(
         Flag(name="ca", required=True, help="the authority's files without .crt and .key"),
         Flag(name="csr", required=True, help="the file of the certificate request"),
-        Flag(name="hours", type=Type.INT, default="24", help="how long it is valid"),
+        Flag(name="hours", type=Type.INT, default="24", help="how many hours the certificate is valid"),
         Flag(name="name", required=True, help="the file to write, without .crt"),
     ),
     run=run_crt,
@@ -82,7 +82,9 @@ def run_csr(invocation: Invocation) -> int:
     path = flags.text("key")
     roles = sorted({role.strip() for role in flags.texts("roles")} - {""})
     if unknown := [role for role in roles if role not in ROLES]:
-        raise UserError(f"unknown roles: {', '.join(unknown)}", hint=f"use {', '.join(ROLES)}")
+        raise UserError(
+            f"unknown roles: {', '.join(unknown)}", where="--roles", hint=f"use {', '.join(ROLES)}"
+        )
     key = parse_key(read_file(path), where=path)
     request = make_csr(key, organizations=roles, ips=[flags.text("ip")])
     write_file(Path(path).with_suffix(".csr"), request, force=flags.is_set("force"))

@@ -16,6 +16,7 @@ from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.patches import parse_patches
 from talos.talosctl.client_version import client_version
+from talos.talosctl.kubernetes.versions import parse
 from talos.talosctl.output import console
 from talos.talosctl.output.files import write_file
 
@@ -46,7 +47,8 @@ def run_config(invocation: Invocation) -> int:
 
 def make_options(name: str, endpoint: str, flags: Flags) -> GenerateOptions:
     """What the flags request."""
-    contract = parse_contract(flags.text("talos-version"))
+    contract, kubernetes = parse_contract(flags.text("talos-version")), flags.text("kubernetes-version")
+    parse(kubernetes, "--kubernetes-version")
     if flags.text("version") != "v1alpha1":
         raise UserError(
             f'there is no version "{flags.text("version")}"', where="--version", hint="use v1alpha1"
@@ -61,7 +63,7 @@ def make_options(name: str, endpoint: str, flags: Flags) -> GenerateOptions:
         cluster_name=name,
         endpoint=endpoint,
         secrets=secrets,
-        kubernetes_version=_kubernetes_version(flags.text("kubernetes-version")),
+        kubernetes_version=kubernetes.removeprefix("v"),
         additional_sans=flags.texts("additional-sans"),
         dns_domain=flags.text("dns-domain"),
         install_disk=flags.text("install-disk"),
@@ -71,13 +73,6 @@ def make_options(name: str, endpoint: str, flags: Flags) -> GenerateOptions:
         with_cluster_discovery=flags.is_set("with-cluster-discovery"),
         contract=contract,
     )
-
-
-def _kubernetes_version(text: str) -> str:
-    version = text.removeprefix("v")
-    if not version:
-        raise UserError("is empty", where="--kubernetes-version", hint=f"such as {KUBERNETES_VERSION}")
-    return version
 
 
 def _generate(name: str, options: GenerateOptions, flags: Flags) -> str:

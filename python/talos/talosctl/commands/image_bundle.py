@@ -49,17 +49,20 @@ K8S = Command(
     aliases=("default",),
     summary="List the images of Kubernetes that nodes use by default",
     flags=(
-        Flag(name="coredns-version", default="v1.14.7", metavar="semver", help="CoreDNS"),
-        Flag(name="etcd-version", default="3.7.1", metavar="semver", help="etcd"),
-        Flag(name="flannel-version", default="0.28.9", metavar="semver", help="Flannel"),
+        Flag(name="coredns-version", default="v1.14.7", metavar="semver", help="the version of CoreDNS"),
+        Flag(name="etcd-version", default="3.7.1", metavar="semver", help="the version of etcd"),
+        Flag(name="flannel-version", default="0.28.9", metavar="semver", help="the version of flannel"),
         Flag(
-            name="k8s-version", default=f"v{current.KUBERNETES_VERSION}", metavar="semver", help="Kubernetes"
+            name="k8s-version",
+            default=f"v{current.KUBERNETES_VERSION}",
+            metavar="semver",
+            help="the version of Kubernetes",
         ),
         Flag(
             name="kube-network-policies-version",
             default="v1.1.1",
             metavar="semver",
-            help="the network policies of Kubernetes",
+            help="the version of kube-network-policies",
         ),
     ),
     run=run_bundle,

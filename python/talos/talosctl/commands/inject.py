@@ -36,7 +36,7 @@ def run_service_account(invocation: Invocation) -> int:
     """Print manifests with the secret of a service account mounted, and the service accounts."""
     path = invocation.flags.text("file")
     if not path:
-        raise UserError("there are no manifests", hint="give --file, - reads the input")
+        raise UserError("there are no manifests", where="--file", hint="- reads the input")
     content = sys.stdin.buffer.read() if path == STDIN else read_file(path)
     objects = list(_objects(content, path))
     for document in inject(objects, invocation.flags.texts("roles")):

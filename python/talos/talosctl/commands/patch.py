@@ -22,7 +22,7 @@ def run_patch(invocation: Invocation) -> int:
     if flags.text("patch-file"):
         texts = (*texts, f"@{flags.text('patch-file')}")
     if not texts:
-        raise UserError("no patch is given", hint="give --patch or --patch-file")
+        raise UserError("no patch is given", where="--patch, --patch-file")
     patches = parse_patches(texts)
 
     async def call(session: Session, node: str) -> list[ApplyConfiguration]:

@@ -145,7 +145,7 @@ COMMAND = Command(
             name="timeout",
             type=Type.DURATION,
             default="2s",
-            help="until a packet without a reply counts as lost, 100ms to 1m",
+            help="how long to wait for a reply, 100ms to 1m",
         ),
     ),
     exclusive=(EXCLUSIVE_FAMILIES,),

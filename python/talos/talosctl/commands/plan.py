@@ -1,7 +1,7 @@
 """``talosctl plan``."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +9,6 @@ from talos.api.rpc import RpcError
 from talos.client.failure import describe
 from talos.client.session import Session, open_session
 from talos.client.target import Target
-from talos.fleet.plan import make_plan
 from talos.kubernetes.client import KubernetesError
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
@@ -19,6 +18,7 @@ from talos.talosctl.client.command import need_nodes, run_async
 from talos.talosctl.client.failure import find_exit
 from talos.talosctl.client.fanout import Outcome, call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.client.fleet_calls import find_plan
 from talos.talosctl.client.health import SessionCalls
 from talos.talosctl.client.nodes import resolve_nodes
 from talos.talosctl.client.select import select_target
@@ -27,7 +27,7 @@ from talos.talosctl.output import console
 from talos.talosctl.output.plan import format_plan
 from talos.talosctl.output.yaml_text import dump_yaml
 from talos.talosctl.plan.checks import find_checks
-from talos.talosctl.plan.configs import choose_files, get_role, plan_config
+from talos.talosctl.plan.configs import choose_files, find_files, get_role, plan_config
 from talos.talosctl.plan.expected import ExpectedDuration, expect_release, find_order
 from talos.talosctl.plan.model import ClusterPlan, NodePlan, Reboot, Subject
 from talos.talosctl.plan.pods import find_pods
@@ -41,7 +41,8 @@ def run_plan(invocation: Invocation) -> int:
     """Show what would change; the exit code is whether something would."""
     flags = invocation.flags
     if not any(flags.is_given(name) for name in SUBJECTS):
-        raise UserError("nothing is named", hint="use --file FOLDER, --image RELEASE or --kubernetes VERSION")
+        raise UserError("name one of them", where="--file, --image, --kubernetes")
+    files = find_files(Path(flags.text("file"))) if flags.is_given("file") else dict[str, Path]()
     if flags.is_given("image") and find_archive(flags.text("image")):
         raise UserError("is a file, which is sent to one node only", where="--image", hint="use a registry")
     if flags.number("parallel") < 1:
@@ -53,7 +54,7 @@ def run_plan(invocation: Invocation) -> int:
         target = await resolve_nodes(replace(target, nodes=("@all",)) if is_all else target)
         try:
             async with open_session(target) as session:
-                return await _show(flags, session, await _plan(flags, session, target, is_all=is_all))
+                return await _show(flags, session, await _plan(flags, session, target, files, is_all=is_all))
         except (RpcError, KubernetesError) as error:
             is_node = isinstance(error, RpcError)
             text = describe(error, target) if is_node else f"the Kubernetes API: {error}"
@@ -64,11 +65,11 @@ def run_plan(invocation: Invocation) -> int:
 
 
 async def _plan(
-    flags: Flags, session: Session, target: Target, *, is_all: bool
+    flags: Flags, session: Session, target: Target, files: Mapping[str, Path], *, is_all: bool
 ) -> tuple[ClusterPlan, Sequence[Outcome[NodePlan]]]:
     nodes = need_nodes(target)
     if flags.is_given("file"):
-        return await _plan_configs(session, nodes, Path(flags.text("file")), is_all=is_all)
+        return await _plan_configs(session, nodes, Path(flags.text("file")), files, is_all=is_all)
     if flags.is_given("kubernetes"):
         # It brings its own modules.
         from talos.talosctl.plan.kubernetes import plan_images, plan_steps
@@ -86,10 +87,10 @@ async def _plan(
 
 
 async def _plan_configs(
-    session: Session, nodes: Sequence[str], folder: Path, *, is_all: bool
+    session: Session, nodes: Sequence[str], folder: Path, found: Mapping[str, Path], *, is_all: bool
 ) -> tuple[ClusterPlan, Sequence[Outcome[NodePlan]]]:
-    plan = await make_plan(SessionCalls(session), nodes, force=True)
-    files = choose_files(folder, plan.nodes, has_all=is_all)
+    plan = await find_plan(SessionCalls(session), nodes, force=True, what="plan")
+    files = choose_files(folder, found, plan.nodes, has_all=is_all)
     statuses = {status.node: status for status in plan.nodes}
     if without := [status.name for status in plan.nodes if status.node not in files]:
         console.note(f"WARNING: {folder}: no config for {', '.join(without)}")
@@ -108,7 +109,7 @@ async def _plan_configs(
 async def _plan_release(flags: Flags, session: Session, nodes: Sequence[str]) -> ClusterPlan:
     image = flags.text("image")
     version, unavailable = find_version(image), flags.text("max-unavailable")
-    plan = await make_plan(SessionCalls(session), nodes, version=version)
+    plan = await find_plan(SessionCalls(session), nodes, version=version, what="plan")
     parallel = flags.number("parallel")
     changed = [status.node for status in plan.nodes if status.version != version]
     order = find_order(plan, changed, parallel=parallel, unavailable=unavailable)

@@ -59,7 +59,7 @@ REBOOT = Command(
             help="default, powercycle (through the firmware) or force (skip the shutdown)",
         ),
         Flag(name="drain", type=Type.BOOL, default="false", help="move the pods elsewhere before"),
-        Flag(name="drain-timeout", type=Type.DURATION, default="5m0s", help="how long that may take"),
+        Flag(name="drain-timeout", type=Type.DURATION, default="5m0s", help="how long --drain may take"),
         Flag(name="progress", default="auto", help="how to show the progress: auto or plain"),
     ),
     run=run_reboot,

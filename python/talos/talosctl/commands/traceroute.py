@@ -82,7 +82,7 @@ COMMAND = Command(
             name="timeout",
             type=Type.DURATION,
             default="1s",
-            help="in which the packets of a hop have to be answered, 100ms to 10s",
+            help="how long to wait for the replies of a hop, 100ms to 10s",
         ),
     ),
     exclusive=(EXCLUSIVE_FAMILIES,),

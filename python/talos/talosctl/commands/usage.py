@@ -72,7 +72,7 @@ COMMAND = Command(
     flags=(
         *CLIENT_FLAGS,
         OUTPUT,
-        Flag(name="all", short="a", type=Type.BOOL, default="false", help="each file, not only folders"),
+        Flag(name="all", short="a", type=Type.BOOL, default="false", help="also files, not only folders"),
         Flag(name="depth", short="d", type=Type.INT32, help="show folders this deep, 0 only the sums"),
         Flag(name="humanize", short="H", type=Type.BOOL, default="false", help="sizes with units"),
         Flag(

@@ -26,17 +26,26 @@ def get_role(status: NodeStatus) -> str:
     return ROLES[0] if status.is_control_plane else ROLES[1]
 
 
-def choose_files(folder: Path, nodes: Sequence[NodeStatus], *, has_all: bool) -> Mapping[str, Path]:
+def find_files(folder: Path) -> Mapping[str, Path]:
+    """The configs of a folder by their names; UserError when there is none."""
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file())
+    except OSError as error:
+        raise UserError(f"can't be read: {error.strerror}", where=str(folder)) from error
+    if not paths:
+        hint = "a file for each node or role, such as controlplane.yaml or worker.yaml"
+        raise UserError("has no config", where=str(folder), hint=hint)
+    return {path.stem.lower(): path for path in paths}
+
+
+def choose_files(
+    folder: Path, files: Mapping[str, Path], nodes: Sequence[NodeStatus], *, has_all: bool
+) -> Mapping[str, Path]:
     """The config of each node that has one, by its address; UserError.
 
     A file has the name of the node, its address, or ``controlplane``, ``worker`` for all others of the role.
     ``has_all`` is whether these are all nodes of the cluster: then a file of no node is a mistake.
     """
-    try:
-        paths = sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file())
-    except OSError as error:
-        raise UserError(f"can't be read: {error.strerror}", where=str(folder)) from error
-    files = {path.stem.lower(): path for path in paths}
     chosen: dict[str, Path] = {}
     unused = files.keys() - set(ROLES)
     for status in nodes:

@@ -6,10 +6,10 @@ from talos.client.session import Session
 from talos.config.generate.config import render
 from talos.config.model import Config
 from talos.config.read.loader import load
-from talos.fleet.plan import make_plan
 from talos.talosctl.cli.parse import parse
 from talos.talosctl.client.change import read_config
 from talos.talosctl.client.fanout import Outcome, call_nodes
+from talos.talosctl.client.fleet_calls import find_plan
 from talos.talosctl.client.health import SessionCalls, find_nodes
 from talos.talosctl.commands.upgrade_k8s import IMAGES, upgrade_kubernetes
 from talos.talosctl.kubernetes import components
@@ -38,7 +38,7 @@ async def plan_steps(session: Session, node: str, version: str) -> list[str]:
 async def plan_images(session: Session, node: str, version: str) -> list[Outcome[NodePlan]]:
     """What each node of the cluster has other images of; UserError, RpcError."""
     nodes = await find_nodes(session, node)
-    found = await make_plan(SessionCalls(session), nodes.all, force=True)
+    found = await find_plan(SessionCalls(session), nodes.all, force=True, what="plan")
     statuses = {status.node: status for status in found.nodes}
 
     async def call(session: Session, node: str) -> NodePlan:

@@ -18,6 +18,7 @@ from tests.unit.talosctl.fake import Client
 from tests.unit.talosctl.web.nodes import KUBELET, STAGED, TRIAL, Nodes, serving
 
 from talos.system.errors import UserError
+from talos.talosctl.cli.exit import Exit
 from talos.talosctl.web import fleet, server
 from talos.talosctl.web.events import read_time
 from talos.talosctl.web.server import check_loopback
@@ -222,7 +223,7 @@ def test_only_the_loopback_interface(host: str) -> None:
 def test_mistakes_on_the_command_line(talosctl: Client) -> None:
     result = talosctl("dashboard", "--web", "--listen", "0.0.0.0:80")
     assert '"0.0.0.0" is no address of the loopback interface' in result.err
-    assert talosctl("dashboard", "--web", "--insecure", "-n", "10.0.0.2").code == 1
+    assert talosctl("dashboard", "--web", "--insecure", "-n", "10.0.0.2").code == Exit.USAGE
 
 
 class Markup(HTMLParser):
