@@ -82,6 +82,18 @@ def test_apply_config(talosctl: Client, applied: FakeNode, tmp_path: Path) -> No
     assert request.try_mode_timeout == Duration(seconds=90)
 
 
+def test_mistakes_have_the_name_of_the_file(talosctl: Client, node: FakeNode, tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(CONFIG)
+    refused = GRPCError(Status.INVALID_ARGUMENT, "2:17: machine.type: wrong\n3:1: machine.bar: unknown key")
+    node.on(APPLY, machine.ApplyConfigurationRequest, refused)
+    result = talosctl("apply", "-f", str(path), "-n", "10.0.0.2")
+    assert result.code == Exit.REFUSED
+    assert f"10.0.0.2: {path}:2:17: machine.type: wrong\n{path}:3:1: machine.bar" in result.err
+    patched = talosctl("apply", "-f", str(path), "-p", "machine: {certSANs: [a]}", "-n", "10.0.0.2")
+    assert "10.0.0.2: 2:17: machine.type" in patched.err
+
+
 def test_apply_config_with_patch(talosctl: Client, applied: FakeNode, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(CONFIG)
     result = talosctl("apply", "-f", str(tmp_path / "c.yaml"), "-p", "machine: {certSANs: [a.example]}")

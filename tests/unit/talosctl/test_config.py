@@ -199,6 +199,9 @@ def test_new_is_issued_by_a_node(talosctl: Client, node: FakeNode, tmp_path: Pat
     assert (list(request.roles), request.crt_ttl.seconds) == (["os:reader"], 3600)
     assert parse_talosconfig(path.read_text()).current.endpoints == (f"127.0.0.1:{node.port}",)
     assert talosctl("config", "new", str(path), "-n", "10.0.0.2").code == 1
+    unknown = talosctl("config", "new", str(tmp_path / "other"), "--roles", "os:bogus", "-n", "10.0.0.2")
+    assert unknown.code == Exit.USAGE
+    assert "--roles: unknown roles: os:bogus" in unknown.err
 
 
 def test_context_flag(client: Client, node: FakeNode) -> None:

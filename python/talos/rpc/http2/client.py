@@ -294,9 +294,8 @@ class Channel:
                 is_older = False
                 continue
             if not self._wait_for_ready:
-                raise NotConnectedError(
-                    Code.UNAVAILABLE, f"failed to connect to {self._place}: {self._reason}"
-                )
+                reason = (self._reason and self._reason.strerror) or self._reason
+                raise NotConnectedError(Code.UNAVAILABLE, f"failed to connect to {self._place}: {reason}")
             await self._backend.sleep(next(delays))
 
     async def _try(self) -> None:

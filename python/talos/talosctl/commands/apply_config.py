@@ -1,6 +1,9 @@
 """``talosctl apply-config``."""
 
+import re
+
 from talos.api.machine.machine_pb2 import ApplyConfiguration
+from talos.api.rpc import RpcError
 from talos.client.session import Session, open_session
 from talos.config.change.patch import apply_patches
 from talos.system.errors import UserError
@@ -34,7 +37,12 @@ def run_apply(invocation: Invocation) -> int:
     request = make_apply_request(text, flags)
 
     async def call(session: Session, node: str) -> list[ApplyConfiguration]:
-        return await send_config(session, node, request)
+        try:
+            return await send_config(session, node, request)
+        except RpcError as error:
+            if patches:
+                raise  # its lines are not those of the file
+            raise RpcError(error.code, name_file(error.message, flags.text("file")), error.details) from None
 
     async def main() -> int:
         target = await find_target(flags)
@@ -45,6 +53,11 @@ def run_apply(invocation: Invocation) -> int:
             return report_failures(session, outcomes)
 
     return run_async(main())
+
+
+def name_file(text: str, file: str) -> str:
+    """A node's mistakes, which begin with line and column, with the file before these."""
+    return re.sub(r"^(?=\d+:\d+: )", lambda _: f"{file}:", text, flags=re.MULTILINE)
 
 
 COMMAND = Command(

@@ -21,6 +21,7 @@ from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import need_one_node, parts
+from talos.talosctl.client.roles import read_roles
 from talos.talosctl.client.select import find_target
 
 
@@ -31,7 +32,7 @@ def run_new(invocation: Invocation) -> int:
     if path.exists():
         raise UserError("it exists", where=str(path), hint="name another file")
     request = GenerateClientConfigurationRequest(
-        roles=flags.texts("roles"), crt_ttl=Duration(seconds=int(flags.seconds("crt-ttl")))
+        roles=read_roles(flags), crt_ttl=Duration(seconds=int(flags.seconds("crt-ttl")))
     )
 
     async def fetch() -> bytes:

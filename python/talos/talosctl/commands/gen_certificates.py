@@ -6,14 +6,14 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from talos.api.metadata import ADMIN, ROLES
+from talos.api.metadata import ADMIN
 from talos.pki.authority import NODE_LIFETIME, CertificateAuthority, Usage
 from talos.pki.csr import make_csr
 from talos.pki.keys import KeyType, key_to_pem, make_key, parse_key
-from talos.system.errors import UserError
 from talos.system.files import read_file
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
+from talos.talosctl.client.roles import read_roles
 from talos.talosctl.output.files import check_absent, write_file
 
 
@@ -80,11 +80,7 @@ def run_csr(invocation: Invocation) -> int:
     """Write ``<key's name>.csr`` beside the key."""
     flags = invocation.flags
     path = flags.text("key")
-    roles = sorted({role.strip() for role in flags.texts("roles")} - {""})
-    if unknown := [role for role in roles if role not in ROLES]:
-        raise UserError(
-            f"unknown roles: {', '.join(unknown)}", where="--roles", hint=f"use {', '.join(ROLES)}"
-        )
+    roles = read_roles(flags)
     key = parse_key(read_file(path), where=path)
     request = make_csr(key, organizations=roles, ips=[flags.text("ip")])
     write_file(Path(path).with_suffix(".csr"), request, force=flags.is_set("force"))

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import socket
 from typing import override
 
 import pytest
@@ -64,16 +65,21 @@ def test_an_attempt_without_waiters_is_forgotten() -> None:
     asyncio.run(main())
 
 
-def test_an_address_that_no_route_leads_to(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(errno.EHOSTUNREACH, "Connect call failed ('10.0.0.9', 50000)"), "no route to host"),
+        (socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"), "[Tt]emporary failure.*"),
+    ],
+)
+def test_why_there_is_no_connection(error: OSError, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async def refuse(*_: object, **__: object) -> None:
-            raise OSError(errno.EHOSTUNREACH, "Connect call failed ('10.0.0.9', 50000)")
+            raise error
 
         monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", refuse)
         server = RemoteChannel(RemoteServer(host="10.0.0.9", port=50000, context=None), ASYNCIO)
-        with pytest.raises(
-            NotConnectedError, match=r"failed to connect to 10\.0\.0\.9:50000: no route to host$"
-        ):
+        with pytest.raises(NotConnectedError, match=rf"failed to connect to 10\.0\.0\.9:50000: {reason}$"):
             await server.begin("/test.Echo/Unary", (), None)
 
     asyncio.run(main())
