@@ -5,7 +5,7 @@ import importlib
 import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, override
 
 import pytest
 from cryptography.hazmat.primitives import serialization as forms
@@ -17,6 +17,7 @@ from talos.api.machine import machine_pb2 as machine
 from talos.client.snapshot import SnapshotHash
 from talos.system.errors import UserError
 from talos.talosctl.output.age import check_recipients, decrypt, encrypt, load_identities
+from talos.talosctl.output.transfer import showing_transfer
 
 AGE: Any = importlib.import_module("pyrage")
 DATABASE = bytes(range(256)) * 1024
@@ -35,6 +36,28 @@ def encrypt_for(key: Any, data: bytes) -> bytes:
     target = io.BytesIO()
     encrypt(io.BytesIO(data), target, [str(key.to_public())], where="recipients")
     return target.getvalue()
+
+
+class Terminal(io.StringIO):
+    @override
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("total", "end"), [(0, ""), (3 << 20, " of 3.1 MB")])
+def test_a_terminal_shows_how_far_it_is(total: int, end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    with showing_transfer("10.0.0.2", total) as note:
+        for _ in range(6):
+            note(512 << 10)
+    lines = screen.getvalue().split("\r\x1b[K")
+    assert lines == ["", *(f"10.0.0.2: {size} MB{end}" for size in ("1.0", "2.1", "3.1")), ""]
+    plain = io.StringIO()
+    monkeypatch.setattr("sys.stderr", plain)
+    with showing_transfer("10.0.0.2") as note:
+        note(5 << 20)
+    assert plain.getvalue() == ""
 
 
 @pytest.mark.parametrize("size", [31, 32, 33, 5000, len(SNAPSHOT)])

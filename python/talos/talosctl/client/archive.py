@@ -11,6 +11,7 @@ from talos.client.session import Session
 from talos.system.errors import UserError
 from talos.talosctl.client.command import raise_error
 from talos.talosctl.output import console
+from talos.talosctl.output.transfer import showing_transfer
 
 
 async def receive_archive(
@@ -19,17 +20,19 @@ async def receive_archive(
     """Write a folder as a gzip'd tar to a file, or to the output; the error is what the node left out."""
     left_out: RpcError | None = None
     request = CopyRequest(root_path=path)
-    async with session.stream(node, "/machine.MachineService/Copy", request, Data) as chunks:
-        async for chunk in chunks:
-            try:
-                raise_error(chunk)
-            except RpcError as error:
-                left_out = error
-                continue
-            if archive is None:
-                console.write_bytes(chunk.bytes)
-            else:
-                archive.write(chunk.bytes)
+    with showing_transfer(node) as note:
+        async with session.stream(node, "/machine.MachineService/Copy", request, Data) as chunks:
+            async for chunk in chunks:
+                try:
+                    raise_error(chunk)
+                except RpcError as error:
+                    left_out = error
+                    continue
+                if archive is None:
+                    console.write_bytes(chunk.bytes)
+                else:
+                    archive.write(chunk.bytes)
+                note(len(chunk.bytes))
     return left_out
 
 

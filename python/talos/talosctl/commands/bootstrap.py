@@ -1,6 +1,6 @@
 """``talosctl bootstrap``."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 from talos.api.common.common_pb2 import Data
@@ -19,6 +19,7 @@ from talos.talosctl.client.command import need_one_node, parts, run_async
 from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.select import find_target
+from talos.talosctl.output.transfer import showing_transfer
 
 CHUNK = 32 * 1024
 
@@ -36,7 +37,8 @@ def run_bootstrap(invocation: Invocation) -> int:
     async def call(session: Session, node: str) -> None:
         if snapshot:
             path = "/machine.MachineService/EtcdRecover"
-            recovered = await session.upload(node, path, _chunks(snapshot), EtcdRecoverResponse)
+            with showing_transfer(node, snapshot.stat().st_size) as note:
+                recovered = await session.upload(node, path, _chunks(snapshot, note), EtcdRecoverResponse)
             list(parts(recovered, EtcdRecover))
         reply = await session.unary(node, "/machine.MachineService/Bootstrap", request, BootstrapResponse)
         list(parts(reply, Bootstrap))
@@ -50,10 +52,11 @@ def run_bootstrap(invocation: Invocation) -> int:
     return run_async(main())
 
 
-async def _chunks(path: Path) -> AsyncGenerator[Data]:
+async def _chunks(path: Path, note: Callable[[int], None]) -> AsyncGenerator[Data]:
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):
             yield Data(bytes=chunk)
+            note(len(chunk))
 
 
 COMMAND = Command(

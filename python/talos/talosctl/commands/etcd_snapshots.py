@@ -16,6 +16,7 @@ from talos.talosctl.client.command import need_one_node, raise_error, run_async
 from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.select import find_target
 from talos.talosctl.output import age, console
+from talos.talosctl.output.transfer import showing_transfer
 
 METHOD = "/machine.MachineService/EtcdSnapshot"
 
@@ -55,11 +56,13 @@ def run_snapshot(invocation: Invocation) -> int:
 
     async def call(session: Session, node: str) -> None:
         request = machine.EtcdSnapshotRequest()
-        async with session.stream(node, METHOD, request, Data) as chunks:
-            with open_snapshot(path, where=node, hint="try again") as snapshot:
-                async for chunk in chunks:
-                    raise_error(chunk)
-                    snapshot.write(chunk.bytes)
+        with showing_transfer(node) as note:
+            async with session.stream(node, METHOD, request, Data) as chunks:
+                with open_snapshot(path, where=node, hint="try again") as snapshot:
+                    async for chunk in chunks:
+                        raise_error(chunk)
+                        snapshot.write(chunk.bytes)
+                        note(len(chunk.bytes))
         console.note(f'{node}: etcd snapshot saved to "{path}" ({snapshot.hash.size} bytes)')
 
     async def main() -> int:
