@@ -1,8 +1,8 @@
 """The delivery to one destination: in order, again after a failure, with what was lost counted.
 
 A block of messages is held until the destination's kernel has acknowledged it, and sent again on the next
-connection when that did not happen. A connection that breaks off instead of being closed may take with it what
-was acknowledged but not read, such as in a load balancer without a server behind it: so the last seconds of it are
+connection when that did not happen. A connection that breaks off instead of being closed may take with it
+what was acknowledged but not read, such as in a load balancer without a server: the last seconds of it are
 sent again, too. A destination may get lines twice, but none is lost on the way to it. What it does not take
 stays in the rings of PID 1, which drop the oldest lines and count them.
 """
@@ -194,7 +194,7 @@ class Delivery:
         self._acknowledged = 0
 
     def _give_up(self) -> None:
-        """Drop a block at which connections break off again and again, such as one that no receiver can read."""
+        """Drop a block at which connections break off again and again: the receiver may fail at it."""
         if not self.sent or self.sent[0].end > self._acknowledged:
             return  # it may never have arrived
         block = self.sent[0].block

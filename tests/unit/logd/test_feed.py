@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -269,15 +270,25 @@ def test_an_event_stays_until_a_sink_that_is_hostile_is_replaced(
         return events_pb2.EventResponse()
 
     async def test(node: Node) -> None:
-        node.connect = partial(open_remote, node.daemon.bridge)
+        contexts = Lines()
+
+        def connect(server: RemoteServer) -> AbstractAsyncContextManager[Transport]:
+            contexts.append(server.context)
+            return open_remote(node.daemon.bridge, replace(server, context=None))
+
+        node.connect = connect
         node.events.publish(machine_pb2.RestartEvent(cmd=7))
         async with trio.open_nursery() as nursery:
             port = 1
             if behave is not None:
                 (listener,) = await nursery.start(partial(trio.serve_tcp, behave, 0, host="127.0.0.1"))
                 port = listener.socket.getsockname()[1]
-            await put(node.state, *ids.EVENT_SINK_CONFIG, EventSinkConfigSpec(endpoint=f"127.0.0.1:{port}"))
+            await put(
+                node.state, *ids.EVENT_SINK_CONFIG, EventSinkConfigSpec(endpoint=f"tls://127.0.0.1:{port}")
+            )
             await node.log.wait(text="the sink of events fails")
+            await contexts.wait(2)
+            assert contexts[0] is not contexts[1], "the node may trust others by now"
             nursery.cancel_scope.cancel()
         node.connect = None
         service = Service(events_pb2.DESCRIPTOR.services_by_name["EventSinkService"], {"Publish": publish})

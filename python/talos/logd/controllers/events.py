@@ -2,7 +2,7 @@
 
 import ssl
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import override
 from urllib.parse import urlsplit
 
@@ -54,32 +54,57 @@ class EventsSinkController(Controller):
     def _make_task(self, endpoint: str) -> Callable[[], Awaitable[None]]:
         async def run() -> None:
             try:
-                server = await trio.to_thread.run_sync(make_server, endpoint)
+                await trio.to_thread.run_sync(make_server, endpoint)
             except ValueError as error:
                 self._log.error("the sink of events can't be used", reason=str(error))
                 return
-            async with self._connect(server) as transport:
-                self._log.info("events are sent", sink=endpoint)
+            self._log.info("events are sent", sink=endpoint)
+            async with _Sink(endpoint, self._connect) as sink:
 
                 async def take(record: EventRecord) -> None:
-                    await self._publish(transport, record, endpoint)
+                    await self._publish(sink, record)
 
                 await self._feed.follow_events(take, lambda: self.had)
 
         return run
 
-    async def _publish(self, transport: Transport, record: EventRecord, endpoint: str) -> None:
+    async def _publish(self, sink: "_Sink", record: EventRecord) -> None:
+        endpoint = sink.endpoint
         if self.had and (missed := record.number - self.had - 1) > 0:
             self._log.warning("events are lost", sink=endpoint, count=missed, reason="the sink was too slow")
         for delay in RETRY_BACKOFF:
             try:
+                transport = await sink.reach()
                 await transport.unary(PUBLISH, record.event, EventResponse, timeout=PUBLISH_TIMEOUT)
             except RpcError as error:
+                await sink.leave()
                 self._log.once(f"the sink of events fails: {error.reason}", key=endpoint, sink=endpoint)
             else:
                 self.had = record.number
                 return
             await trio.sleep(delay)
+
+
+class _Sink(AsyncExitStack):
+    """A sink, connected anew after each failure: the node's authorities may have changed."""
+
+    def __init__(self, endpoint: str, connect: Connect) -> None:
+        super().__init__()
+        self.endpoint = endpoint
+        self._connect = connect
+        self._transport: Transport | None = None
+
+    async def reach(self) -> Transport:
+        """The connection. RpcError."""
+        if self._transport is None:
+            server = await trio.to_thread.run_sync(make_server, self.endpoint)
+            self._transport = await self.enter_async_context(self._connect(server))
+        return self._transport
+
+    async def leave(self) -> None:
+        """End the connection."""
+        self._transport = None
+        await self.aclose()
 
 
 def make_server(endpoint: str) -> RemoteServer:

@@ -150,7 +150,7 @@ def test_why_a_server_is_not_reached_is_in_the_error(host: str, reason: str) -> 
             channel = RemoteChannel(RemoteServer(host=host, port=port, context=None), ASYNCIO)
             try:
                 with pytest.raises(RpcError, match=reason) as error:
-                    await (await channel.begin("/a.B/C", {}, 5.0)).receive()
+                    await (await channel.begin("/a.B/C", (), 5.0)).receive()
                 assert "None" not in str(error.value)
             finally:
                 channel.close()
