@@ -180,6 +180,7 @@ class Upstream:
         try:
             await stream.do_handshake()
         except BaseException:
+            self._context = None  # the node may trust others by the next time
             await trio.aclose_forcefully(stream)
             raise
         return stream

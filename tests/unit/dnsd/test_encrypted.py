@@ -102,6 +102,15 @@ async def test_a_connection_that_the_server_has_closed_is_made_again(tmp_path: P
         assert len(connections) == 3
 
 
+async def test_a_server_whose_authority_comes_later_is_reached_then(tmp_path: Path) -> None:
+    async with serving(tmp_path, Transport.TLS, answer_tls) as (upstream, _):
+        later, upstream.make_context = upstream.make_context, ssl.create_default_context
+        with pytest.raises(UpstreamError, match=r"self-signed|unable to get local issuer"):
+            await upstream.query(QUERY)
+        upstream.make_context = later
+        assert (await upstream.query(QUERY)).data.endswith(ADDRESS)
+
+
 async def test_a_server_with_another_name_is_refused(tmp_path: Path) -> None:
     async with serving(tmp_path, Transport.TLS, answer_tls, name="evil.example") as (upstream, _):
         with pytest.raises(UpstreamError, match="mismatch"):

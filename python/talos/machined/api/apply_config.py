@@ -19,6 +19,7 @@ from talos.config.read.loader import load
 from talos.disks.volumes.backing import check_backing
 from talos.machined.api.cut_off import find_call_cut_offs
 from talos.machined.api.disk_plan import describe_disk_plan
+from talos.machined.api.machine_warnings import find_missing
 from talos.machined.api.power import begin_reboot
 from talos.machined.api.pump import in_thread
 from talos.machined.node.config_store import (
@@ -93,6 +94,8 @@ class Applier:
             if before is not None and self._node.platform.has_disks:
                 check_backing(config, await self._node.state.list(kinds.VOLUME_STATUS))
             warnings = [*map(str, problems), *make_warnings(before, config)]
+            if self._node.platform.has_disks:
+                warnings += await in_thread(find_missing, config)
             warnings += await find_call_cut_offs(self._node.state, before, config, call)
             details = _describe(mode, timeout)
             # A config that can't be installed is refused before it is kept.

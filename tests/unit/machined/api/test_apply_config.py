@@ -24,7 +24,7 @@ from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, RpcError
 from talos.config.model import Config
 from talos.config.read.loader import load
-from talos.machined.api import apply_config
+from talos.machined.api import apply_config, machine_warnings
 from talos.machined.api.apply_config import check_machine_type
 from talos.machined.node.config_store import get_config, publish_config
 from talos.pki.authority import CertificateAuthority
@@ -53,6 +53,13 @@ cluster:
 """.replace(b"CA", base64.b64encode(CA.crt))
 SECOND = FIRST.replace(b'"1"', b'"0"')
 THIRD = FIRST.replace(b'"1"', b'"2"')
+PCI_DRIVER = b"""\
+---
+apiVersion: v1alpha1
+kind: PCIDriverRebindConfig
+name: 0000:00:04.0
+targetDriver: vfio-pci
+"""
 
 
 def request(data: bytes, mode: Any = Mode.AUTO, **more: Any) -> pb.ApplyConfigurationRequest:
@@ -450,3 +457,21 @@ def test_a_machine_keeps_its_type(before: str, after: str, *, is_refused: bool) 
     with pytest.raises(UserError, match="reset") if is_refused else nullcontext():
         check_machine_type(make(before), make(after))
     check_machine_type(None, make(after))
+
+
+async def test_a_driver_without_an_iommu_is_a_warning(
+    caller: Any, metal: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine_warnings, "IOMMUS", tmp_path / "iommu")
+    call = make_call({})
+
+    async def warnings(caller: Any) -> str:
+        handler = caller.handler("ApplyConfiguration")
+        reply = await handler(request(FIRST + PCI_DRIVER, Mode.NO_REBOOT, dry_run=True), call)
+        return " ".join(reply.messages[0].warnings)
+
+    await publish_config(caller.node.state, ids.MACHINE_CONFIG, FIRST)
+    assert "IOMMU is not enabled" in await warnings(metal)
+    assert "IOMMU" not in await warnings(caller), "a container has no devices"
+    (tmp_path / "iommu/dmar0").mkdir(parents=True)
+    assert "IOMMU" not in await warnings(metal)
