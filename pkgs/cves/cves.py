@@ -44,12 +44,12 @@ def find_all(components: Iterable[Component], feed: Feed, kernel: Kernel | None)
         (finding.id, finding.package, finding.version): finding
         for component in components
         for advisory in feed.advisories.get((component.ecosystem, component.name), ())
-        if (finding := judge(component, advisory, feed, kernel))
+        if (finding := assess(component, advisory, feed, kernel))
     }
     return sorted(found.values(), key=lambda each: (each.status != AFFECTED, each.package, each.id))
 
 
-def judge(component: Component, advisory: Advisory, feed: Feed, kernel: Kernel | None) -> Finding | None:
+def assess(component: Component, advisory: Advisory, feed: Feed, kernel: Kernel | None) -> Finding | None:
     """What a vulnerability means for a component; None where its version is not concerned."""
     status, reason, fixed = AFFECTED, "", ""
     try:

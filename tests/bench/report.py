@@ -23,7 +23,7 @@ class Budget:
     unit: str
     is_minimum: bool = False
 
-    def judge(self, value: float) -> str:
+    def describe(self, value: float) -> str:
         """The budget, and whether the figure is within."""
         is_met = value > self.limit if self.is_minimum else value < self.limit
         return (

@@ -63,12 +63,14 @@ def test_boot(tmp_path: Path) -> None:
     table = Table(f"Launch of a node, {RUNS} runs, from the launcher's start, ms", ("min", "median", "max"))
     table.add("PID 1 begins", *spread(began))
     table.add(
-        "Version is answered, over TLS", *spread(answered), budget=BUDGET.judge(sorted(answered)[RUNS // 2])
+        "Version is answered, over TLS",
+        *spread(answered),
+        budget=BUDGET.describe(sorted(answered)[RUNS // 2]),
     )
     table.add("  processor time used until then", *spread(used))
     table.add(
         "every service is up, talosctl sees it",
         *spread(up),
-        budget=SERVICES_BUDGET.judge(sorted(up)[RUNS // 2]),
+        budget=SERVICES_BUDGET.describe(sorted(up)[RUNS // 2]),
     )
     table.show()

@@ -89,11 +89,11 @@ async def measure(
     )
 
 
-def judge(figures: Figures, in_flight: int) -> str:
+def describe(figures: Figures, in_flight: int) -> str:
     """The budgets of a call."""
     if in_flight > 1:
-        return f"{RATE.judge(figures.rate)}, p99 {BUSY_P99.judge(figures.p99)}"
-    return f"p50 {MEDIAN.judge(figures.median)}, p99 {P99.judge(figures.p99)}"
+        return f"{RATE.describe(figures.rate)}, p99 {BUSY_P99.describe(figures.p99)}"
+    return f"p50 {MEDIAN.describe(figures.median)}, p99 {P99.describe(figures.p99)}"
 
 
 async def run_client(pair: Measured, echo: Path) -> Table:
@@ -125,7 +125,7 @@ def run_lean_client(pair: Measured, table: Table) -> None:
         client.measure(1, WARM_UP)
         for in_flight, calls in CALLS.items():
             figures = client.measure(in_flight, calls)
-            add(table, "the usual path, prepared frames", in_flight, figures, judge(figures, in_flight))
+            add(table, "the usual path, prepared frames", in_flight, figures, describe(figures, in_flight))
 
 
 def add(table: Table, name: str, in_flight: int, figures: Figures, budget: str = "") -> None:

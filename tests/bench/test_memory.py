@@ -57,10 +57,10 @@ def test_memory(node: Measured) -> None:
     totals = dict.fromkeys(PARTS, 0.0)
     rows = [(name, read_memory(pid)) for name, pids in name_processes(node).items() for pid in pids]
     for name, memory in sorted(rows, key=lambda row: -row[1]["Pss"]):
-        budget = INIT_BUDGET.judge(memory["Pss"]) if name == "machined" else ""
+        budget = INIT_BUDGET.describe(memory["Pss"]) if name == "machined" else ""
         table.add(f"  {name}", *(f"{memory[part]:.1f}" for part in PARTS), budget=budget)
         for part in PARTS if name in OURS else ():
             totals[part] += memory[part]
     cells = [f"{totals[part]:.1f}" for part in PARTS]
-    table.rows.insert(0, ("our daemons together", *cells, BUDGET.judge(totals["Pss"])))
+    table.rows.insert(0, ("our daemons together", *cells, BUDGET.describe(totals["Pss"])))
     table.show()

@@ -1,4 +1,4 @@
-"""What greedy clients cost a node: memory of its processes, and an honest caller's time.
+"""What greedy clients cost a node: memory of its processes, and another caller's time.
 
 The attackers run on the same processors as the node, so that the times are upper bounds.
 """
@@ -118,9 +118,9 @@ def test_pressure(node: Measured) -> None:
             ", ".join(replaced) or "none",
             budget=", ".join(
                 (
-                    f"apid {MEMORY.judge(maximum['apid'])}",
-                    f"PID 1 {GROWTH.judge(grown)}",
-                    f"p99 {P99.judge(p99)}",
+                    f"apid {MEMORY.describe(maximum['apid'])}",
+                    f"PID 1 {GROWTH.describe(grown)}",
+                    f"p99 {P99.describe(p99)}",
                 )
             ),
         )

@@ -38,5 +38,5 @@ def test_rebuild(tmp_path: Path) -> None:
         with (clone / name).open("a", encoding="utf-8") as file:
             file.write(f"\n# {uuid.uuid4()}: no bytes of any earlier build\n")
         seconds = build(clone)
-        table.add(title, f"{seconds:.1f}", budget=BUDGET.judge(seconds))
+        table.add(title, f"{seconds:.1f}", budget=BUDGET.describe(seconds))
     table.show()

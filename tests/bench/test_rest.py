@@ -44,7 +44,7 @@ def test_rest(pair: Measured, tmp_path: Path) -> None:
     for node in nodes:
         own = [(shares[pid], name) for place, name, pid in pids if place == node.name]
         total = sum(share for share, _ in own)
-        table.add(f"{node.name}: our daemons together", f"{total:.2f}", budget=BUDGET.judge(total))
+        table.add(f"{node.name}: our daemons together", f"{total:.2f}", budget=BUDGET.describe(total))
         for share, name in sorted(own, reverse=True):
-            table.add(f"  {name}", f"{share:.2f}", budget=EACH.judge(share))
+            table.add(f"  {name}", f"{share:.2f}", budget=EACH.describe(share))
     table.show()

@@ -34,7 +34,9 @@ def test_size(tmp_path: Path) -> None:
     run_command(argv, cwd=REPOSITORY, env={**NIX, **os.environ})
     report = (tmp_path / "report").read_text(encoding="utf-8")
     parts = [part for part in read_parts(report) if part[0] != "total"]
-    table.add("all of it", f"{size:.1f}", f"{sum(part[2] for part in parts):.1f}", budget=BUDGET.judge(size))
+    table.add(
+        "all of it", f"{size:.1f}", f"{sum(part[2] for part in parts):.1f}", budget=BUDGET.describe(size)
+    )
     for name, packed, unpacked in parts[:SHOWN]:
         table.add(f"  {name}", f"{packed:.1f}", f"{unpacked:.1f}")
     rest = parts[SHOWN:]

@@ -51,7 +51,7 @@ async def run_client(pair: Measured) -> Table:
         for name, channel, metadata in paths:
             cells = spread([await measure(channel, metadata) for _ in range(RUNS)])
             through_two = metadata and metadata != (ROLE,)
-            table.add(name, *cells, budget=BUDGET.judge(float(cells[1])) if through_two else "")
+            table.add(name, *cells, budget=BUDGET.describe(float(cells[1])) if through_two else "")
     return table
 
 

@@ -58,7 +58,7 @@ def test_startup(tmp_path: Path) -> None:
         measure(argv, environment)  # writes the bytecode
         cells = spread([measure(argv, environment)[0] for _ in range(RUNS)])
         budget = BUDGETS.get(line)
-        table.add(f"talosctl {line}", *cells, budget=budget.judge(float(cells[1])) if budget else "")
+        table.add(f"talosctl {line}", *cells, budget=budget.describe(float(cells[1])) if budget else "")
     table.show()
 
 
@@ -71,5 +71,5 @@ def test_calls(pair: Measured) -> None:
         measure(argv, environment)
         cells = spread([measure(argv, environment)[1] for _ in range(2 * RUNS)])
         budget = CALL_BUDGETS.get(line)
-        table.add(f"talosctl {line}", *cells, budget=budget.judge(float(cells[1])) if budget else "")
+        table.add(f"talosctl {line}", *cells, budget=budget.describe(float(cells[1])) if budget else "")
     table.show()

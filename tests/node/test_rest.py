@@ -113,27 +113,29 @@ def test_networkd_rests_with_a_bridge_and_two_routes_of_one_metric(cluster: Clus
 
 @contextmanager
 def network_changes(pid: int) -> Generator[socket.socket]:
-    """A socket that hears of every change in the network of a process."""
+    """A socket that gets every change in the network of a process."""
 
     def listen() -> socket.socket:
         with Path(f"/proc/{pid}/ns/net").open("rb") as namespace:
             os.setns(namespace.fileno(), os.CLONE_NEWNET)
-        heard = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
-        heard.bind((0, RTMGRP))
-        heard.setblocking(False)
-        return heard
+        received = socket.socket(
+            socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE
+        )
+        received.bind((0, RTMGRP))
+        received.setblocking(False)
+        return received
 
     with ThreadPoolExecutor(1) as thread:
-        heard = thread.submit(listen).result()
-    with heard:
-        yield heard
+        received = thread.submit(listen).result()
+    with received:
+        yield received
 
 
-def drain(heard: socket.socket) -> int:
+def drain(received: socket.socket) -> int:
     """The number of changes since the last time."""
     count = 0
     with suppress(BlockingIOError):
-        while heard.recv(1 << 16):
+        while received.recv(1 << 16):
             count += 1
     return count
 
@@ -143,16 +145,16 @@ def test_an_idle_node_changes_nothing_and_uses_no_processor(cluster: Cluster) ->
     [node] = cluster.nodes
     pids = {name: pid for name, found in cluster.processes(node).items() for pid in found if name in BY_NAME}
     assert {"networkd", "apid", "routerd"} <= set(pids)
-    with network_changes(pids["networkd"]) as heard:
+    with network_changes(pids["networkd"]) as received:
 
         def is_quiet() -> None:
-            drain(heard)
+            drain(received)
             before, began = {name: processor_seconds(pid) for name, pid in pids.items()}, time.monotonic()
             time.sleep(QUIET_WINDOW)
             seconds = time.monotonic() - began
             shares = {name: (processor_seconds(pid) - before[name]) / seconds for name, pid in pids.items()}
             busy = {name: f"{share:.2%}" for name, share in shares.items() if share > MAX_CPU_SHARE}
             assert not busy, f"busy though nothing happens: {busy}"
-            assert drain(heard) == 0, "the network is changed though nothing happens"
+            assert drain(received) == 0, "the network is changed though nothing happens"
 
         eventually("the node is at rest", is_quiet)

@@ -34,7 +34,7 @@ def read_table() -> set[Row]:
     return {(row[1], row[2], row[3]) for row in rows if len(row) == 6 and "/" in row[1]}
 
 
-async def judge(port: int, context: ssl.SSLContext, path: str, report: Path) -> set[Row]:
+async def find_failures(port: int, context: ssl.SSLContext, path: str, report: Path) -> set[Row]:
     """What h2spec has not passed."""
     async with forward(port, context) as forwarded:
         where = ("-h", "127.0.0.1", "-p", str(forwarded), "-P", path)
@@ -67,7 +67,7 @@ def test_apid(tmp_path: Path) -> None:
         pki = Pki()
         async with node(tmp_path / "node", pki, answer) as a:
             context = client_context(pki, pki.client("os:admin"))
-            return await judge(a.port, context, VERSION, tmp_path / "report.xml")
+            return await find_failures(a.port, context, VERSION, tmp_path / "report.xml")
 
     assert asyncio.run(main()) == read_table()
 
@@ -79,6 +79,6 @@ def test_trustd(tmp_path: Path) -> None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.load_verify_locations(cadata=trust.ca.crt.decode())
             context.set_alpn_protocols(["h2"])
-            return await judge(trust.port, context, METHOD, tmp_path / "report.xml")
+            return await find_failures(trust.port, context, METHOD, tmp_path / "report.xml")
 
     assert asyncio.run(main()) == read_table()

@@ -74,7 +74,7 @@ async def run_client(case: str, *arguments: str) -> str:
     return f"{output.decode()[-1000:]} (code {process.returncode})" if process.returncode else ""
 
 
-async def judge(*arguments: str) -> dict[str, str]:
+async def find_failures(*arguments: str) -> dict[str, str]:
     """What is printed of each case that does not pass."""
     found = {case: await run_client(case, *arguments) for case in sorted(find_cases())}
     return {case: text for case, text in found.items() if text}
@@ -106,7 +106,7 @@ def test_client_at_a_unix_socket(tmp_path: Path) -> None:
         server = LocalServer(begin, ASYNCIO, lambda _: MAX_MESSAGE, Log(write=print))
         await server.start(tmp_path / "socket")
         try:
-            return await judge(f"-server_host=unix://{tmp_path}/socket", "-server_port=0")
+            return await find_failures(f"-server_host=unix://{tmp_path}/socket", "-server_port=0")
         finally:
             await server.stop(0)
 
@@ -127,7 +127,7 @@ def test_client_at_a_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         port = listener.start(0, "127.0.0.1")
         tls = ("-use_tls", "-use_test_ca", f"-ca_file={tmp_path}/ca.pem")
         try:
-            return await judge("-server_host=127.0.0.1", f"-server_port={port}", *tls)
+            return await find_failures("-server_host=127.0.0.1", f"-server_port={port}", *tls)
         finally:
             await listener.stop(0)
 

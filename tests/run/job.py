@@ -1,4 +1,4 @@
-"""What is to be run, and what came of it."""
+"""What is to be run, and its outcome."""
 
 import enum
 from collections.abc import Iterable, Mapping

@@ -49,8 +49,8 @@ class Connection:
         self.session.close(notification, reason)
         self.wake()
 
-    async def run(self, handler: Handler, farewell: Callable[[], Notification]) -> None:
-        """Work until the session is over; when cancelled, it ends with the farewell."""
+    async def run(self, handler: Handler, last_notification: Callable[[], Notification]) -> None:
+        """Work until the session is over; when cancelled, it ends with the last notification."""
         try:
             async with trio.open_nursery() as nursery:
                 self.nursery = nursery
@@ -58,7 +58,7 @@ class Connection:
                 await self._write()
                 nursery.cancel_scope.cancel()
         finally:
-            self.session.close(farewell())
+            self.session.close(last_notification())
             with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
                 await self._send(self.session.take_outgoing())
             await trio.aclose_forcefully(self.stream)

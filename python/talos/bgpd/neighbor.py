@@ -62,7 +62,7 @@ class Neighbor(Handler):
         """Where it is, once that is known."""
         self.since: float | None = None
         self.bfd_state = ""
-        self.farewell = SHUTDOWN
+        self.last_notification = SHUTDOWN
         """What its session ends with when it is cancelled."""
         self._speaker = speaker
         self._bfd = bfd
@@ -172,7 +172,7 @@ class Neighbor(Handler):
         self._connections.append(connection)
         self._notify()
         try:
-            await connection.run(self, lambda: self.farewell)
+            await connection.run(self, lambda: self.last_notification)
         finally:
             self._connections.remove(connection)
             self._end(connection)

@@ -67,7 +67,7 @@ class Speaker:
         places = {(neighbor.address, neighbor.link) for neighbor in wanted}
         for known in self._neighbors.keys() - wanted.keys():
             neighbor, scope = self._neighbors.pop(known)
-            neighbor.farewell = CHANGED if (known.address, known.link) in places else DECONFIGURED
+            neighbor.last_notification = CHANGED if (known.address, known.link) in places else DECONFIGURED
             scope.cancel()
         if self._nursery is None:
             return

@@ -1,7 +1,7 @@
 """Why a node may hang up right after the TLS handshake.
 
-In TLS 1.3 a server judges the client's certificate when the client believes to be done. Not every
-server sends the reason before it closes; what is wrong with our certificate we can see here.
+In TLS 1.3 a server checks the client's certificate when the client's part of the handshake is over. Not every
+server sends the reason before it closes; what is wrong with the own certificate is found here.
 """
 
 import datetime

@@ -71,7 +71,7 @@ class Balancer:
                 await exchange.run(upstream)
             if not exchange.may_move:
                 return
-            if exchange.unanswered:  # else the server may have grown tired of a silent client
+            if exchange.unanswered:  # else the server may have closed it because the client was silent
                 self._note(server, healthy=False)
 
     async def _connect(self, server: _Server) -> trio.SocketStream | None:

@@ -149,7 +149,7 @@ def make_file(path: Path, size: int) -> None:
 
 
 def _launch(folder: ClusterFolder, progress: Progress) -> None:
-    """Start the launcher, detached from this process, and hear from it until all nodes run."""
+    """Start the launcher, detached from this process, and show what it reports until all nodes run."""
     read, write = os.pipe()
     os.set_inheritable(write, True)
     command = [*interpreter_command(LAUNCHER_MODULE), str(folder.path), str(write)]

@@ -1,7 +1,7 @@
 """What Python generates while modules load, kept by the build: a third of the time of a start's imports.
 
 Methods of data classes and of attrs' classes are written as source and compiled; regular expressions are
-compiled, too. The build records what came of it (`modules/rootfs/record.py`) in a bundle, under a digest of
+compiled, too. The build records the results (`modules/rootfs/record.py`) in a bundle, under a digest of
 all that it depends on: what is not found there is generated as usual.
 """
 

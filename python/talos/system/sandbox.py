@@ -144,7 +144,7 @@ type Instruction = tuple[int, int, int, int]
 def make_filter(families: Iterable[int]) -> list[Instruction]:
     """A program for the kernel's filter: what is denied, and which address families sockets may have.
 
-    A call by another architecture's numbers ends the process: no honest code makes one.
+    A call by another architecture's numbers ends the process: no daemon makes one.
     """
     denied = [(_JUMP_IF_EQUAL, 0, 1, number) for number in DENIED]
     refuse = _return_error(errno.EPERM)

@@ -22,7 +22,7 @@ _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)
 
 
 def remove_escapes(text: str) -> str:
-    """Text that others wrote, without the sequences that a terminal obeys; control characters stay."""
+    """Text that others wrote, without sequences that control a terminal; control characters stay."""
     return _ESCAPES.sub("", text)
 
 

@@ -138,7 +138,7 @@ class NodeUpgrade:
 
     @property
     def is_guarded(self) -> bool:
-        """Whether a watchdog was armed: for a system on trial, or one that was started in vain before."""
+        """Whether a watchdog was armed: for a system on trial, or one whose last start was not confirmed."""
         return self.is_repeated or parse_cmdline(self.cmdline).is_on(TRIAL_ARGUMENT)
 
     @property

@@ -1,6 +1,6 @@
 """A channel: an image whose tag moves from release to release, and whose manifest carries the signed release.
 
-Nothing but the manifest is fetched. What the tag means is believed only with a signature of a given key, and
+Nothing but the manifest is fetched. What the tag means is accepted only with a signature of a given key, and
 nodes are sent to the digest that was checked, so that a tag that moves meanwhile changes nothing.
 """
 

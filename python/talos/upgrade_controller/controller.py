@@ -239,7 +239,7 @@ class UpgradeController:
         return document
 
     def _find_closed(self) -> str:
-        """As the policy is now: what begins next obeys it at once."""
+        """By the policy as it is now, which is in force for what begins next."""
         try:
             settings = self.place.load()
         except UserError as error:

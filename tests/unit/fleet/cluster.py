@@ -84,7 +84,7 @@ class Cluster:
     max_unavailable: int = 0
     members: int = 3
     lost: list[tuple[str, str, bool]] = field(default_factory=list[tuple[str, str, bool]])
-    """The node and the method of each call that gets no answer, and whether it was heard."""
+    """The node and the method of each call that gets no answer, and whether it was received."""
     tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
     def _node(self, address: str) -> Node:
@@ -93,15 +93,15 @@ class Cluster:
             raise RpcError(Code.UNAVAILABLE, f"{address} does not answer")
         return node
 
-    def _lose(self, node: str, name: str, *, heard: bool) -> None:
-        if (node, name, heard) in self.lost:
-            self.lost.remove((node, name, heard))
+    def _lose(self, node: str, name: str, *, received: bool) -> None:
+        if (node, name, received) in self.lost:
+            self.lost.remove((node, name, received))
             raise RpcError(Code.UNAVAILABLE, f"{node}: the connection was closed")
 
     async def unary[R: Message](self, node: str, method: str, request: Any, reply: type[R]) -> R:
         await asyncio.sleep(0)
         found, name = self._node(node), method.rpartition("/")[2]
-        self._lose(node, name, heard=False)
+        self._lose(node, name, received=False)
         match name:
             case "Version":
                 info = machine_pb2.VersionInfo(tag=found.version, arch="amd64")
@@ -131,7 +131,7 @@ class Cluster:
                 answer = machine_pb2.UpgradeResponse()
             case _:
                 raise AssertionError(method)
-        self._lose(node, name, heard=True)
+        self._lose(node, name, received=True)
         return cast("R", answer)
 
     def _reboot(self, node: Node) -> None:
@@ -207,7 +207,7 @@ class Cluster:
         self, node: str, method: str, request: Any, reply: type[R]
     ) -> AsyncGenerator[AsyncIterator[R]]:
         found = self._node(node)
-        self._lose(node, method.rpartition("/")[2], heard=False)
+        self._lose(node, method.rpartition("/")[2], received=False)
         if method.endswith("EtcdSnapshot"):
             self.log.append(("snapshot", node))
             yield cast("AsyncIterator[R]", _iterate(Data(bytes=SNAPSHOT)))
@@ -226,7 +226,7 @@ class Cluster:
         code = {"install": 2, "etcd": 5}.get(found.fails, 0)
         if not code:
             found.state = self._stage(found)
-        self._lose(node, method.rpartition("/")[2], heard=True)
+        self._lose(node, method.rpartition("/")[2], received=True)
         progress = lifecycle_pb2.LifecycleServiceInstallProgress
         refusals = {
             2: "refused: the release is not signed\n",

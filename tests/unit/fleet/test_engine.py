@@ -102,11 +102,11 @@ def test_a_release_of_the_version_that_runs_may_be_reverted() -> None:
     assert f"{NEW} was reverted, {NEW} runs: self-check" in progress.reason
 
 
-@pytest.mark.parametrize("heard", [False, True])
+@pytest.mark.parametrize("received", [False, True])
 @pytest.mark.parametrize("method", ["Pull", "Upgrade", "Reboot"])
-def test_a_call_without_an_answer_is_repeated(method: str, *, heard: bool) -> None:
+def test_a_call_without_an_answer_is_repeated(method: str, *, received: bool) -> None:
     cluster = make_cluster()
-    cluster.lost = [("10.0.0.2", method, heard)] * (1 if heard else 2)
+    cluster.lost = [("10.0.0.2", method, received)] * (1 if received else 2)
     progress = upgrade(cluster)
     assert progress.has_succeeded, progress.reason
     assert cluster.done("reboot") == list(cluster.nodes), "no node reboots twice"
@@ -115,10 +115,12 @@ def test_a_call_without_an_answer_is_repeated(method: str, *, heard: bool) -> No
 OLD_CALL = machine_pb2.UpgradeRequest(image=IMAGE)
 
 
-@pytest.mark.parametrize(("heard", "checks"), [(False, 0), (True, 0), (False, 3)])
-def test_the_call_of_older_nodes_is_repeated_until_the_node_has_heard_it(*, heard: bool, checks: int) -> None:
+@pytest.mark.parametrize(("received", "checks"), [(False, 0), (True, 0), (False, 3)])
+def test_the_call_of_older_nodes_is_repeated_until_the_node_has_received_it(
+    *, received: bool, checks: int
+) -> None:
     cluster = make_cluster()
-    cluster.lost = [("10.0.0.2", "Upgrade", heard)] * (1 if heard else 2)
+    cluster.lost = [("10.0.0.2", "Upgrade", received)] * (1 if received else 2)
     cluster.nodes["10.0.0.2"].checks = checks  # the call that was lost ends later on the node
     progress = upgrade(cluster, old=OLD_CALL)
     assert progress.has_succeeded, progress.reason

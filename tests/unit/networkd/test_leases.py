@@ -101,7 +101,7 @@ def test_an_announced_address_reaches_the_neighbours_at_once() -> None:
         async with node_on(daemon, peer, "10.77.0.1/24") as node:
             await node.configure(STATIC)
             await node.wait(kinds.LINK_STATUS, "eth0", lambda spec: spec.link_state)
-            # The neighbour believes that another machine has the address.
+            # In the neighbour's table another machine has the address.
             peer.run(subprocess.run, STALE, check=True)
             spec = make_address("eth0", ip_interface("10.77.0.100/32"), enums_pb2.CONFIG_OPERATOR)
             spec.announce_with_arp = True

@@ -93,7 +93,7 @@ async def test_a_machine_without_config_gets_an_address() -> None:
     async with node.running():
         # The lease is confirmed, and nothing changes.
         assert node.links.changes == []
-        assert node.server.heard[-1][0] == "REQUEST"
+        assert node.server.received[-1][0] == "REQUEST"
 
 
 async def test_a_lease_taken_back_takes_its_address_along() -> None:
@@ -125,7 +125,7 @@ async def test_the_command_line_takes_the_place_of_dhcp() -> None:
     await node.arguments("ip=10.1.0.2::10.1.0.1:24:named:eth0:off ip=nonsense")
     async with node.running():
         assert await node.addresses() == ["eth0 10.1.0.2/24"]
-        assert node.server.heard == []
+        assert node.server.received == []
         assert (await node.state.get(*ids.HOSTNAME_STATUS)).spec.hostname == "named"
 
 
@@ -382,7 +382,7 @@ async def test_peers_change_one_by_one_and_may_roam() -> None:
         assert (state.peers[0].keepalive, state.listen_port) == (25, 51820)
         status = (await node.state.get(kinds.LINK_STATUS, "wg0")).spec
         assert status.wireguard.private_key == ""
-        # The peer is heard from elsewhere: that is where it is.
+        # The peer sends from another address, which is its own now.
         moved = replace(state.peers[0], endpoint=(ip_address("203.0.113.9"), 4000))
         await node.links.set_wireguard("wg0", WireguardChange(peers=[moved]))
         node.links.changes.clear()

@@ -1,4 +1,4 @@
-"""Jobs with commands of a moment: what runs, beside what, and what comes of it."""
+"""Jobs with commands of a moment: what runs, beside what, and the outcome."""
 
 import io
 import os

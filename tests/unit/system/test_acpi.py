@@ -47,7 +47,7 @@ class Datagrams:
         return data, (sender, 0)
 
 
-def test_only_the_kernel_is_heard() -> None:
+def test_only_messages_of_the_kernel_are_received() -> None:
     """A program with CAP_NET_ADMIN in the node's network, such as a pod's, can send to PID 1's sockets."""
     source = cast("socket.socket", Datagrams((b"forged", 4711), (b"real", 0), (b"forged", 1)))
     assert receive(source, 4096) == b"real"

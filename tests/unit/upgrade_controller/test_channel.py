@@ -1,4 +1,4 @@
-"""Channels: a registry's tag is believed with a signature only, and what the registry sends is bounded."""
+"""Channels: a registry's tag is accepted with a signature only, and what the registry sends is bounded."""
 
 import base64
 import json

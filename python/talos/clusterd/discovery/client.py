@@ -176,7 +176,7 @@ class DiscoveryClient:
             wait = min(wait * WAIT_FACTOR, MAX_RETRY_DELAY)
 
     async def _hello(self, transport: Transport) -> str:
-        """Greet the server; where it sends us, empty when we stay."""
+        """Call Hello; the server that it redirects to, empty without one."""
         request = HelloRequest(cluster_id=self._settings.cluster_id, client_version=self._settings.version)
         reply = await transport.unary(SERVICE + "Hello", request, HelloResponse, timeout=HELLO_TIMEOUT)
         if is_address(reply.client_ip) and reply.client_ip != self.public_address:

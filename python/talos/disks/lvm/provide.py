@@ -14,7 +14,7 @@ from talos.system.sizes import format_size
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvisionResult:
-    """What came of it. ``failed`` when a program failed: it may succeed later, without another change."""
+    """The result. ``failed`` when a program failed: it may succeed later, without another change."""
 
     problems: Sequence[Problem] = ()
     changed: bool = False

@@ -190,7 +190,7 @@ def import_module(name: str) -> None:
 
 
 def run_ahead() -> None:
-    """Run what all daemons run, and keep what came of it."""
+    """Run what all daemons run, and keep the results."""
     importlib.import_module(WARM_UP_MODULE).warm_up()
     keep_objects(shared=True)
 

@@ -252,6 +252,6 @@ class Client6:
         return reply
 
     def _warn_once(self, text: str) -> None:
-        # A server that sends nonsense without end must not fill the log.
+        # A server that sends invalid packets without end must not fill the log.
         if self._warnings < MAX_WARNINGS and self.log.once(f"DHCPv6 on {self.link}: {text}"):
             self._warnings += 1

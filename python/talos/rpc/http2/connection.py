@@ -268,7 +268,7 @@ class Connection(asyncio.Protocol):
             if not flags & ACK:
                 self.write(make_frame(Kind.PING, ACK, 0, payload))
         elif len(payload) < _GOAWAY_SIZE:
-            raise FrameSizeError("a farewell of a wrong size")
+            raise FrameSizeError("a goaway of a wrong size")
         else:
             self.retire(int.from_bytes(payload[:4]) & MAX_WINDOW)
 

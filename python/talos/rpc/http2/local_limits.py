@@ -13,7 +13,7 @@ _PEER = struct.Struct("3i")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalLimits:
-    """The defaults bound what an honest peer needs; a socket of a daemon that may have fallen has its own."""
+    """The defaults bound what a working daemon needs; a socket of one that may be compromised has its own."""
 
     callers: frozenset[int] = frozenset()
     """Uids that may connect beside root and the server's own."""

@@ -78,7 +78,7 @@ class RemoteConnection(ClientConnection):
             max_message=server.max_message,
         )
         self._keepalive = server.keepalive
-        self._was_heard = True
+        self._has_answered = True
         self._meter = FrameMeter()
         self._timer = self.loop.call_later(self._keepalive, self._probe)
 
@@ -94,7 +94,7 @@ class RemoteConnection(ClientConnection):
 
     @override
     def data_received(self, data: bytes) -> None:
-        self._was_heard = True
+        self._has_answered = True
         super().data_received(data)
 
     @override
@@ -103,12 +103,12 @@ class RemoteConnection(ClientConnection):
         super().connection_lost(exc)
 
     def _probe(self) -> None:
-        self._was_heard = False
+        self._has_answered = False
         self.write(make_frame(Kind.PING, 0, 0, bytes(8)))
         self._timer = self.loop.call_later(PONG_TIMEOUT, self._check)
 
     def _check(self) -> None:
-        if self._was_heard:
+        if self._has_answered:
             self._timer = self.loop.call_later(self._keepalive, self._probe)
         else:
             self.abort()

@@ -34,7 +34,7 @@ LOST_ANSWER_TIMEOUT = 10.0
 _DOWN = frozenset({Code.UNAVAILABLE, Code.CANCELLED, Code.INTERNAL, Code.UNKNOWN, Code.DEADLINE_EXCEEDED})
 """What a call may end with when its node goes down."""
 _LOST = frozenset({Code.UNAVAILABLE, Code.CANCELLED, Code.DEADLINE_EXCEEDED})
-"""What one ends with that the node may have heard, or not."""
+"""How a call ends that the node may have received, or not."""
 
 type Act = Callable[[Session, str], Awaitable[str]]
 

@@ -30,7 +30,7 @@ _NANOSECONDS = 10**9
 
 
 def run_ping(invocation: Invocation) -> int:
-    """A row for each packet as soon as its fate is decided, then one for each node, also after Ctrl-C."""
+    """A row for each packet as soon as it is answered or lost, then one for each node, also after Ctrl-C."""
     flags = invocation.flags
     request, output = make_request(invocation.args[0], flags), flags.text("output")
     packets, pings = RowStream(output, HEADER, WIDTHS), dict[str, _Ping]()
@@ -74,7 +74,7 @@ class _Ping:
                 pass
 
     def make_summary(self) -> pb.PingSummary:
-        """The node's own, or of the packets whose fate is decided while there is none."""
+        """The node's own, or of the packets that are answered or lost while there is none."""
         replies = [packet for packet in self._packets if not packet.error]
         times = [packet.round_trip.ToNanoseconds() / _NANOSECONDS for packet in replies]
         return self._summary or make_summary(len(self._packets), times)

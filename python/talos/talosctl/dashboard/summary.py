@@ -29,7 +29,7 @@ class Line:
 
 
 def clean(text: str) -> str:
-    """Text of a node without what a terminal obeys: escape sequences, control and direction characters."""
+    """Text of a node without what controls a terminal: escape sequences, control and direction characters."""
     return _UNPRINTABLE.sub("", remove_escapes(text.replace("\t", "    ")))
 
 

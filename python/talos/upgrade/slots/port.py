@@ -45,8 +45,9 @@ class SlotChoice:
 class SlotState(SlotChoice):
     """The slots as they are.
 
-    ``failed_starts`` is how often the default was started in vain before the other slot was, 0 when it was
-    not; ``failure`` is why the slot that was to be booted once was not started, empty where that is unknown.
+    ``failed_starts`` is how often the default was started without a confirmation before the other slot was,
+    0 when that was not; ``failure`` is why the slot that was to be booted once was not started, empty where
+    that is unknown.
     """
 
     failed_starts: int = 0

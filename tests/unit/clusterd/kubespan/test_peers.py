@@ -1,4 +1,4 @@
-"""Which peers a node makes of what others announce, honest ones and such as are not."""
+"""Which peers a node makes of what others announce, valid or hostile."""
 
 from collections.abc import Sequence
 from ipaddress import IPv6Network, ip_address, ip_network

@@ -1,4 +1,4 @@
-"""Who has Secrets in etcd in the clear hears of it."""
+"""Secrets that would be in etcd in the clear are reported."""
 
 import pytest
 import yaml

@@ -30,16 +30,16 @@ class Server:
         self.refusing = False
         self.raw: bytes | None = None
         self.owners: dict[IPv4Address, bytes] = {}
-        self.heard: list[tuple[str, dict[str, Any], Peer | None]] = []
+        self.received: list[tuple[str, dict[str, Any], Peer | None]] = []
         self._send, self._receive = trio.open_memory_channel[tuple[bytes, Peer]](100)
 
     async def send(
         self, message: bytes, *, source: IPv4Address | None = None, to: Peer | None = None
     ) -> None:
-        """Hear a client's message, and answer at once."""
+        """Receive a client's message, and answer at once."""
         decoded: Any = dhcp4msg(buf=message).decode()
         kind = decoded["options"]["message_type"].name
-        self.heard.append((kind, dict(decoded["options"]), to))
+        self.received.append((kind, dict(decoded["options"]), to))
         if self.silent:
             return
         if self.raw is not None:

@@ -43,11 +43,11 @@ async def test_a_lease_is_requested_taken_and_renewed(autojump_clock: MockClock)
     server = Server()
     async with client_of(server) as (_, reported):
         await trio.sleep(10)
-        assert [kind for kind, _, _ in server.heard] == ["DISCOVER", "REQUEST"]
+        assert [kind for kind, _, _ in server.received] == ["DISCOVER", "REQUEST"]
         assert reported.leases[0] is not None
         assert reported.leases[0].address == IPv4Interface("10.0.2.15/24")
         await trio.sleep(1800)
-        kind, options, to = server.heard[-1]
+        kind, options, to = server.received[-1]
         assert (kind, to, "requested_ip" in options) == ("REQUEST", SERVER, False)
         assert len(reported.leases) == 1
 
@@ -60,7 +60,7 @@ async def test_a_server_that_fell_silent_is_missed_at_the_end_of_the_lease(autoj
         await trio.sleep(3500)
         assert len(reported.leases) == 1
         # First the server itself gets the request, later all.
-        assert {to for _, _, to in server.heard[2:]} == {SERVER, None}
+        assert {to for _, _, to in server.received[2:]} == {SERVER, None}
         await trio.sleep(110)
         assert reported.leases[-1] is None
         server.silent = False
@@ -88,13 +88,13 @@ async def test_the_old_address_is_requested_first(
     server = Server()
     async with client_of(server, previous="10.0.2.15/24") as (_, reported):
         await trio.sleep(10)
-        assert [kind for kind, _, _ in server.heard] == ["REQUEST"]
+        assert [kind for kind, _, _ in server.received] == ["REQUEST"]
         assert len(reported.leases) == 1
     server = Server()
     server.refusing = True
     async with client_of(server, previous="10.0.2.15/24") as (_, reported):
         await trio.sleep(1)
-        assert [kind for kind, _, _ in server.heard[:2]] == ["REQUEST", "DISCOVER"]
+        assert [kind for kind, _, _ in server.received[:2]] == ["REQUEST", "DISCOVER"]
 
 
 async def test_after_the_cable_was_pulled_the_lease_is_checked(autojump_clock: MockClock) -> None:
@@ -103,7 +103,7 @@ async def test_after_the_cable_was_pulled_the_lease_is_checked(autojump_clock: M
         await trio.sleep(10)
         client.check()
         await trio.sleep(1)
-        assert server.heard[-1][1]["requested_ip"] == "10.0.2.15"
+        assert server.received[-1][1]["requested_ip"] == "10.0.2.15"
         assert len(reported.leases) == 1
         server.refusing = True
         client.check()
@@ -224,7 +224,7 @@ async def test_an_address_of_another_machine_is_declined(autojump_clock: MockClo
     async with client_of(server) as (_, reported):
         await trio.sleep(5)
         assert reported.leases == []
-        kind, options, _ = server.heard[-1]
+        kind, options, _ = server.received[-1]
         assert (kind, options["requested_ip"], options["server_id"]) == ("DECLINE", "10.0.2.15", "10.0.2.2")
         await trio.sleep(10)
         assert reported.leases[0] is not None

@@ -62,13 +62,13 @@ class Server(Wire6):
         self.rapid = False
         self.refusal = b""
         self.address = ADDRESS
-        self.heard: list[tuple[Kind, bool]] = []
+        self.received: list[tuple[Kind, bool]] = []
         self._send, self._receive = trio.open_memory_channel[tuple[bytes, IPv6Address]](100)
 
     @override
     async def send(self, message: bytes) -> None:
         kind, transaction = Kind(message[0]), message[1:4]
-        self.heard.append((kind, SERVER in message))
+        self.received.append((kind, SERVER in message))
         if self.silent:
             return
         given = self.refusal or association(address(self.address))
@@ -107,11 +107,11 @@ async def test_addresses_are_requested_and_renewed(autojump_clock: MockClock) ->
     server = Server()
     async with client_of(server) as (_, leases):
         await trio.sleep(10)
-        assert server.heard == [(Kind.SOLICIT, False), (Kind.REQUEST, True)]
+        assert server.received == [(Kind.SOLICIT, False), (Kind.REQUEST, True)]
         assert leases[0] is not None
         assert [str(item.address) for item in leases[0].addresses] == [ADDRESS]
         await trio.sleep(HOUR / 2)
-        assert server.heard[-1] == (Kind.RENEW, True)
+        assert server.received[-1] == (Kind.RENEW, True)
         assert len(leases) == 1
 
 
@@ -120,7 +120,7 @@ async def test_rapid_commit_needs_one_exchange(autojump_clock: MockClock) -> Non
     server.rapid = True
     async with client_of(server) as (_, leases):
         await trio.sleep(10)
-        assert [kind for kind, _ in server.heard] == [Kind.SOLICIT]
+        assert [kind for kind, _ in server.received] == [Kind.SOLICIT]
         assert leases[0] is not None
 
 
@@ -132,10 +132,10 @@ async def test_a_server_that_fell_silent_is_missed_at_the_end_of_the_lease(autoj
         await trio.sleep(HOUR - 30)
         assert len(leases) == 1
         # First the server itself gets the request, later all.
-        assert {(Kind.RENEW, True), (Kind.REBIND, False)} <= set(server.heard)
+        assert {(Kind.RENEW, True), (Kind.REBIND, False)} <= set(server.received)
         await trio.sleep(60)
         assert leases[-1] is None
-        assert len(server.heard) < 40, "it does not flood the network"
+        assert len(server.received) < 40, "it does not flood the network"
         server.silent = False
         await trio.sleep(200)
         assert leases[-1] is not None
@@ -170,7 +170,7 @@ async def test_addresses_of_another_link_are_given_up(autojump_clock: MockClock)
         server.refusal = status(4)
         client.check()
         await trio.sleep(10)
-        assert server.heard[-2:][0][0] in {Kind.CONFIRM, Kind.SOLICIT}
+        assert server.received[-2:][0][0] in {Kind.CONFIRM, Kind.SOLICIT}
         assert None in leases
 
 
@@ -185,7 +185,7 @@ async def test_an_address_of_another_machine_is_declined(autojump_clock: MockClo
         client.decline(frozenset({IPv6Address(ADDRESS)}))
         server.address = "fd00::200"
         await trio.sleep(5)
-        assert server.heard[-1] == (Kind.DECLINE, True)
+        assert server.received[-1] == (Kind.DECLINE, True)
         assert leases[-1] is None
         client.decline(frozenset())
         await trio.sleep(20)

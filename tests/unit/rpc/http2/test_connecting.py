@@ -13,7 +13,7 @@ from talos.rpc.port.remote import RemoteChannel, RemoteServer
 
 
 class Server(Channel):
-    """A server that is down at first; the attempt made then ends in vain once ``end`` is set."""
+    """A server that is down at first; the attempt made then fails once ``end`` is set."""
 
     def __init__(self) -> None:
         super().__init__("server", ASYNCIO)

@@ -249,7 +249,7 @@ def in_world(tmp_path: Path, test: Callable[[World], Awaitable[None]]) -> None:
         (HELLO + make_frame(Kind.SETTINGS, ACK, 0, bytes(6)), b"an acknowledgement with settings"),
         (HELLO + make_frame(Kind.SETTINGS, 0, 1, b""), b"on a stream"),
         (HELLO + make_frame(Kind.PING, 0, 0, bytes(7)), b"a ping of a wrong size"),
-        (HELLO + make_frame(Kind.GOAWAY, 0, 0, bytes(7)), b"a farewell of a wrong size"),
+        (HELLO + make_frame(Kind.GOAWAY, 0, 0, bytes(7)), b"a goaway of a wrong size"),
         (HELLO + make_frame(Kind.PUSH_PROMISE, END_HEADERS, 1, BLOCK), b"a push"),
         (
             HELLO + make_frame(Kind.HEADERS, END_HEADERS | PRIORITY, 1, bytes(4)),
@@ -299,7 +299,7 @@ def test_headers_come_in_pieces_and_with_padding(tmp_path: Path) -> None:
 
 
 def test_what_is_unknown_or_over_is_ignored(tmp_path: Path) -> None:
-    # Answered by its headers: its sender may not have heard of that yet.
+    # Answered by its headers: its sender may not have received that yet.
     refused = encode_headers((*HEADERS, ("grpc-timeout", "soon")))
     data = (
         HELLO

@@ -116,7 +116,7 @@ def test_floods_of_frames_end_a_metered_connection(tmp_path: Path, monkeypatch: 
 
 
 def test_requests_that_never_end_take_no_more_than_they_may(tmp_path: Path) -> None:
-    """Requests that are announced large and stop halfway; honest ones of the same size pass one by one."""
+    """Requests that are announced large and stop halfway; complete ones of the same size pass one by one."""
     path = tmp_path / "socket"
     limit = 256 * 1024
 

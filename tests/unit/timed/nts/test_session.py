@@ -90,7 +90,7 @@ def test_certificates_are_judged(tmp_path: Path) -> None:
         exchange = partial(exchange_keys, NAME, authorities=tmp_path / "ca.crt")
         async with chrony(daemon, tmp_path, *keys):
             await exchange(now)
-            # A machine that believes it is 1970 gets the time, unless its clock is known as right.
+            # A machine whose clock shows 1970 gets the time, unless its clock is known as right.
             await exchange(make_moment(lambda: 0.0, lambda: False))
             with pytest.raises(RpcError, match="not trusted"):
                 await exchange(make_moment(lambda: 0.0, lambda: True))

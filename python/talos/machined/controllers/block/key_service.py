@@ -55,7 +55,7 @@ class _Request:
 
 @dataclass(slots=True)
 class _Exchange:
-    """What is sent for a request, since when in seconds, and what has come of it."""
+    """What is sent for a request, since when in seconds, and the result."""
 
     data: bytes
     began: float

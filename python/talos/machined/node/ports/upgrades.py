@@ -48,7 +48,7 @@ class Trial(Protocol):
 
     @property
     def is_guarded(self) -> bool:
-        """Whether a watchdog was armed: for a system on trial, or one that was started in vain before."""
+        """Whether a watchdog was armed: for a system on trial, or one whose last start was not confirmed."""
         ...
 
     @property

@@ -28,7 +28,7 @@ _PARAMETERS = slice(0x03, 0x5A)
 _CORE_ADDRESS = 0x5C
 _DRIVE_CHECK = 0x66
 _NO_DRIVE_CHECK = b"\x90\x90"
-"""Instead of a jump: firmware that calls the disk a floppy is not believed."""
+"""Instead of a jump: the drive number of firmware that takes the disk for a floppy is not used."""
 _FIRST_ENTRY = 446
 _BOOTABLE = 0x80
 _BLOCK_LIST = struct.Struct("<QHH")
