@@ -50,7 +50,6 @@ class Method:
     roles: frozenset[str]
     maintenance_reader: bool = False
     one_to_many: bool = False
-    in_maintenance: bool = False
     max_request: int = DEFAULT_REQUEST
     max_reply: int = DEFAULT_REPLY
 
@@ -72,7 +71,6 @@ def _parse_row(
         roles=frozenset(_ROLE.findall(always)) | own.get(row["method"], set()),
         maintenance_reader="os:reader too" in note,
         one_to_many=row["one2many_via_nodes"] == "yes",
-        in_maintenance=row["insecure_maintenance"].startswith("yes"),
         max_request=requests.get(row["method"], DEFAULT_REQUEST),
         max_reply=replies.get(row["method"], DEFAULT_REPLY),
     )
