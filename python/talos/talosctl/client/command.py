@@ -1,4 +1,4 @@
-"""The three shapes of a command on nodes: a table, lines as they come, one call without output."""
+"""The shapes of a command on nodes: a table, each answer on its own, lines as they come, one node only."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
@@ -100,6 +100,18 @@ def run_each[T](invocation: Invocation, call: NodeCall[T], show: Callable[[str, 
             for outcome in outcomes:
                 if outcome.value is not None:
                     show(outcome.node, outcome.value)
+            return report_failures(session, outcomes)
+
+    return run_async(main())
+
+
+def run_one(invocation: Invocation, command: str, call: NodeCall[None]) -> int:
+    """Call the only node; the call itself shows what it gets. UserError for several nodes."""
+
+    async def main() -> int:
+        target = await find_target(invocation.flags)
+        async with open_session(target) as session:
+            outcomes = await call_nodes(session, [need_one_node(target, command)], call)
             return report_failures(session, outcomes)
 
     return run_async(main())

@@ -11,14 +11,12 @@ from talos.api.machine.machine_pb2 import (
     EtcdRecover,
     EtcdRecoverResponse,
 )
-from talos.client.session import Session, open_session
+from talos.client.session import Session
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
-from talos.talosctl.client.command import need_one_node, parts, run_async
-from talos.talosctl.client.fanout import call_nodes, report_failures
+from talos.talosctl.client.command import parts, run_one
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.select import find_target
 from talos.talosctl.output.transfer import showing_transfer
 
 CHUNK = 32 * 1024
@@ -43,13 +41,7 @@ def run_bootstrap(invocation: Invocation) -> int:
         reply = await session.unary(node, "/machine.MachineService/Bootstrap", request, BootstrapResponse)
         list(parts(reply, Bootstrap))
 
-    async def main() -> int:
-        target = await find_target(flags)
-        async with open_session(target) as session:
-            outcomes = await call_nodes(session, [need_one_node(target, "bootstrap")], call)
-            return report_failures(session, outcomes)
-
-    return run_async(main())
+    return run_one(invocation, "bootstrap", call)
 
 
 async def _chunks(path: Path, note: Callable[[int], None]) -> AsyncGenerator[Data]:

@@ -15,17 +15,15 @@ from talos.api.machine.machine_pb2 import (
 )
 from talos.api.rpc import RpcError
 from talos.client.namespaces import container_place
-from talos.client.session import Session, open_session
+from talos.client.session import Session
 from talos.system.errors import UserError
 from talos.system.files import read_file
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.archive import receive_archive
 from talos.talosctl.client.cgroups import Group, read_groups
-from talos.talosctl.client.command import Row, need_one_node, parts, run_async
-from talos.talosctl.client.fanout import call_nodes, report_failures
+from talos.talosctl.client.command import Row, parts, run_one
 from talos.talosctl.client.flags import CLIENT_FLAGS, OUTPUT
-from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
 from talos.talosctl.output.columns import PRESETS, Value, read_schema
 from talos.talosctl.output.rows import format_rows
@@ -53,13 +51,7 @@ def run_cgroups(invocation: Invocation) -> int:
         rows = _rows(root, columns, processes, containers, is_tree=output == "table")
         console.write(format_rows(output, header, rows))
 
-    async def main() -> int:
-        target = await find_target(flags)
-        async with open_session(target) as session:
-            outcomes = await call_nodes(session, [need_one_node(target, "cgroups")], call)
-            return report_failures(session, outcomes)
-
-    return run_async(main())
+    return run_one(invocation, "cgroups", call)
 
 
 def _columns(preset: str, schema: str) -> tuple[tuple[str, Value], ...]:

@@ -3,15 +3,13 @@
 import tempfile
 from pathlib import Path
 
-from talos.client.session import Session, open_session
+from talos.client.session import Session
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.client.archive import receive_archive, unpack
-from talos.talosctl.client.command import need_one_node, run_async
+from talos.talosctl.client.command import run_one
 from talos.talosctl.client.complete import complete_path
-from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
 
 STDOUT = "-"
@@ -40,13 +38,7 @@ def run_copy(invocation: Invocation) -> int:
             if left_out:
                 raise left_out
 
-    async def main() -> int:
-        target = await find_target(invocation.flags)
-        async with open_session(target) as session:
-            outcomes = await call_nodes(session, [need_one_node(target, "copy")], copy)
-            return report_failures(session, outcomes)
-
-    return run_async(main())
+    return run_one(invocation, "copy", copy)
 
 
 COMMAND = Command(

@@ -15,15 +15,13 @@ from talos.api.machine.image_pb2 import (
     ImageServiceListResponse,
     ImageServiceRemoveRequest,
 )
-from talos.client.session import Session, open_session
+from talos.client.session import Session
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.attach import run_container
-from talos.talosctl.client.command import need_one_node, run_async
-from talos.talosctl.client.fanout import call_nodes, report_failures
+from talos.talosctl.client.command import run_one
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.select import find_target
 from talos.talosctl.commands.image import containerd_of, pull, send_archive
 
 NAMESPACES = ("inmem", "system")
@@ -51,13 +49,7 @@ def run_debug(invocation: Invocation) -> int:
         if code:
             raise UserError(f"container exited with code {code}")
 
-    async def main() -> int:
-        target = await find_target(flags)
-        async with open_session(target) as session:
-            outcomes = await call_nodes(session, [need_one_node(target, "debug")], run)
-            return report_failures(session, outcomes)
-
-    return run_async(main())
+    return run_one(invocation, "debug", run)
 
 
 async def _run_container(

@@ -8,13 +8,11 @@ from typing import IO
 
 from talos.api.common.common_pb2 import Data
 from talos.api.machine import machine_pb2 as machine
-from talos.client.session import Session, open_session
+from talos.client.session import Session
 from talos.client.snapshot import SnapshotHash
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Invocation
-from talos.talosctl.client.command import need_one_node, raise_error, run_async
-from talos.talosctl.client.fanout import call_nodes, report_failures
-from talos.talosctl.client.select import find_target
+from talos.talosctl.client.command import raise_error, run_one
 from talos.talosctl.output import age, console
 from talos.talosctl.output.transfer import showing_transfer
 
@@ -65,13 +63,7 @@ def run_snapshot(invocation: Invocation) -> int:
                         note(len(chunk.bytes))
         console.note(f'{node}: etcd snapshot saved to "{path}" ({snapshot.hash.size} bytes)')
 
-    async def main() -> int:
-        target = await find_target(invocation.flags)
-        async with open_session(target) as session:
-            outcomes = await call_nodes(session, [need_one_node(target, "etcd snapshot")], call)
-            return report_failures(session, outcomes)
-
-    return run_async(main())
+    return run_one(invocation, "etcd snapshot", call)
 
 
 def run_decrypt_snapshot(invocation: Invocation) -> int:

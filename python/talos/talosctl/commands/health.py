@@ -14,9 +14,8 @@ from talos.health.conditions import wait_for_health
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
-from talos.talosctl.client.command import need_one_node, raise_error, run_async
+from talos.talosctl.client.command import need_one_node, raise_error, run_async, run_one
 from talos.talosctl.client.failure import find_exit
-from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.health import SessionCalls, find_nodes
 from talos.talosctl.client.select import find_target
@@ -48,13 +47,7 @@ def run_health(invocation: Invocation) -> int:
                 raise_error(message)
                 console.note(message.message)
 
-    async def main() -> int:
-        target = await find_target(flags)
-        async with open_session(target) as session:
-            outcomes = await call_nodes(session, [need_one_node(target, "health")], call)
-            return report_failures(session, outcomes)
-
-    return run_async(main())
+    return run_one(invocation, "health", call)
 
 
 def run_client_checks(flags: Flags, control_plane: Sequence[str]) -> int:

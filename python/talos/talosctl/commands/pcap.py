@@ -8,14 +8,12 @@ from typing import IO
 
 from talos.api.common.common_pb2 import Data
 from talos.api.machine.machine_pb2 import PacketCaptureRequest
-from talos.client.session import Session, open_session
+from talos.client.session import Session
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
-from talos.talosctl.client.command import need_one_node, raise_error, run_async
-from talos.talosctl.client.fanout import call_nodes, report_failures
+from talos.talosctl.client.command import raise_error, run_one
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.select import find_target
 
 SNAP_LENGTH = 65536
 """Bytes kept of each packet: all of them."""
@@ -40,19 +38,16 @@ def run_pcap(invocation: Invocation) -> int:
                     file.write(chunk.bytes)
                     file.flush()
 
-    async def main(file: IO[bytes]) -> int:
+    def run(file: IO[bytes]) -> int:
         async def call(session: Session, node: str) -> None:
             await capture(session, node, file)
 
-        target = await find_target(flags)
-        async with open_session(target) as session:
-            outcomes = await call_nodes(session, [need_one_node(target, "pcap")], call)
-            return report_failures(session, outcomes)
+        return run_one(invocation, "pcap", call)
 
     if output == STDOUT:
-        return run_async(main(sys.stdout.buffer))
+        return run(sys.stdout.buffer)
     with Path(output).open("wb") as file:
-        return run_async(main(file))
+        return run(file)
 
 
 def _make_request(flags: Flags) -> PacketCaptureRequest:

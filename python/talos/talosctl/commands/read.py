@@ -2,13 +2,11 @@
 
 from talos.api.common.common_pb2 import Data
 from talos.api.machine.machine_pb2 import ReadRequest
-from talos.client.session import Session, open_session
+from talos.client.session import Session
 from talos.talosctl.cli.command import Command, Invocation
-from talos.talosctl.client.command import need_one_node, raise_error, run_async
+from talos.talosctl.client.command import raise_error, run_one
 from talos.talosctl.client.complete import complete_path
-from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
 
 
@@ -23,13 +21,7 @@ def run_read(invocation: Invocation) -> int:
                 console.write_bytes(chunk.bytes)
         console.flush_bytes()
 
-    async def main() -> int:
-        target = await find_target(invocation.flags)
-        async with open_session(target) as session:
-            outcomes = await call_nodes(session, [need_one_node(target, "read")], read)
-            return report_failures(session, outcomes)
-
-    return run_async(main())
+    return run_one(invocation, "read", read)
 
 
 COMMAND = Command(
