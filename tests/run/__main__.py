@@ -15,6 +15,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests.run.capacity import read_capacity, read_worked
 from tests.run.changed import make_check_jobs
 from tests.run.job import Counts, Job, Outcome, State
 from tests.run.jobs import FETCH
@@ -24,7 +25,6 @@ from tests.run.output import Output
 from tests.run.page import write_page
 from tests.run.plan import make_plan, remember
 from tests.run.process import REPOSITORY
-from tests.run.room import read_room, read_worked
 from tests.run.scheduler import Scheduler
 from tests.run.summary import format_summary, has_failed, write_report
 
@@ -78,9 +78,9 @@ def run(arguments: argparse.Namespace, folder: Path) -> int:
 
 def run_all(arguments: argparse.Namespace, folder: Path, output: Output) -> list[Outcome]:
     """What came of every job."""
-    room, stamps = read_room(), folder / "passed"
-    output.line("", f"there is room for {room.processors:g} processors' jobs and {room.memory} MiB")
-    outcomes = Scheduler([FETCH], room, folder, output).run()
+    capacity, stamps = read_capacity(), folder / "passed"
+    output.line("", f"there is room for {capacity.processors:g} processors' jobs and {capacity.memory} MiB")
+    outcomes = Scheduler([FETCH], capacity, folder, output).run()
     for line in describe_locks():  # fetching takes newer ones for what the archive has no more
         output.line("", line)
     if has_failed(outcomes):
@@ -93,7 +93,7 @@ def run_all(arguments: argparse.Namespace, folder: Path, output: Output) -> list
     )
     for outcome in plan.unchanged:
         output.ended(outcome)
-    later = Scheduler(plan.jobs, room, folder, output).run(passed=[FETCH.name])
+    later = Scheduler(plan.jobs, capacity, folder, output).run(passed=[FETCH.name])
     remember(later, plan, stamps)
     return [*outcomes, *plan.unchanged, *later]
 
@@ -101,7 +101,7 @@ def run_all(arguments: argparse.Namespace, folder: Path, output: Output) -> list
 def run_changed(arguments: argparse.Namespace, folder: Path, output: Output) -> list[Outcome]:
     """What came of the jobs of `make check`."""
     jobs = make_check_jobs(arguments.base)
-    return Scheduler(jobs, read_room(), folder, output).run(passed=[FETCH.name])
+    return Scheduler(jobs, read_capacity(), folder, output).run(passed=[FETCH.name])
 
 
 def is_continuous_integration() -> bool:

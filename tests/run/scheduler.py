@@ -4,11 +4,11 @@ import signal
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from tests.run.capacity import Capacity, choose, sort_by_urgency
 from tests.run.job import Job, Outcome, State
 from tests.run.log import read_log
 from tests.run.output import Output
 from tests.run.process import Running
-from tests.run.room import Room, choose, sort_by_urgency
 
 SIGNALS = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM)
 READ_INTERVAL = 0.25
@@ -18,11 +18,11 @@ READ_INTERVAL = 0.25
 class Scheduler:
     """The jobs of one call, until all have an outcome."""
 
-    def __init__(self, jobs: Sequence[Job], room: Room, folder: Path, output: Output) -> None:
+    def __init__(self, jobs: Sequence[Job], capacity: Capacity, folder: Path, output: Output) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._waiting = sort_by_urgency(jobs)
         self._running: list[Running] = []
-        self._room, self._folder, self._output = room, folder, output
+        self._capacity, self._folder, self._output = capacity, folder, output
         self._stops = 0
         self.outcomes: list[Outcome] = []
 
@@ -68,7 +68,7 @@ class Scheduler:
                 possible.discard(job.name)
 
     def _start(self, done: Collection[str]) -> None:
-        for job in choose(self._waiting, [one.job for one in self._running], done, self._room):
+        for job in choose(self._waiting, [one.job for one in self._running], done, self._capacity):
             self._waiting.remove(job)
             self._running.append(Running(job, self._folder))
             self._output.started(job)

@@ -4,11 +4,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.run.capacity import PROCESSOR_SHARE, Capacity, choose, sort_by_urgency
 from tests.run.job import with_needs
 from tests.run.jobs import BUILDS, FETCH, SUITES, TARGETS, make, make_checks, make_machine_inputs
 from tests.run.nix import Check
 from tests.run.plan import choose_names, find_bases
-from tests.run.room import PROCESSOR_SHARE, Room, choose, sort_by_urgency
 
 NAMES = ("lint", "unit-1", "unit-docs", "vm-boot", "vm-upgrade", "vm-slow")
 CHECKS = {name: Check(derivation=f"/nix/store/{name}.drv", output=f"/nix/store/{name}") for name in NAMES}
@@ -80,8 +80,8 @@ def test_one_suite_of_nodes_runs_beside_one_machine() -> None:
     jobs = {job.name: job for job in [*make_checks(CHECKS, (), {}), *(suite.job for suite in SUITES)]}
     waiting = [jobs[name] for name in ("node", "cluster", "kubernetes", "vm-boot", "vm-upgrade", "vm-slow")]
     done = {need for job in waiting for need in job.needs}
-    room = Room(processors=PROCESSOR_SHARE * 2, memory=20_000)
-    chosen = choose(sort_by_urgency(waiting), [], done, room)
+    capacity = Capacity(processors=PROCESSOR_SHARE * 2, memory=20_000)
+    chosen = choose(sort_by_urgency(waiting), [], done, capacity)
     assert {job.name for job in chosen} == {"cluster", "vm-upgrade"}
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.run.capacity import Capacity
 from tests.run.job import Job, Outcome, State
 from tests.run.output import Output
-from tests.run.room import Room
 from tests.run.scheduler import Scheduler
 
 TIMEOUT = 20.0  # seconds
@@ -22,8 +22,8 @@ def job(name: str, script: str = "true", *needs: str, limit: float = 1.0, proces
 
 
 def run(folder: Path, *jobs: Job, processors: float = 2.0) -> dict[str, Outcome]:
-    room = Room(processors=processors, memory=10_000)
-    outcomes = Scheduler(jobs, room, folder, Output(io.StringIO())).run()
+    capacity = Capacity(processors=processors, memory=10_000)
+    outcomes = Scheduler(jobs, capacity, folder, Output(io.StringIO())).run()
     return {outcome.job.name: outcome for outcome in outcomes}
 
 
@@ -81,7 +81,7 @@ def test_more_than_there_is_room_for_run_in_turn(tmp_path: Path) -> None:
 def test_output_is_shown_with_the_name_and_kept(tmp_path: Path) -> None:
     shown = io.StringIO()
     jobs = [job("says", "echo one; printf two")]
-    Scheduler(jobs, Room(processors=1, memory=1), tmp_path, Output(shown)).run()
+    Scheduler(jobs, Capacity(processors=1, memory=1), tmp_path, Output(shown)).run()
     lines = shown.getvalue().splitlines()
     assert [line.split(" | ")[1] for line in lines][1:3] == ["one", "two"]
     assert {line.split(" | ")[0].strip() for line in lines} == {"says"}

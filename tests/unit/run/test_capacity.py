@@ -3,10 +3,10 @@
 import os
 from pathlib import Path
 
+from tests.run.capacity import Capacity, choose, read_worked, sort_by_urgency
 from tests.run.job import Job
-from tests.run.room import Room, choose, read_worked, sort_by_urgency
 
-ROOM = Room(processors=2.5, memory=8000)
+CAPACITY = Capacity(processors=2.5, memory=8000)
 
 
 def job(
@@ -39,28 +39,28 @@ def test_first_comes_what_most_waits_for() -> None:
 
 def test_smaller_jobs_pass_one_that_does_not_fit() -> None:
     jobs = [job("machine", processors=1.5), job("other machine", processors=1.5), job("suite")]
-    assert names(choose(jobs, [], [], ROOM)) == ["machine", "suite"]
+    assert names(choose(jobs, [], [], CAPACITY)) == ["machine", "suite"]
 
 
 def test_memory_bounds_what_runs_at_once() -> None:
-    assert names(choose([job("a", memory=5000), job("b", memory=5000)], [], [], ROOM)) == ["a"]
+    assert names(choose([job("a", memory=5000), job("b", memory=5000)], [], [], CAPACITY)) == ["a"]
 
 
 def test_one_job_alone_may_be_larger_than_the_machine() -> None:
     large = job("large", processors=8, memory=50_000)
-    assert names(choose([large], [], [], ROOM)) == ["large"]
-    assert not choose([large], [job("small")], [], ROOM)
+    assert names(choose([large], [], [], CAPACITY)) == ["large"]
+    assert not choose([large], [job("small")], [], CAPACITY)
 
 
 def test_what_only_one_may_use_keeps_jobs_apart() -> None:
     jobs = [job("kernel", exclusive="compiler"), job("kubernetes", exclusive="compiler"), job("suite")]
-    assert names(choose(jobs, [], [], ROOM)) == ["kernel", "suite"]
-    assert not choose(jobs[1:2], [jobs[0]], [], ROOM)
+    assert names(choose(jobs, [], [], CAPACITY)) == ["kernel", "suite"]
+    assert not choose(jobs[1:2], [jobs[0]], [], CAPACITY)
 
 
 def test_nothing_starts_before_what_it_needs() -> None:
-    assert not choose([job("boot", "kernel")], [], ["image"], ROOM)
-    assert names(choose([job("boot", "kernel")], [], ["kernel"], ROOM)) == ["boot"]
+    assert not choose([job("boot", "kernel")], [], ["image"], CAPACITY)
+    assert names(choose([job("boot", "kernel")], [], ["kernel"], CAPACITY)) == ["boot"]
 
 
 def test_processors_work_in_all_but_what_is_idle_waits_or_is_stolen(tmp_path: Path) -> None:

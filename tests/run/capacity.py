@@ -13,7 +13,7 @@ PROCESSOR_SHARE = 1.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class Capacity:
     """What a machine has for jobs."""
 
     processors: float
@@ -31,11 +31,11 @@ class Room:
         return processors <= self.processors and memory <= self.memory
 
 
-def read_room() -> Room:
+def read_capacity() -> Capacity:
     """This machine's, as it is now."""
     meminfo = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     [available] = [int(line.split()[1]) for line in meminfo if line.startswith("MemAvailable:")]
-    return Room(
+    return Capacity(
         processors=PROCESSOR_SHARE * len(os.sched_getaffinity(0)),
         memory=int(MEMORY_SHARE * available / 1024),
     )
@@ -51,11 +51,13 @@ def read_worked(stat: Path = Path("/proc/stat")) -> float:
     return sum(map(int, (user, nice, system, irq, softirq))) / os.sysconf("SC_CLK_TCK")
 
 
-def choose(waiting: Sequence[Job], running: Collection[Job], done: Collection[str], room: Room) -> list[Job]:
+def choose(
+    waiting: Sequence[Job], running: Collection[Job], done: Collection[str], capacity: Capacity
+) -> list[Job]:
     """What can start now, of jobs in the order of their urgency: smaller ones pass those that don't fit."""
     chosen: list[Job] = []
     for job in waiting:
-        if set(job.needs) <= set(done) and room.fits(job, [*running, *chosen]):
+        if set(job.needs) <= set(done) and capacity.fits(job, [*running, *chosen]):
             chosen.append(job)
     return chosen
 
