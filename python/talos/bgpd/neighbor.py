@@ -13,7 +13,7 @@ from talos.bgpd.connection import Connection, Handler
 from talos.bgpd.messages.notification import Cease, Code, Notification
 from talos.bgpd.messages.prefixes import Address, Network
 from talos.bgpd.messages.update import Update
-from talos.bgpd.places import find_place
+from talos.bgpd.neighbor_address import find_neighbor_address
 from talos.bgpd.rib.announcer import Announcer
 from talos.bgpd.rib.table import MAX_PREFIXES, PrefixLimitError, Rib
 from talos.bgpd.session import (
@@ -27,7 +27,7 @@ from talos.bgpd.session import (
 )
 from talos.bgpd.settings import InstanceSettings, NeighborSettings
 from talos.bgpd.views import make_views
-from talos.bgpd.wire.places import Place
+from talos.bgpd.wire.scoped_address import ScopedAddress
 from talos.bgpd.wire.streams import CONNECT_TIMEOUT, dial, find_self, limit_hops
 from talos.system.backoff import Backoff
 from talos.system.logging import Log
@@ -58,7 +58,7 @@ class Neighbor(Handler):
 
     def __init__(self, settings: NeighborSettings, speaker: Speaker, bfd: BfdPort, log: Log) -> None:
         self.settings = settings
-        self.place: Place | None = None
+        self.peer: ScopedAddress | None = None
         """Where it is, once that is known."""
         self.since: float | None = None
         self.bfd_state = ""
@@ -76,9 +76,9 @@ class Neighbor(Handler):
     @property
     def label(self) -> str:
         """Its address; a link-local one with its link."""
-        if self.place is None:
+        if self.peer is None:
             return self.settings.link
-        return f"{self.place.address}%{self.settings.link}" if self.place.scope else str(self.place.address)
+        return f"{self.peer.address}%{self.settings.link}" if self.peer.scope else str(self.peer.address)
 
     @property
     def best(self) -> Connection | None:
@@ -97,12 +97,12 @@ class Neighbor(Handler):
             while True:
                 self._show(SessionState.IDLE)
                 await trio.sleep_until(self._held_until)
-                self.place = await find_place(self.settings, self._list_own, self._log)
+                self.peer = await find_neighbor_address(self.settings, self._list_own, self._log)
                 if self.settings.is_passive:
                     self._show(SessionState.ACTIVE)
                     await self._wait_for_session()
                     continue
-                if await self._dial(self.place):
+                if await self._dial(self.peer):
                     delays = iter(RETRY_BACKOFF)
                 self._show(SessionState.ACTIVE)
                 with trio.move_on_after(next(delays) * random.uniform(0.75, 1.0)):  # noqa: S311 - no secret
@@ -132,11 +132,11 @@ class Neighbor(Handler):
     def _is_external(self) -> bool:
         return self.settings.peer_asn != self.settings.local_asn
 
-    async def _dial(self, place: Place) -> bool:
+    async def _dial(self, peer: ScopedAddress) -> bool:
         """Make a connection; whether it came to a session."""
         self._show(SessionState.CONNECT)
         try:
-            stream = await dial(place, self._speaker.settings.identity.vrf, is_external=self._is_external())
+            stream = await dial(peer, self._speaker.settings.identity.vrf, is_external=self._is_external())
         except OSError as error:
             self._log.once(f"no connection to {self.label}: {error.strerror or error}", key=self.label)
             return False
@@ -219,20 +219,20 @@ class Neighbor(Handler):
     def _establish(self, connection: Connection) -> None:
         agreement, local = connection.session.agreement, find_self(connection.stream)
         assert agreement is not None
-        if local is None or self.place is None:
+        if local is None or self.peer is None:
             return  # the connection is gone, which is read next
         connection.source, context = make_views(
-            self.settings, self._speaker.settings, agreement, local=local, peer=self.place
+            self.settings, self._speaker.settings, agreement, local=local, peer=self.peer
         )
         self._speaker.rib.add_source(connection.source)
         connection.announcer = Announcer(self._speaker.rib, context)
         self.since = time.time()
         self._log.info(f"session with {self.label} is established", asn=agreement.peer_asn)
         if connection.nursery is not None and self.settings.bfd is not None:
-            connection.nursery.start_soon(self._watch_bfd, connection, local, self.place)
+            connection.nursery.start_soon(self._watch_bfd, connection, local, self.peer)
         self._notify()
 
-    async def _watch_bfd(self, connection: Connection, local: Place, place: Place) -> None:
+    async def _watch_bfd(self, connection: Connection, local: ScopedAddress, peer: ScopedAddress) -> None:
         def notify(session: BfdSession) -> None:
             self.bfd_state = session.state.name.lower()
             if session.has_failed:
@@ -241,7 +241,7 @@ class Neighbor(Handler):
 
         assert self.settings.bfd is not None
         try:
-            await self._bfd.run(self.settings.bfd, local, place, notify)
+            await self._bfd.run(self.settings.bfd, local, peer, notify)
         except OSError as error:
             self._log.warning(f"no BFD with {self.label}: {error.strerror or error}")
 

@@ -64,10 +64,10 @@ class Speaker:
         addresses = frozenset(interface.ip for _, interface in settings.addresses)
         self._announce(self.rib.set_own(settings.networks, addresses))
         wanted = dict.fromkeys(settings.neighbors)
-        places = {(neighbor.address, neighbor.link) for neighbor in wanted}
+        kept = {(neighbor.address, neighbor.link) for neighbor in wanted}
         for known in self._neighbors.keys() - wanted.keys():
             neighbor, scope = self._neighbors.pop(known)
-            neighbor.last_notification = CHANGED if (known.address, known.link) in places else DECONFIGURED
+            neighbor.last_notification = CHANGED if (known.address, known.link) in kept else DECONFIGURED
             scope.cancel()
         if self._nursery is None:
             return
@@ -114,7 +114,7 @@ class Speaker:
         return {
             f"{self.settings.name}/{neighbor.label}": self._make_status(neighbor)
             for neighbor, _ in self._neighbors.values()
-            if neighbor.place is not None
+            if neighbor.peer is not None
         }
 
     def _make_status(self, neighbor: Neighbor) -> BGPPeerStatusSpec:
@@ -157,9 +157,9 @@ class Speaker:
             self._log.once(f"a connection is not accepted: {error.strerror}")
             await trio.sleep(ACCEPT_RETRY)
             return
-        place = find_peer(stream)
-        neighbors = [neighbor for neighbor, _ in self._neighbors.values() if neighbor.place == place]
-        if place is None or not any(neighbor.accept(stream) for neighbor in neighbors):
+        peer = find_peer(stream)
+        neighbors = [neighbor for neighbor, _ in self._neighbors.values() if neighbor.peer == peer]
+        if peer is None or not any(neighbor.accept(stream) for neighbor in neighbors):
             await trio.aclose_forcefully(stream)
 
 

@@ -7,13 +7,18 @@ from talos.bgpd.messages.open_message import Agreement
 from talos.bgpd.rib.exports import ExportContext
 from talos.bgpd.rib.paths import Source
 from talos.bgpd.settings import InstanceSettings, NeighborSettings
-from talos.bgpd.wire.places import Place
+from talos.bgpd.wire.scoped_address import ScopedAddress
 
 _NUMBERS = itertools.count(1)
 
 
 def make_views(
-    neighbor: NeighborSettings, settings: InstanceSettings, agreement: Agreement, *, local: Place, peer: Place
+    neighbor: NeighborSettings,
+    settings: InstanceSettings,
+    agreement: Agreement,
+    *,
+    local: ScopedAddress,
+    peer: ScopedAddress,
 ) -> tuple[Source, ExportContext]:
     """Both views of a session between two addresses."""
     link = neighbor.link or settings.find_link(local.address)

@@ -11,7 +11,7 @@ import trio
 
 from talos.bgpd.bfd.packet import PACKET_BYTES, parse_packet
 from talos.bgpd.bfd.session import BfdSession, Timers
-from talos.bgpd.wire.places import Place, parse_place
+from talos.bgpd.wire.scoped_address import ScopedAddress, parse_scoped_address
 from talos.system.logging import Log
 from talos.system.net.hop_limit import receive_hop_limits, set_hop_limit
 from talos.system.wakeup import Signal, Wakeup
@@ -37,7 +37,7 @@ class BfdPort:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._running: dict[Place, _Running] = {}
+        self._running: dict[ScopedAddress, _Running] = {}
         self._changed = Signal()
 
     async def serve(self) -> None:
@@ -66,7 +66,7 @@ class BfdPort:
     async def _receive(self, receiver: trio.socket.SocketType) -> None:
         while True:
             data, ancillary, _, sender = await receiver.recvmsg(PACKET_BYTES, _ANCILLARY_BYTES)
-            running = self._running.get(parse_place(cast("tuple[Any, ...]", sender)))
+            running = self._running.get(parse_scoped_address(cast("tuple[Any, ...]", sender)))
             if running is None or not any(
                 int.from_bytes(item, "little") == HOP_LIMIT for *_, item in ancillary
             ):
@@ -76,7 +76,7 @@ class BfdPort:
                 running.wakeup.set()
 
     async def run(
-        self, timers: Timers, local: Place, peer: Place, notify: Callable[[BfdSession], None]
+        self, timers: Timers, local: ScopedAddress, peer: ScopedAddress, notify: Callable[[BfdSession], None]
     ) -> None:
         """Keep a session with a peer until cancelled; ``notify`` gets it when its state changes. OSError."""
         discriminator = random.randint(1, 0xFFFFFFFF)  # noqa: S311 - no secret
@@ -85,7 +85,7 @@ class BfdPort:
             await self._keep(running, sender, peer, notify)
 
     @contextmanager
-    def _registered(self, peer: Place, running: _Running) -> Generator[None]:
+    def _registered(self, peer: ScopedAddress, running: _Running) -> Generator[None]:
         self._running[peer] = running
         self._changed.notify()
         try:
@@ -99,7 +99,7 @@ class BfdPort:
         self,
         running: _Running,
         sender: trio.socket.SocketType,
-        peer: Place,
+        peer: ScopedAddress,
         notify: Callable[[BfdSession], None],
     ) -> None:
         session = running.session
@@ -131,7 +131,7 @@ async def _open_receiver(family: socket.AddressFamily) -> trio.socket.SocketType
     return opened
 
 
-async def _open_sender(local: Place) -> trio.socket.SocketType:
+async def _open_sender(local: ScopedAddress) -> trio.socket.SocketType:
     """A socket on any of the source ports; OSError when those tried are all in use."""
     opened = trio.socket.socket(local.family, socket.SOCK_DGRAM)
     try:

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import trio
 
-from talos.bgpd.wire.places import Place, parse_place
+from talos.bgpd.wire.scoped_address import ScopedAddress, parse_scoped_address
 from talos.system.net.hop_limit import set_hop_limit
 
 PORT = 179
@@ -32,7 +32,7 @@ async def open_listener(family: socket.AddressFamily, vrf: str) -> trio.SocketLi
         raise
 
 
-async def dial(peer: Place, vrf: str, *, is_external: bool) -> trio.SocketStream:
+async def dial(peer: ScopedAddress, vrf: str, *, is_external: bool) -> trio.SocketStream:
     """A connection to a peer; OSError, also when it takes too long."""
     opened = trio.socket.socket(peer.family, socket.SOCK_STREAM)
     try:
@@ -60,15 +60,15 @@ def _bind_to(opened: trio.socket.SocketType, vrf: str) -> None:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, vrf.encode() + b"\0")
 
 
-def find_peer(stream: trio.SocketStream) -> Place | None:
+def find_peer(stream: trio.SocketStream) -> ScopedAddress | None:
     """Who is at the other end; None when the connection is gone already."""
     with suppress(OSError):
-        return parse_place(stream.socket.getpeername())
+        return parse_scoped_address(stream.socket.getpeername())
     return None
 
 
-def find_self(stream: trio.SocketStream) -> Place | None:
+def find_self(stream: trio.SocketStream) -> ScopedAddress | None:
     """This side's address; None when the connection is gone already."""
     with suppress(OSError):
-        return parse_place(stream.socket.getsockname())
+        return parse_scoped_address(stream.socket.getsockname())
     return None

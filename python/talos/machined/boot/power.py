@@ -12,9 +12,9 @@ from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import RpcError
 from talos.disks.reset import ResetPlan
 from talos.machined.boot.filesystems import OPT
-from talos.machined.boot.hold import LOCK_TIMEOUT, Hold
 from talos.machined.boot.phases.reset import make_reset
 from talos.machined.boot.sequence import Phase, Sequencer, SequenceReplacedError, Task
+from talos.machined.boot.sequence_lock import LOCK_TIMEOUT, SequenceLock
 from talos.machined.logs.store import LogStore
 from talos.machined.node.events import EventLog
 from talos.machined.node.ports.power import NodeLock, RebootMode
@@ -119,9 +119,9 @@ class PowerSequences:
         actor = self._sequencer.reserve("reboot", takeover=mode is RebootMode.FORCE)
         stay = partial(self._stage.set, self._stage.value)
         self._stage.set(enums.MACHINE_STAGE_UPGRADING if drains else enums.MACHINE_STAGE_REBOOTING)
-        hold = Hold(lock, self._log) if lock else None
-        end = partial(self._end, drains=drains, cleans=mode is not RebootMode.FORCE, hold=hold, stay=stay)
-        self._nursery.start_soon(end, "reboot", PowerAction.REBOOT, actor, self.make_stop_phases(hold))
+        held = SequenceLock(lock, self._log) if lock else None
+        end = partial(self._end, drains=drains, cleans=mode is not RebootMode.FORCE, held=held, stay=stay)
+        self._nursery.start_soon(end, "reboot", PowerAction.REBOOT, actor, self.make_stop_phases(held))
         return actor
 
     def shutdown(self, *, force: bool = False) -> str:
@@ -170,10 +170,10 @@ class PowerSequences:
 
         self._stage.set(enums.MACHINE_STAGE_UPGRADING)
         work = Phase("upgrade", (Task("upgrade", install),))
-        hold = Hold(lock, self._log) if lock else None
-        stop = self.make_stop_phases(hold)
+        held = SequenceLock(lock, self._log) if lock else None
+        stop = self.make_stop_phases(held)
         phases = (work, *stop) if staged else (*stop, work)
-        end = partial(self._end, deadline=UPGRADE_DEADLINE, drains=not staged, hold=hold, stay=go_on)
+        end = partial(self._end, deadline=UPGRADE_DEADLINE, drains=not staged, held=held, stay=go_on)
         self._nursery.start_soon(end, name, PowerAction.REBOOT, actor, phases)
         return actor
 
@@ -186,10 +186,10 @@ class PowerSequences:
         deadline: float = DEADLINE,
         drains: bool = False,
         cleans: bool = True,
-        hold: Hold | None = None,
+        held: SequenceLock | None = None,
         stay: Callable[[], None] = lambda: None,
     ) -> None:
-        deadline += LOCK_TIMEOUT if hold else 0.0
+        deadline += LOCK_TIMEOUT if held else 0.0
         scope = trio.CancelScope(deadline=trio.current_time() + deadline)
 
         async def drain() -> None:
@@ -211,16 +211,16 @@ class PowerSequences:
             phases = (Phase("drain", (Task("cordonAndDrainNode", drain),), may_fail=True), *phases)
         with trio.CancelScope(shield=True):
             with scope:
-                async with hold.renewed() if hold else nullcontext():
+                async with held.renewed() if held else nullcontext():
                     try:
                         await self._sequencer.run(name, phases, actor_id=actor)
                     except SequenceReplacedError:
                         return  # by one that ends the machine itself
                     except Exception:  # noqa: BLE001 - the machine ends all the same
-                        if not (hold and hold.refusal):
+                        if not (held and held.refusal):
                             self._log.exception(f"sequence {name}: failed, the machine ends all the same")
-            if hold and hold.refusal:
-                await self._stay_up(name, hold, stay)
+            if held and held.refusal:
+                await self._stay_up(name, held, stay)
                 return
             if scope.cancelled_caught:
                 self._log.error(f"sequence {name}: not done within {deadline:.0f} s", **self._find_stuck())
@@ -228,10 +228,10 @@ class PowerSequences:
             await trio.sleep(REPLY_DELAY)
             await finish(action, self._switch, self._mounts, self._log)
 
-    async def _stay_up(self, name: str, hold: Hold, stay: Callable[[], None]) -> None:
+    async def _stay_up(self, name: str, held: SequenceLock, stay: Callable[[], None]) -> None:
         """End a sequence before it has stopped a service that others need: what it has ended begins anew."""
-        self._log.error(f"sequence {name}: the node stays up", reason=hold.refusal)
-        await hold.release()
+        self._log.error(f"sequence {name}: the node stays up", reason=held.refusal)
+        await held.release()
         stay()
         await self._attempt(RESUME_TIMEOUT, self._resume, "what the sequence has ended does not begin anew")
 
@@ -246,10 +246,10 @@ class PowerSequences:
         self._events.publish(pb.TaskEvent(task="stopAllServices", action=pb.TaskEvent.START), actor_id=actor)
         self._events.publish(pb.RestartEvent(cmd=action.value), actor_id=actor)
 
-    def make_stop_phases(self, hold: Hold | None = None) -> tuple[Phase, ...]:
+    def make_stop_phases(self, held: SequenceLock | None = None) -> tuple[Phase, ...]:
         """The phases that stop all services but the API and unmount all filesystems."""
         return (
-            *((Phase("lock", (Task("takeUpgradeLock", hold.take),)),) if hold else ()),
+            *((Phase("lock", (Task("takeUpgradeLock", held.take),)),) if held else ()),
             Phase("denyNewServices", (Task("denyNewServices", self._deny),)),
             Phase("stopServices", (Task("stopServicesForUpgrade", self._stop_services),), may_fail=True),
             Phase("umount", (Task("unmountPodMounts", self._unmount_pods),), may_fail=True),

@@ -9,7 +9,7 @@ from talos.bgpd.messages.prefixes import Address
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ScopedAddress:
     """An address; ``scope`` is the index of its link if it is link-local, else 0."""
 
     address: Address
@@ -27,7 +27,7 @@ class Place:
         return str(self.address), port, 0, self.scope
 
 
-def parse_place(address: tuple[Any, ...]) -> Place:
+def parse_scoped_address(address: tuple[Any, ...]) -> ScopedAddress:
     """What a socket shows of its peer or of itself."""
     parsed = ip_address(address[0].partition("%")[0])
-    return Place(parsed, address[3] if parsed.version == 6 and parsed.is_link_local else 0)
+    return ScopedAddress(parsed, address[3] if parsed.version == 6 and parsed.is_link_local else 0)

@@ -13,7 +13,7 @@ LOCK_TIMEOUT = 60.0
 """Seconds for taking the lock anew, which waits for 30 s for what may pass."""
 
 
-class Hold:
+class SequenceLock:
     """The lock during one sequence, which may take longer than the lock lasts: pods have up to 20 minutes."""
 
     def __init__(self, lock: NodeLock, log: Log) -> None:

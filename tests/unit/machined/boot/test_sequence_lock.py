@@ -16,7 +16,7 @@ from talos.api.internal.membership_pb2 import LockUpgradeResponse
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Code, RpcError
 from talos.etcd.lock import LEASE_TTL, UPGRADE, LockedError, release_lease, take_lock
-from talos.machined.boot.hold import Hold
+from talos.machined.boot.sequence_lock import SequenceLock
 from talos.machined.node import etcd_data
 from talos.machined.services.upgrade_lock import EtcdLock
 from talos.resource.memory.state import MemoryState
@@ -177,10 +177,10 @@ async def test_a_refusal_without_a_text_keeps_the_node_up() -> None:
             await trio.lowlevel.checkpoint()
             raise RpcError(Code.INTERNAL, "")
 
-    hold = Hold(Lock(Clusterd(Etcd(), "cp-1").connect, MemoryState()), Log(write=lambda _: None))
+    lock = SequenceLock(Lock(Clusterd(Etcd(), "cp-1").connect, MemoryState()), Log(write=lambda _: None))
     with pytest.raises(RpcError):
-        await hold.take()
-    assert hold.refusal == "INTERNAL"
+        await lock.take()
+    assert lock.refusal == "INTERNAL"
 
 
 async def test_a_lock_without_an_answer_keeps_the_node_up(
