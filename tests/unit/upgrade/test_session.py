@@ -1,6 +1,7 @@
 """One call at a time, one writer at a time, and nothing half done for a caller who leaves."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,19 @@ async def test_a_reverted_release_that_runs_can_be_left(machine: Machine) -> Non
     assert (upgrader.running, upgrader.current.phase) == ("B", Phase.REVERTED)
     await upgrader.roll_back()
     assert (upgrader.current.phase, machine.slots.next) == (Phase.STAGED, "A")
+
+
+async def test_a_rollback_that_is_taken_back_is_not_the_end_of_a_boot(machine: Machine) -> None:
+    """This boot was a trial, but what was reverted in it is the other slot."""
+    upgrader = await machine.boot()
+    assert not replace(upgrader, at_start=None).is_over, "META is not read yet"
+    await upgrader.roll_back()
+    upgrader = await machine.boot()
+    await upgrader.bless()
+    await upgrader.roll_back()
+    await upgrader.roll_back()
+    assert (upgrader.current.phase, upgrader.current.slot, upgrader.running) == (Phase.REVERTED, "A", "B")
+    upgrader.check_start()
 
 
 async def test_what_is_staged_is_taken_back_whole_for_a_caller_who_leaves(
