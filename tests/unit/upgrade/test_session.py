@@ -92,6 +92,16 @@ async def test_a_rollback_that_is_taken_back_is_not_the_end_of_a_boot(machine: M
     upgrader.check_start()
 
 
+async def test_without_slots_or_an_upgrade_none_is_another_than_the_default(machine: Machine) -> None:
+    upgrader = await machine.boot()
+    assert (upgrader.current.phase, upgrader.fallback) == (Phase.IDLE, "")
+    assert not any("is the default, but" in line for line in machine.lines)
+    await upgrader.roll_back()
+    upgrader = await machine.boot()
+    await upgrader.bless()
+    assert replace(upgrader, running="").fallback == "", "a node that no slot was booted of"
+
+
 async def test_what_is_staged_is_taken_back_whole_for_a_caller_who_leaves(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
