@@ -176,7 +176,7 @@ def test_a_rolling_update_loses_no_request(kubernetes: Kubernetes) -> None:
             "echo $VERSION > /tmp/index.html; exec httpd -f -p 8080 -h /tmp",
             env=[{"name": "VERSION", "value": version}],
             readinessProbe=READY_PROBE,
-            # Nodes still send requests here until they are notified that the pod ends, late on a busy machine.
+            # Nodes send requests here until they are notified that the pod ends, late on a busy machine.
             lifecycle={"preStop": {"sleep": {"seconds": 15}}},
         )
         deployment = make_deployment("rolled", 2, container, terminationGracePeriodSeconds=20)

@@ -154,9 +154,9 @@ def make_opener(
 ) -> "OpenerDirector":
     """What opens http and https, no file:, ftp: or data:; redirects only with a handler for them. FetchError.
 
-    All that it does ends ``timeout`` seconds from now, reading a body, too: TimeoutError. ``authorities`` (PEM)
-    verify servers' certificates instead of the system's. With ``low_port`` it connects for http from a port
-    that only root can have.
+    All that it does ends ``timeout`` seconds from now, reading a body, too: TimeoutError. ``authorities``
+    (PEM) verify servers' certificates instead of the system's. With ``low_port`` it connects for http from a
+    port that only root can have.
     """
     import ssl
     import urllib.request
