@@ -23,6 +23,7 @@ from talos.config.documents.network.wireguard import WireguardConfig
 from talos.config.documents.v1alpha1.device import Device
 from talos.config.model import Config
 from talos.networkd.interfaces import add_interface
+from talos.networkd.layers import ROUTE_METRIC
 from talos.networkd.link_builder import LAYER, DeviceConfig, LinkBuilder
 from talos.networkd.operators import make_document_dhcp, make_vip
 from talos.networkd.spec_makers import make_route, parse_table
@@ -135,7 +136,6 @@ class _Documents(LinkBuilder):
 
     def add_blackhole(self, document: BlackholeRouteConfig) -> None:
         network = ip_network(document.name, strict=False)
-        spec = make_route(
-            "", network, None, LAYER, metric=document.metric or 0, type=enums_pb2.TYPE_BLACKHOLE
-        )
+        metric = document.metric or ROUTE_METRIC
+        spec = make_route("", network, None, LAYER, metric=metric, type=enums_pb2.TYPE_BLACKHOLE)
         self.specs.routes.append(spec)

@@ -9,6 +9,7 @@ from talos.config.documents.v1alpha1.device import Device, Vlan
 from talos.config.documents.v1alpha1.device import Route as DeviceRoute
 from talos.config.documents.v1alpha1.device_selector import NetworkDeviceSelector
 from talos.networkd.controllers.link_status import is_physical
+from talos.networkd.layers import ROUTE_METRIC
 from talos.networkd.link_builder import LAYER, LinkBuilder
 from talos.networkd.operators import make_device_operators
 from talos.networkd.spec_makers import make_address, make_route
@@ -101,7 +102,7 @@ def _make_device_route(name: str, route: DeviceRoute) -> Any:
         destination,
         gateway,
         LAYER,
-        metric=route.metric or 0,
+        metric=route.metric or ROUTE_METRIC,
         source=ip_address(route.source) if route.source else None,
         mtu=route.mtu or 0,
     )

@@ -21,4 +21,4 @@ def layered_id(layer: enums_pb2.NetworkConfigLayer, id: str) -> str:
 
 
 ROUTE_METRIC = 1024
-"""The priority of routes that name none; those of IPv6 have twice as much."""
+"""The priority of routes that name none; those of IPv6 that are not the config's have twice as much."""

@@ -18,6 +18,7 @@ from talos.api.definitions.network_pb2 import (
 from talos.config.documents.network.wireguard import WireguardConfig
 from talos.config.documents.v1alpha1.device import Device, DeviceWireguardConfig
 from talos.networkd.cmdline import check_name
+from talos.networkd.layers import ROUTE_METRIC
 from talos.networkd.spec_makers import make_address, make_bond, make_route, parse_table
 from talos.networkd.wireguard import make_wireguard_spec
 from talos.resource.addresses import operator_id, parse_interface, route_spec_id
@@ -143,7 +144,7 @@ class LinkBuilder:
                     ip_network(item.destination, strict=False) if item.destination else None,
                     ip_address(item.gateway) if item.gateway else None,
                     LAYER,
-                    metric=item.metric or 0,
+                    metric=item.metric or ROUTE_METRIC,
                     source=ip_address(item.source) if item.source else None,
                     table=parse_table(item.table),
                     mtu=item.mtu or 0,

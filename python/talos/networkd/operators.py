@@ -67,7 +67,7 @@ def make_document_dhcp(link: str, document: DHCPv4Config | DHCPv6Config) -> Oper
         client_identifier=_IDENTIFIERS[document.client_identifier or "mac"],
         duid_raw_hex=document.duid_raw or "",
     )
-    metric, skip_hostname = document.route_metric or 0, bool(document.ignore_hostname)
+    metric, skip_hostname = document.route_metric or ROUTE_METRIC, bool(document.ignore_hostname)
     if isinstance(document, DHCPv6Config):
         spec = make_dhcp6(link, _CONFIG, metric=metric)
         spec.dhcp6.skip_hostname_request = skip_hostname
@@ -87,7 +87,7 @@ def make_device_operators(link: str, device: Device | Vlan) -> list[OperatorSpec
     if device.dhcp and options.ipv4 is not False:
         specs.append(make_dhcp4(link, _CONFIG, metric=options.route_metric))
     if device.dhcp and options.ipv6:
-        spec = make_dhcp6(link, _CONFIG, metric=options.route_metric)
+        spec = make_dhcp6(link, _CONFIG, metric=options.route_metric or ROUTE_METRIC)
         if options.duidv6:
             identifier = spec.dhcp6.client_identifier
             identifier.client_identifier = enums_pb2.CLIENT_IDENTIFIER_DUID

@@ -12,6 +12,7 @@ import trio.testing
 from tests.unit.networkd.dhcp.server import Server
 from trio.testing import MockClock
 
+from talos.api.definitions import enums_pb2
 from talos.api.definitions.runtime_pb2 import KernelCmdlineSpec
 from talos.api.resource.config_pb2 import MachineConfigSpec
 from talos.config.read.loader import load
@@ -529,3 +530,20 @@ async def test_network_policies_that_the_kernel_cant_enforce_are_a_diagnostic(se
         node.links.has_queues = True
         await node.config(MAIN + setting)
         assert not await node.state.list(kinds.DIAGNOSTIC)
+
+
+async def test_routes_of_the_config_have_one_priority_for_both_families() -> None:
+    node = Node(1)
+    async with node.running():
+        await node.config(
+            f"{MAIN}---\napiVersion: v1alpha1\nkind: LinkConfig\nname: eth0\naddresses:\n"
+            "- address: 10.1.0.2/24\n- address: fd00::2/64\n"
+            "routes:\n- gateway: 10.1.0.1\n- gateway: fd00::1\n"
+            "---\napiVersion: v1alpha1\nkind: BlackholeRouteConfig\nname: fd01::/48\n"
+            "---\napiVersion: v1alpha1\nkind: DHCPv6Config\nname: eth0\n"
+        )
+        routes = await node.state.list(kinds.ROUTE_SPEC)
+        ours = enums_pb2.CONFIG_MACHINE_CONFIGURATION
+        assert [route.spec.priority for route in routes if route.spec.config_layer == ours] == [1024] * 3
+        (operator,) = await node.state.list(kinds.OPERATOR_SPEC)
+        assert operator.spec.dhcp6.route_metric == 1024
