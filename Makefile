@@ -96,7 +96,7 @@ images-previous: tools ## Build the programs of the minor version of Kubernetes 
 	nix build .#images-previous --print-build-logs --out-link build/images-previous
 
 images-workloads: tools ## Build programs that people install on a cluster, and a CSI driver of ours
-	@$(PYTHON) pkgs/fetch fetch kubernetes workloads
+	@$(PYTHON) pkgs/fetch fetch kubernetes installed
 	@mkdir -p build
 	nix build .#images-workloads --print-build-logs --out-link build/images-workloads
 
@@ -252,7 +252,7 @@ kubernetes-upgrade-tests: build all-images images-previous api devenv ## Upgrade
 	$(PYTEST) -s tests/kubernetes/test_upgrade_minor.py
 
 # Seven minutes of two processors for what is installed, once.
-workload-tests: build all-images images-workloads api devenv ## Install on a cluster what people install: a network, metrics-server, storage with snapshots; as root
+workload-tests: build all-images images-workloads api devenv ## Install on a cluster what people install: a network, an ingress controller, metrics-server, storage with snapshots; as root
 	$(PYTEST) -s tests/kubernetes/workloads
 
 vm-inputs: fetch

@@ -114,7 +114,7 @@ rec {
     images-previous = images.previous;
     images-workloads = images.workloads;
     kubectl = go.kubernetes.kubectl;
-    inherit (go) cni containerd coredns etcd flannel grpc-interop h2spec kubernetes kubernetes-e2e network-policies runc workloads;
+    inherit (go) cni containerd contour coredns etcd flannel grpc-interop h2spec kubernetes kubernetes-e2e metallb network-policies runc workloads;
     root-uki = roots.uki;
     root-vm = roots.vm;
     root-peers = roots.peers;

@@ -13,6 +13,7 @@ let
     api = "the Python modules of the API's .proto files";
     cni = "the CNI plugin that is no package of Debian's";
     containerd = "containerd and its shim, compiled from locked modules";
+    contour = "an ingress controller, compiled from locked modules, for tests";
     coredns = "CoreDNS, compiled from locked modules";
     default = "the system image, a squashfs";
     debug-image = "the container image for `talosctl debug`: a shell and tools for networks and processes";
@@ -46,6 +47,7 @@ let
     kubernetes-e2e = "the conformance tests of Kubernetes, and what their pods run";
     licenses = "the system's bill of materials with the texts of the licences";
     netboot = "the folder that machines boot from over a network";
+    metallb = "addresses for services, compiled from locked modules, for tests";
     network-policies = "kube-network-policies, compiled from locked modules";
     pxe = "the boot server: DHCP, TFTP and HTTP for machines without a disk";
     qemu-guest-agent = "a system extension: QEMU's guest agent";
@@ -78,7 +80,7 @@ let
     upgrade-controller = "keeps a cluster's nodes at the release of a channel";
     upgrade-controller-image = "the container image of the upgrade controller";
     util-linux-tools = "a system extension: fstrim, nsenter, lsblk and others for drivers of storage";
-    workloads = "what people install on a cluster, compiled from locked modules";
+    workloads = "controllers of storage and metrics-server, compiled from locked modules, for tests";
     workstation = "Python with all wheels, for tests and linters";
   };
 

@@ -10,7 +10,7 @@ let
   # The command that brings what is in these roots or sets of Go programs; one of them suffices.
   remedy = names:
     let
-      onDemand = name: (spec.debian.roots.${name} or goSets.${name} or { }).on_demand or false;
+      onDemand = name: (spec.debian.roots.${name} or spec.wheels.sets.${name} or goSets.${name} or { }).on_demand or false;
       grouped = group: builtins.any (name: builtins.elem name names) spec.groups.${group};
       groups = builtins.filter grouped (builtins.attrNames spec.groups);
     in
@@ -44,7 +44,7 @@ let
       parse = builtins.match "([^=# ]+)==([^ ]+) --hash=sha256:([0-9a-f]+)  # (.+)";
       found = builtins.filter (line: line != null) (map parse lines);
     in
-    map (fields: fixed { name = builtins.elemAt fields 3; sha256 = builtins.elemAt fields 2; }) found;
+    map (fields: fixed { name = builtins.elemAt fields 3; sha256 = builtins.elemAt fields 2; command = remedy [ set ]; }) found;
 
   pick = names: from: builtins.listToAttrs (map (name: { inherit name; value = from.${name}; }) names);
   concatValues = from: builtins.concatLists (builtins.attrValues from);

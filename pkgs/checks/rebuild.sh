@@ -3,7 +3,7 @@
 # KUBERNETES=1, a quarter of an hour.
 # $1 is the system.
 set -eu
-without='"images-previous" "images-workloads" "workloads"'
+without='"contour" "images-previous" "images-workloads" "metallb" "workloads"'
 kept='bootstrap'
 if [ -z "${KERNEL:-}" ]; then
   without="$without \"kernel\" \"kernel-config\" \"kernel-source\""

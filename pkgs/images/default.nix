@@ -228,7 +228,7 @@ rec {
   # What its conformance tests start in pods.
   e2e = import ./e2e.nix { inherit inputs roots go image folder applets source tagOf; };
   # What people install on a cluster, for tests.
-  workloads = import ./workloads.nix { inherit inputs roots go wheels image folder member; };
+  workloads = import ./workloads.nix { inherit inputs buildRoot roots go wheels image folder member; };
   # What Kubernetes is upgraded from in a test.
   previous = folder "previous" (builtins.attrValues (programImages "kubernetes-previous"));
 }

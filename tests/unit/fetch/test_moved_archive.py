@@ -28,6 +28,13 @@ packages = ["busybox-static"]
 packages = ["app"]
 [wheels]
 python = "3.13"
+[wheels.sets]
+build = {}
+client = {}
+dev = {}
+envoy = {}
+image = {}
+site = {}
 [go]
 toolchain = "1.0"
 [go.sets]
@@ -121,7 +128,7 @@ def checkout(served: tuple[Path, str], tmp_path: Path) -> Checkout:
     (root / "pkgs/locks").mkdir()
     (root / "pkgs/roots.toml").write_text(ROOTS)
     (root / "pkgs/locks/go.json").write_text('{"modules": {}, "sets": {"toolchain": []}}')
-    for name in ("image", "client", "build", "dev", "site"):
+    for name in ("image", "client", "build", "dev", "site", "envoy"):
         (root / f"pkgs/locks/wheels-{name}.txt").touch()
     (root / "pkgs/locks/debian.json").write_text('{"packages": {}, "roots": {}}')
     made = Checkout(folder=root, archive=folder / "debian", uri=uri)
