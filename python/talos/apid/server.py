@@ -10,7 +10,7 @@ from talos.apid.proxy import Proxy
 from talos.process.audit import Audit
 from talos.process.daemons import ROUTERD
 from talos.rpc.client_quota import ClientQuota
-from talos.rpc.limits import REPLY_MEMORY
+from talos.rpc.limits import REPLY_MEMORY, WIDE_WINDOWS
 from talos.rpc.port.limits import Limits
 from talos.rpc.port.listener import TlsListener
 from talos.rpc.proxy.local import open_local
@@ -42,7 +42,7 @@ class ApiServer:
             is_own=self.own.is_own,
             log=log,
             audit=Audit(log),
-            reply_memory=ClientQuota(reply_memory, "large replies"),
+            reply_memory=ClientQuota(reply_memory, "large replies", WIDE_WINDOWS),
         )
         self.certificates = Certificates(self._apply, log, peer_port=peer_port)
         self._listener = TlsListener(

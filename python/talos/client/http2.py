@@ -63,7 +63,7 @@ class Http2Connection(ClientConnection):
         return call
 
     @override
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: bytes | memoryview) -> None:
         self.is_answered = True
         super().data_received(data)
 

@@ -12,7 +12,7 @@ from talos.routerd.counts import CallCounts
 from talos.routerd.routes import OWNERS, Owner, owner_of
 from talos.rpc.client_quota import ClientQuota
 from talos.rpc.http2.client import LocalChannel
-from talos.rpc.limits import REPLY_MEMORY
+from talos.rpc.limits import REPLY_MEMORY, WIDE_WINDOWS
 from talos.rpc.protocol import Metadata, Status
 from talos.rpc.proxy.local import forward, open_local
 from talos.rpc.proxy.raw import RawCall
@@ -30,7 +30,7 @@ class Router:
     ) -> None:
         self.maintenance = False
         self._counts = CallCounts()
-        self._reply_memory = ClientQuota(reply_memory, "large replies")
+        self._reply_memory = ClientQuota(reply_memory, "large replies", WIDE_WINDOWS)
         self._channels: dict[Owner, LocalChannel] = {
             owner: open_local(str((sockets or {}).get(owner.name, owner.socket))) for owner in OWNERS
         }

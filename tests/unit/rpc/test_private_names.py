@@ -29,6 +29,15 @@ def test_asyncio_has_what_the_alert_uses(name: str) -> None:
     assert name in inspect.getsource(asyncio.sslproto.SSLProtocol)
 
 
+def test_asyncio_reads_into_what_the_shared_buffer_replaces() -> None:
+    source = inspect.getsource(asyncio.sslproto.SSLProtocol.buffer_updated)
+    assert "_ssl_buffer_view[:nbytes]" in source
+    # What is read is passed on before anything else runs.
+    _, _, reading = inspect.getsource(selector_events).partition("def _read_ready__get_buffer(self):")
+    steps = [reading.index(step) for step in (".get_buffer(", ".recv_into(buf)", ".buffer_updated(", "def ")]
+    assert steps == sorted(steps)
+
+
 def test_an_error_of_the_handshake_is_reported_by_that_method() -> None:
     method = asyncio.sslproto.SSLProtocol._on_handshake_complete
     parameters = inspect.signature(method).parameters

@@ -6,11 +6,16 @@ import stat
 import tarfile
 import zlib
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
+from itertools import islice
 
 from talos.machined.api.paths import NotRegularError, describe, open_regular
 from talos.machined.api.tree import Entry, walk
 
-CHUNK = 64 * 1024
+CHUNK = 60 * 1024
+"""Bytes of a file in a message: with what surrounds them, they fit into one frame of 64 KiB."""
+_AHEAD = 4
+"""Chunks that are read in one turn of a thread, which costs as much as to send one."""
 _MAX_UNSIZED = 16 * 1024 * 1024
 """The longest file of unknown size that is archived: it is read first, as a tar header holds the size."""
 _MAX_ERRORS = 50
@@ -166,14 +171,15 @@ def _read_some(descriptor: int, length: int) -> bytes:
         return b""
 
 
-def read_file(path: str) -> Generator[bytes]:
-    """The bytes of a regular file, in chunks.
+def read_file(path: str) -> Generator[list[bytes]]:
+    """The bytes of a regular file, some chunks at a time.
 
     OSError: as of ``open`` and ``read``; NotRegularError for anything but a regular file.
     """
     descriptor = open_regular(path)
     try:
-        while data := _read_some(descriptor, CHUNK):
-            yield data
+        chunks = iter(partial(_read_some, descriptor, CHUNK), b"")
+        while some := list(islice(chunks, _AHEAD)):
+            yield some
     finally:
         os.close(descriptor)

@@ -121,11 +121,12 @@ async def run_read(request: machine_pb2.ReadRequest, _call: Call, send: Send) ->
         raise RpcError(Code.INVALID_ARGUMENT, "path is empty")
     path = check_path(request.path)
 
-    async def send_data(data: bytes) -> None:
-        await send(common_pb2.Data(bytes=data))
+    async def send_all(chunks: Sequence[bytes]) -> None:
+        for chunk in chunks:
+            await send(common_pb2.Data(bytes=chunk))
 
     try:
-        await pump(read_file(path), send_data)
+        await pump(read_file(path), send_all)
     except NotRegularError:
         raise RpcError(Code.UNKNOWN, "path must be a regular file") from None
     except OSError as error:

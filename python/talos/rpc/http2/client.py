@@ -21,7 +21,7 @@ from talos.rpc.http2.frames import (
 )
 from talos.rpc.http2.rules import check_reply, check_trailers, parse_length
 from talos.rpc.http2.stream import Stream
-from talos.rpc.limits import MAX_MESSAGE, SMALL_MESSAGE
+from talos.rpc.limits import MAX_MESSAGE, SMALL_MESSAGE, WIDE_WINDOW
 from talos.rpc.protocol import (
     DEADLINE_EXCEEDED,
     Headers,
@@ -58,9 +58,13 @@ class ClientCall(Stream):
         self._memory: ClientQuota | None = None
         self._client = ""
         self._held = 0
+        self._lent = 0
 
     def charge(self, memory: ClientQuota, client: str, max_message: int) -> None:
-        """Bound the replies, and count large ones, from their first bytes on, for who will read them."""
+        """Bound the replies, and count large ones, from their first bytes on, for who will read them.
+
+        A stream that is in use gets a wider window while some is spare; :meth:`leave` gives it back.
+        """
         self._memory, self._client, self.max_message = memory, client, max_message
 
     @override
@@ -74,6 +78,21 @@ class ClientCall(Stream):
         if self._held and self._memory is not None:
             self._memory.give_back(self._client, self._held)
             self._held = 0
+
+    def leave(self) -> None:
+        """Cancel the call, unless it has ended, and give back what it holds."""
+        self.cancel()
+        self.release()
+        if self._memory is not None:
+            self._memory.lend(-self._lent)
+            self._memory, self._lent = None, 0
+
+    @override
+    def widening(self) -> int:
+        if self._lent or self._memory is None or not self._memory.lend(WIDE_WINDOW):
+            return 0
+        self._lent = WIDE_WINDOW
+        return WIDE_WINDOW
 
     @override
     def take_headers(self, headers: Headers, *, ended: bool) -> None:

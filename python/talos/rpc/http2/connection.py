@@ -42,8 +42,11 @@ from talos.rpc.protocol import Headers
 
 MAX_SENT_FRAME = 64 * 1024
 """Bytes of the largest frame that is sent, though a peer may allow 16 MiB."""
-_FLUSH_SIZE = 16 * 1024
+_FLUSH_SIZE = 64 * 1024
 """Bytes that are sent at once instead of at the end of the loop's round."""
+
+_arrived = memoryview(bytearray(256 * 1024))
+"""What a connection reads into, all of the process in turn: what is not processed at once is copied."""
 
 _PING_SIZE, _GOAWAY_SIZE = 8, 8
 
@@ -66,7 +69,7 @@ class Receiver(Protocol):
         """Take further headers: the reply's, or trailers. ProtocolError when they are malformed."""
         ...
 
-    def feed(self, data: bytes, size: int) -> None:
+    def feed(self, data: memoryview, size: int) -> None:
         """Take data, which counts as ``size`` bytes of the window."""
         ...
 
@@ -91,7 +94,7 @@ class Receiver(Protocol):
         ...
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """What both ends have in common. Subclasses begin streams, which are numbered up to ``last``."""
 
     greeting: ClassVar[bytes] = b""
@@ -120,7 +123,8 @@ class Connection(asyncio.Protocol):
         self._forgotten = 0
         self._is_waking = False
         self._block: tuple[int, int, bytes] | None = None
-        self._unsent: list[bytes] = []
+        self._unsent: list[bytes | memoryview] = []
+        self._unsent_size = 0
 
     # What subclasses do.
 
@@ -147,14 +151,21 @@ class Connection(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)
         self.transport.write(self.greeting + make_settings(self.bounds, is_client=not self.expected))
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
+        """Where received data is written."""
+        return _arrived
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Process received data."""
+        self.data_received(_arrived[:nbytes])
+
+    def data_received(self, data: bytes | memoryview) -> None:
+        """Process received data, which need not be valid any longer than this takes."""
         if self.closed:
             return
-        if self._rest:
-            data = self._rest + data
+        view = memoryview(self._rest + data if self._rest else data)
         try:
-            self._rest = data[self._take_all(data) :]
+            self._rest = bytes(view[self._take_all(view) :])
         except ProtocolError as error:
             self._rest = b""
             self.fail(f"HTTP/2 protocol error: {error}", error.code)
@@ -178,7 +189,7 @@ class Connection(asyncio.Protocol):
 
     # Frames in.
 
-    def _take_all(self, data: bytes) -> int:
+    def _take_all(self, data: memoryview) -> int:
         """Take all complete frames; returns where the incomplete one begins."""
         position, size = 0, len(data)
         if not self._greeted:
@@ -194,16 +205,20 @@ class Connection(asyncio.Protocol):
                 break
             number &= MAX_WINDOW
             self.measure(kind, flags, number, length)
-            self._take(kind, flags, number, data[position + HEAD.size : end])
+            payload = data[position + HEAD.size : end]
+            if kind == Kind.DATA and self._block is None:
+                self._take_data(flags, number, payload)
+            else:
+                self._take(kind, flags, number, bytes(payload))
             if self.closed:
                 return size
             position = end
         return position
 
-    def _check_greeting(self, data: bytes) -> bool:
+    def _check_greeting(self, data: memoryview) -> bool:
         """Whether the preface has arrived and settings begin; ProtocolError for anything else (3.4)."""
         size = len(self.expected)
-        if not data.startswith(self.expected[: len(data)]):
+        if bytes(data[:size]) != self.expected[: len(data)]:
             raise ProtocolError("no preface")
         if len(data) < size + HEAD.size:
             return False
@@ -225,8 +240,6 @@ class Connection(asyncio.Protocol):
         if self._block is not None and kind != Kind.CONTINUATION:
             raise ProtocolError("headers are interrupted")
         match kind:
-            case Kind.DATA:
-                self._take_data(flags, number, payload)
             case Kind.HEADERS:
                 self._take_headers(flags, number, flags, strip_priority(flags, number, payload))
             case Kind.CONTINUATION:
@@ -315,7 +328,7 @@ class Connection(asyncio.Protocol):
         _, first, before = self._block
         self._take_headers(first | flags & END_HEADERS, number, first, before + payload)
 
-    def _take_data(self, flags: int, number: int, payload: bytes) -> None:
+    def _take_data(self, flags: int, number: int, payload: memoryview) -> None:
         size = len(payload)
         self._receive_window -= size
         if self._receive_window < 0:
@@ -407,18 +420,19 @@ class Connection(asyncio.Protocol):
 
     # Frames out.
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Send bytes together with others of the same round of the loop."""
         if not self._unsent:
             self.loop.call_soon(self.flush)
         self._unsent.append(data)
-        if len(data) > _FLUSH_SIZE:
+        self._unsent_size += len(data)
+        if self._unsent_size > _FLUSH_SIZE:
             self.flush()
 
     def flush(self) -> None:
         """Send what was collected."""
         if self._unsent:
-            data, self._unsent = b"".join(self._unsent), []
+            data, self._unsent, self._unsent_size = b"".join(self._unsent), [], 0
             if self.transport is not None and not self.transport.is_closing():
                 self.transport.write(data)
                 if self.transport.get_write_buffer_size() > self.bounds.unsent:

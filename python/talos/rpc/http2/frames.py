@@ -116,10 +116,14 @@ class Bounds:
     """Bytes that may wait for a peer that does not read: answers to what it sends nevertheless."""
 
 
+def make_head(kind: int, flags: int, stream: int, size: int) -> bytes:
+    """What a frame with ``size`` bytes begins with."""
+    return HEAD.pack(size >> 8, size & 0xFF, kind, flags, stream)
+
+
 def make_frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     """A frame as bytes."""
-    size = len(payload)
-    return HEAD.pack(size >> 8, size & 0xFF, kind, flags, stream) + payload
+    return make_head(kind, flags, stream, len(payload)) + payload
 
 
 def make_reset(stream: int, code: int) -> bytes:
@@ -168,7 +172,7 @@ def parse_number(payload: bytes) -> int:
     return int.from_bytes(payload)
 
 
-def strip_padding(flags: int, payload: bytes) -> bytes:
+def strip_padding[T: (bytes, memoryview)](flags: int, payload: T) -> T:
     """A frame's content without the padding that its flags announce."""
     if not flags & PADDED:
         return payload

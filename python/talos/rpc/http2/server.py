@@ -108,7 +108,7 @@ class _CountedCall(ServerCall):
         self._held = 0
 
     @override
-    def feed(self, data: bytes, size: int) -> None:
+    def feed(self, data: memoryview, size: int) -> None:
         if not self.ended and not self._server.hold(len(data)):
             self.finish(_FULL)
             self.cancel()

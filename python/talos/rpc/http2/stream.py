@@ -12,6 +12,7 @@ from talos.rpc.http2.frames import (
     FlowControlError,
     Kind,
     make_frame,
+    make_head,
     make_window_update,
 )
 from talos.rpc.limits import MAX_MESSAGE
@@ -45,7 +46,7 @@ class Stream(Receiver):
         pass  # trailers of a request have no use
 
     @override
-    def feed(self, data: bytes, size: int) -> None:
+    def feed(self, data: memoryview, size: int) -> None:
         self._receive_window -= size
         if self._receive_window < 0:
             raise FlowControlError("more data than the stream's window allows")
@@ -134,7 +135,13 @@ class Stream(Receiver):
         """Open the window by what its reader has taken."""
         owed = self._window - self._receive_window
         if owed >= self._window // 2:
-            self._widen(owed)
+            wider = self.widening()
+            self._window += wider
+            self._widen(owed + wider)
+
+    def widening(self) -> int:
+        """Bytes by which the window, of which half has been used, becomes larger."""
+        return 0
 
     def _widen(self, size: int) -> None:
         if not self.received_all and self.failure is None:
@@ -164,7 +171,7 @@ class Stream(Receiver):
         """Send data, waiting while the peer does not read, at most ``max_stall`` seconds for each part."""
         if self.try_send(data, last=last):
             return
-        connection, position = self.connection, 0
+        connection, position, view = self.connection, 0, memoryview(data)
         stalled: float | None = None
         while position < len(data):
             if self.failure is not None:
@@ -184,10 +191,12 @@ class Stream(Receiver):
                         timer.cancel()
                 continue
             stalled = None
-            part = data[position : position + room]
-            position += len(part)
-            self.send_window -= len(part)
-            connection.send_window -= len(part)
+            size = min(room, len(data) - position)
+            part = view[position : position + size]
+            position += size
+            self.send_window -= size
+            connection.send_window -= size
             flags = END_STREAM if last and position == len(data) else 0
-            connection.write(make_frame(Kind.DATA, flags, self.number, part))
-            connection.flush()
+            connection.write(make_head(Kind.DATA, flags, self.number, size))
+            connection.write(part)
+        connection.flush()

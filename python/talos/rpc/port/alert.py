@@ -28,7 +28,7 @@ class AlertingProtocol(asyncio.sslproto.SSLProtocol):
 
     def __init__(
         self,
-        protocol: asyncio.Protocol,
+        protocol: asyncio.BufferedProtocol,
         *,
         context: ssl.SSLContext,
         waiter: asyncio.Future[None],

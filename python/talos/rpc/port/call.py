@@ -71,7 +71,7 @@ class PortCall(ServerCall):
         return self._client.key
 
     @override
-    def feed(self, data: bytes, size: int) -> None:
+    def feed(self, data: memoryview, size: int) -> None:
         """Keep data that has arrived, unless the caller has sent too much."""
         if self.failure is not None:
             return

@@ -4,9 +4,6 @@ from dataclasses import dataclass
 
 from talos.rpc.http2.meter import DEFAULT_RATES, FrameRates
 
-TLS_BUFFER = 32 * 1024
-"""Bytes that asyncio's TLS reads at a time, kept for each connection. Its default is 256 KiB."""
-
 MAX_FRAME = 16 * 1024
 """Bytes of one frame; HTTP/2's default."""
 

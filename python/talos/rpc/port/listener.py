@@ -5,7 +5,6 @@ without touching the connections that are open.
 """
 
 import asyncio
-import asyncio.sslproto
 import errno
 import gc
 import socket
@@ -18,10 +17,11 @@ from talos.rpc.client_quota import ClientQuota
 from talos.rpc.port.addresses import format_address, host_of, network_of
 from talos.rpc.port.alert import AlertingProtocol
 from talos.rpc.port.connection import CallHandler, PortConnection
-from talos.rpc.port.limits import TLS_BUFFER, Limits
+from talos.rpc.port.limits import Limits
 from talos.rpc.port.pending import KnownNetworks, Pending
 from talos.rpc.port.refusals import Refusals
 from talos.rpc.port.tls import Client, RefusedError, anchors_of, check_client, describe
+from talos.rpc.port.tls_buffer import share_buffer
 from talos.rpc.protocol import Peer
 from talos.system.kernel import trim_heap
 from talos.system.logging import Log
@@ -80,8 +80,7 @@ class TlsListener:
 
     def start(self, port: int, host: str = "") -> int:
         """Listen, by default on all addresses of both families; returns the port."""
-        # There is no other way to choose the size of a connection's buffer.
-        asyncio.sslproto.SSLProtocol.max_size = TLS_BUFFER
+        share_buffer()
         self._listening = listening = _listen(host, port)
         _start(self._background, self._accept(listening))
         _start(self._background, self._sweep())

@@ -69,10 +69,10 @@ class RemoteConnection(ClientConnection):
     def __init__(self, server: RemoteServer) -> None:
         super().__init__(
             Bounds(
-                frame=16 * 1024,
+                frame=64 * 1024,
                 headers=16 * 1024,
                 streams=0,
-                connection_window=256 * 1024,
+                connection_window=1024 * 1024,
                 unsent=256 * 1024,
             ),
             max_message=server.max_message,
@@ -93,7 +93,7 @@ class RemoteConnection(ClientConnection):
         self._meter.count(kind, flags, number, size)
 
     @override
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: bytes | memoryview) -> None:
         self._has_answered = True
         super().data_received(data)
 

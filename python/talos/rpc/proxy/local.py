@@ -68,8 +68,7 @@ async def forward(
             return await _take_reply(call, upstream)
         return await take_replies(call, upstream)
     finally:
-        upstream.cancel()
-        upstream.release()
+        upstream.leave()
         if upload is not None:
             upload.cancel()
 

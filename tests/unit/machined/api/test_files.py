@@ -15,6 +15,7 @@ import trio
 from talos.api.machine import machine_pb2 as pb
 from talos.api.machine import storage_pb2
 from talos.api.rpc import Code, RpcError
+from talos.machined.api.archive import CHUNK
 
 needs_sys = pytest.mark.skipif(
     not Path("/sys/bus/cpu").exists(),
@@ -353,7 +354,7 @@ async def test_a_file_that_fails_in_the_middle_leaves_the_archive_whole(
     left = [3]
 
     def fail(descriptor: int, length: int) -> bytes:
-        if length == 65536:
+        if length == CHUNK:
             left[0] -= 1
             if left[0] == 0:
                 raise OSError(5, os.strerror(5))
@@ -365,5 +366,5 @@ async def test_a_file_that_fails_in_the_middle_leaves_the_archive_whole(
     found, error = await copy(caller, tree)
     assert f"skipping read {tree}/big: input/output error" in error
     assert len(found["big"][1]) == 200_000
-    assert found["big"][1].startswith(b"b" * 65536)
+    assert found["big"][1].startswith(b"b" * CHUNK)
     assert found["empty"][0].size == 0
