@@ -1,6 +1,6 @@
 """One buffer for what arrives by TLS, in place of one of 256 KiB for each connection.
 
-asyncio asks for a buffer, fills it and passes its content to OpenSSL in one step: connections take turns.
+asyncio gets a buffer, fills it and passes its content to OpenSSL in one step: connections take turns.
 """
 
 # The type stubs don't have what asyncio's TLS consists of.
