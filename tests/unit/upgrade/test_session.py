@@ -9,10 +9,12 @@ import trio
 import trio.testing
 
 from talos.api.definitions.network_pb2 import StatusSpec
+from talos.api.machine import machine_pb2 as pb
 from talos.resource import ids
 from talos.resource.changes import put
 from talos.resource.memory.state import MemoryState
 from talos.system.errors import UserError
+from talos.upgrade.node import SELF_CHECK
 from talos.upgrade.session import is_network_ready
 from talos.upgrade.slots.port import Report, drop
 from talos.upgrade.state import ATTEMPTS, BUSY, Phase
@@ -100,6 +102,19 @@ async def test_without_slots_or_an_upgrade_none_is_another_than_the_default(mach
     upgrader = await machine.boot()
     await upgrader.bless()
     assert replace(upgrader, running="").fallback == "", "a node that no slot was booted of"
+
+
+async def test_a_start_that_ends_a_trial_is_distinguished(machine: Machine) -> None:
+    upgrader = await machine.boot()
+    assert await upgrader.begin(None) is False
+    await upgrader.roll_back()
+    machine.published.clear()
+    assert await replace(upgrader, running="B").begin(None) is False
+    (event,) = machine.published
+    assert (event.phase, event.action) == (SELF_CHECK, pb.PhaseEvent.START)
+    upgrader = replace(upgrader, running="A")
+    assert await upgrader.begin(None) is True
+    assert await upgrader.begin(None) is False, "it was ended before"
 
 
 async def test_what_is_staged_is_taken_back_whole_for_a_caller_who_leaves(
