@@ -288,7 +288,7 @@ soak: build images extended peers all-images images-previous images-workloads co
 
 # Each of the machines that are booted takes a minute on emulated processors.
 .PHONY: soak-vm
-soak-vm: vm-inputs all-images
+soak-vm: vm-inputs all-images images-workloads
 	nix build .\#iso --out-link build/talos.iso
 	nix build .\#netboot --out-link build/netboot
 	nix build .\#release --out-link build/release.unsigned.tar

@@ -7,8 +7,11 @@ import pytest
 from driver.accelerator import Accelerator
 from driver.scenarios import add_kernel_arguments
 from tests.harness.cluster import Cluster, free_subnet
-from tests.harness.kubernetes import Kubernetes, all_images
+from tests.harness.kubernetes import Kubernetes
+from tests.kubernetes.nfs import check_nfs
 from tests.kubernetes.objects import make_pod
+from tests.kubernetes.policies import check_enforced
+from tests.kubernetes.workloads.manifests import link_workloads
 from tests.netboot.test_machines import BUILD
 
 from talos.provision.local import destroy_cluster
@@ -19,8 +22,7 @@ pytestmark = pytest.mark.soak
 CREATE_TIMEOUT = 1500.0
 """On emulated processors, until every node is ready: thirteen minutes on two that nothing else uses."""
 LIST_PROCESSES = "cat /proc/[0-9]*/comm"
-
-
+NETWORK_POLICIES = "{apiVersion: v1alpha1, kind: KubeFlannelCNIConfig, kubeNetworkPoliciesEnabled: true}"
 VOLUME = """apiVersion: v1alpha1
 kind: UserVolumeConfig
 name: data
@@ -67,6 +69,14 @@ def check_isolation(kubernetes: Kubernetes) -> None:
     assert pids[0] == pid
 
 
+def check_policies(kubernetes: Kubernetes) -> None:
+    """The kernel of machines has the queues with which policies are enforced."""
+    for address in kubernetes.cluster.addresses:
+        rows = kubernetes.cluster.rows("-n", address, "get", "diagnostics")
+        assert "network-policies" not in {row["ID"] for row in rows}, rows
+    check_enforced(kubernetes)
+
+
 def test_machines_are_nodes_of_kubernetes(
     root: Path, accelerator: Accelerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,7 +89,8 @@ def test_machines_are_nodes_of_kubernetes(
     place = ("--name", cluster.name, "--state", str(cluster.directory))
     try:
         cluster.talosctl(
-            *("cluster", "create", "qemu", *place, "--cidr", free_subnet(), "--images", str(all_images())),
+            *("cluster", "create", "qemu", *place, "--cidr", free_subnet()),
+            *("--images", str(link_workloads(tmp_path)), "--config-patch-controlplanes", NETWORK_POLICIES),
             *("--iso-path", str((BUILD / "talos.iso").resolve()), "--memory-controlplanes", "3GiB"),
             *("--disks", "virtio:8GiB,nvme:1GiB"),
             *(word for patch in patches for word in ("--config-patch", patch)),
@@ -99,6 +110,8 @@ def test_machines_are_nodes_of_kubernetes(
             *("rollout", "status", "-n", "kube-system", "deployment/coredns", "--timeout=300s"), seconds=310
         )
         kubernetes.check_pods()
+        check_policies(kubernetes)
+        check_nfs(kubernetes)
         keep_a_file(kubernetes)
         check_isolation(kubernetes)
     except BaseException:
