@@ -13,7 +13,7 @@ class ClientQuota:
     A client may take as much as is left free by all (the dynamic threshold of shared-memory
     switches): one alone gets half of the total, two get a third each, and some is always left.
 
-    ``spare`` is lent beside the total, first come, first served: streams are faster with it, and none fails without.
+    ``spare`` is lent beside the total, first come, first served: streams are faster with it.
     """
 
     total: int
