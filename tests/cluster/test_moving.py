@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.cluster.faults.workload import read_everywhere, running_workload
+from tests.cluster.faults.workload import read_at_all_members, running_workload
 from tests.harness.cluster import Cluster, check_services, eventually, image
 from tests.harness.releases import Releases
 from tests.harness.subnets import free_subnet
@@ -170,7 +170,7 @@ def test_every_node_is_replaced_and_nothing_is_lost(
         # The first one goes back, too, as the page allows.
         for node, version in ((worker, NEW), (worker, OLD), *((node, NEW) for node in cluster.nodes[::-1])):
             move(cluster, node, configs[node.name], releases, version)
-    eventually("every member answers", lambda: read_everywhere(cluster, control_plane, seen))
+    eventually("every member answers", lambda: read_at_all_members(cluster, control_plane, seen))
     sys.stdout.write(f"{seen.describe()}\n")
     problems = seen.find_problems()
     assert not problems, "\n".join(problems[:20])

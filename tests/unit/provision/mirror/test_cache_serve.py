@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.error import URLError
 
 import pytest
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 from tests.harness.registry import Store, running_registry
 
 from talos.config.documents.cri.registry_mirror import RegistryMirrorConfig
@@ -40,7 +40,7 @@ def serving(folder: Path, *arguments: str) -> Generator[None]:
             raise AssertionError("it has ended")
         yield
         process.send_signal(signal.SIGINT)
-        assert process.wait(REAL_LIMIT) == 0
+        assert process.wait(REAL_TIMEOUT) == 0
     finally:
         process.kill()
         process.wait()

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from tests.harness.limits import REAL_LIMIT
+from tests.harness.limits import REAL_TIMEOUT
 
 from talos.rpc.client_quota import ClientQuota
 from talos.rpc.http2.call import ServerCall
@@ -32,7 +32,7 @@ def in_call(tmp_path: Path, memory: ClientQuota, test: Callable[[ClientCall], Aw
         server, channel = make_server(answer, Log(write=lambda _: None)), open_local(path)
         await server.start(path)
         try:
-            async with asyncio.timeout(REAL_LIMIT):
+            async with asyncio.timeout(REAL_TIMEOUT):
                 call = await channel.begin("/a.B/C", (), None)
                 call.charge(memory, "a", MAX_MESSAGE)
                 await call.send(b"", last=True)
