@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.run.job import Job
 
 MEMORY_SHARE = 0.9
-PROCESSOR_SHARE = 1.3
+PROCESSOR_SHARE = 1.25
 """What jobs use on average may add up to more than there is: while a suite waits, a machine computes."""
 
 
