@@ -32,7 +32,7 @@ def upgrade(kubernetes: Kubernetes, *argv: str, check: bool = True) -> tuple[lis
     """The lines of an upgrade, and its errors."""
     node = kubernetes.cluster.addresses[0]
     result = kubernetes.cluster.talosctl("-n", node, "upgrade-k8s", *argv, check=check, seconds=900)
-    assert check or result.returncode == 1, result.stdout
+    assert check or result.returncode in {1, Exit.USAGE}, result.stdout
     return result.stdout.splitlines(), result.stderr
 
 

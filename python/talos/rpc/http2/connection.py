@@ -39,14 +39,14 @@ from talos.rpc.http2.frames import (
 from talos.rpc.http2.headers import NO_TABLE, HeaderDecoder, encode_headers
 from talos.rpc.http2.rules import count_body, parse_length
 from talos.rpc.protocol import Headers
+from talos.rpc.receive_buffer import ReceiveBuffer
 
 MAX_SENT_FRAME = 64 * 1024
 """Bytes of the largest frame that is sent, though a peer may allow 16 MiB."""
 _FLUSH_SIZE = 64 * 1024
 """Bytes that are sent at once instead of at the end of the loop's round."""
 
-_arrived = memoryview(bytearray(256 * 1024))
-"""What a connection reads into, all of the process in turn: what is not processed at once is copied."""
+_received = ReceiveBuffer()
 
 _PING_SIZE, _GOAWAY_SIZE = 8, 8
 
@@ -153,11 +153,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
         """Where received data is written."""
-        return _arrived
+        return _received.view
 
     def buffer_updated(self, nbytes: int) -> None:
         """Process received data."""
-        self.data_received(_arrived[:nbytes])
+        self.data_received(_received.view[:nbytes])
 
     def data_received(self, data: bytes | memoryview) -> None:
         """Process received data, which need not be valid any longer than this takes."""

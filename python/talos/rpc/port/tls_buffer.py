@@ -1,4 +1,4 @@
-"""One buffer for what arrives by TLS, in place of one of 256 KiB for each connection.
+"""One buffer a thread for what arrives by TLS, in place of one of 256 KiB for each connection.
 
 asyncio gets a buffer, fills it and passes its content to OpenSSL in one step: connections take turns.
 """
@@ -8,18 +8,20 @@ asyncio gets a buffer, fills it and passes its content to OpenSSL in one step: c
 
 from asyncio.sslproto import SSLProtocol
 
+from talos.rpc.receive_buffer import ReceiveBuffer
+
 RECORD = 16 * 1024
 """Bytes that TLS encrypts at a time. asyncio's own buffers, which are left unused, have as many."""
 
-_arrived = memoryview(bytearray(256 * 1024))
+_received = ReceiveBuffer()
 
 
 def share_buffer() -> None:
-    """Let all TLS connections that are made from now on read into the same buffer."""
+    """Let the TLS connections of a thread that are made from now on read into the same buffer."""
     SSLProtocol.max_size = RECORD
     SSLProtocol.get_buffer = _get_buffer
 
 
 def _get_buffer(protocol: SSLProtocol, _size: int) -> memoryview:
-    protocol._ssl_buffer_view = _arrived
-    return _arrived
+    protocol._ssl_buffer_view = _received.view
+    return _received.view

@@ -29,7 +29,7 @@ def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         del path
 
     monkeypatch.setattr(etcd_data, "SNAPSHOT", tmp_path / "snapshot")
-    monkeypatch.setattr(etcd_data, "give_to_etcd", give)
+    monkeypatch.setattr(etcd_data, "chown_to_etcd", give)
 
 
 async def make_node(caller: Caller) -> Node:
