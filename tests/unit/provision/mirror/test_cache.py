@@ -22,6 +22,7 @@ from tests.harness.registry import (
 
 from talos.images.cache.catalog import FlatCatalog
 from talos.provision.mirror import archive_cache
+from talos.talosctl.cli.exit import Exit
 from talos.talosctl.main import run
 
 APP = "team/app:1"
@@ -259,17 +260,22 @@ def test_a_cache_of_archives(store: Store, tmp_path: Path, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error"),
+    ("arguments", "code", "error"),
     [
-        (["--images", "", "--image-cache-path", "x"], "--images: names no image"),
+        (["--images", "", "--image-cache-path", "x"], Exit.USAGE, "--images: names no image"),
         (
             ["--images", "a", "--image-cache-path", "x", "--layout", "tar"],
+            Exit.USAGE,
             'no layout "tar" (use oci or flat)',
         ),
-        (["--images", "A:b", "--image-cache-path", "x"], "is no repository"),
-        (["--images", "a", "--image-cache-path", "x", "--platform", "amd64"], '"amd64" is no platform'),
+        (["--images", "A:b", "--image-cache-path", "x"], Exit.FAILED, "is no repository"),
+        (
+            ["--images", "a", "--image-cache-path", "x", "--platform", "amd64"],
+            Exit.USAGE,
+            '"amd64" is no platform',
+        ),
     ],
 )
-def test_mistakes(arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["image", "cache-create", *arguments]) == 1
+def test_mistakes(arguments: list[str], code: Exit, error: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["image", "cache-create", *arguments]) == code
     assert error in capsys.readouterr().err

@@ -18,6 +18,7 @@ from tests.harness.registry import Store, running_registry
 from talos.config.documents.cri.registry_mirror import RegistryMirrorConfig
 from talos.config.documents.security.trusted_roots import TrustedRootsConfig
 from talos.config.read.loader import load
+from talos.talosctl.cli.exit import Exit
 from talos.talosctl.main import run
 
 APP = "team/app:1"
@@ -80,7 +81,7 @@ def test_an_address_is_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(["image", "cache-cert-gen"]) == 1
+    assert run(["image", "cache-cert-gen"]) == Exit.USAGE
     assert "--advertised-address" in capsys.readouterr().err
-    assert run(["image", "cache-cert-gen", "--advertised-address", "example.org"]) == 1
+    assert run(["image", "cache-cert-gen", "--advertised-address", "example.org"]) == Exit.USAGE
     assert not [*tmp_path.iterdir()]
