@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -171,27 +171,27 @@ def on_demand_names() -> list[str]:
     )
 
 
+def choose(kind: Mapping[str, dict[str, Any]], on_demand: Iterable[str]) -> list[str]:
+    """Name what of a kind is always fetched, and what of it is among these names."""
+    names = set(on_demand)
+    return [name for name, wanted in kind.items() if not wanted.get("on_demand") or name in names]
+
+
 def packages_of(lock: dict[str, Any], on_demand: Iterable[str]) -> list[str]:
     """Name the packages of every root that is always fetched, and of these that are not."""
-    roots = read_roots()["debian"]["roots"]
-    chosen = {name for name, spec in roots.items() if not spec.get("on_demand")} | set(on_demand)
+    chosen = choose(read_roots()["debian"]["roots"], on_demand)
     return sorted({package for root in chosen for package in lock["roots"].get(root, ())})
 
 
 def wheels_of(on_demand: Iterable[str]) -> dict[str, list[Wheel]]:
     """Read the wheels of the sets that are always fetched, and of these that are not."""
-    sets, chosen = read_roots()["wheels"]["sets"], set(on_demand)
-    return {
-        name: found
-        for name, found in read_wheels().items()
-        if not sets[name].get("on_demand") or name in chosen
-    }
+    chosen = choose(read_roots()["wheels"]["sets"], on_demand)
+    return {name: found for name, found in read_wheels().items() if name in chosen}
 
 
 def go_sets_of(on_demand: Iterable[str]) -> list[str]:
     """Name the sets of Go programs that are always fetched, and of these that are not."""
-    sets = read_roots()["go"]["sets"]
-    return [name for name, spec in sets.items() if not spec.get("on_demand") or name in set(on_demand)]
+    return choose(read_roots()["go"]["sets"], on_demand)
 
 
 def inputs_of(on_demand: Iterable[str]) -> list[Input]:

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from tests.harness.cluster import eventually
 from tests.harness.kubernetes import Kubernetes
 from tests.kubernetes.objects import make_head, make_pod
-from tests.kubernetes.workloads.manifests import make_claim, make_namespace, with_claim
+from tests.kubernetes.workloads.manifests import make_claim, make_namespace, run_with_claim
 
 NAMESPACE, CLAIM, SERVER = "nfs", "share", "nfs-server"
 IMAGE = "registry.example.org/nfs-server:1.0.0"
@@ -21,8 +20,6 @@ Export {
 CAPABILITIES = ["DAC_READ_SEARCH"]
 """Files of NFS are opened by handles."""
 OPTIONS = ["nfsvers=4.2", "hard"]
-MOUNTED = 120.0
-"""Seconds until a pod has the share."""
 
 
 def has_client(kubernetes: Kubernetes) -> bool:
@@ -60,17 +57,8 @@ def start_server(kubernetes: Kubernetes) -> str:
 
 def run_on(kubernetes: Kubernetes, node: str, name: str, command: str) -> str:
     """What a command writes, in a pod of a node that has the share at ``/data``."""
-    pod = with_claim(make_pod(name, command, node=node, securityContext={"runAsUser": 0}), CLAIM, node)
-    kubernetes.apply(pod)
-
-    def has_ended() -> None:
-        (found,) = kubernetes.get("pod", name)
-        assert found["status"]["phase"] == "Succeeded", found["status"]
-
-    eventually("the pod has the share", has_ended, seconds=MOUNTED, pause=1)
-    output = kubernetes.kubectl("logs", name).stdout
-    kubernetes.delete(f"pod/{name}", wait=True)
-    return output
+    pod = make_pod(name, command, node=node, securityContext={"runAsUser": 0})
+    return run_with_claim(kubernetes, pod, CLAIM, node)
 
 
 def check_nfs(kubernetes: Kubernetes) -> None:

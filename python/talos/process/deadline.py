@@ -82,12 +82,8 @@ def make_handlers(
             self.timeout = deadline.bound(self.timeout)
             super().connect()
 
-    class Secured(http.client.HTTPSConnection):
-        @override
-        def connect(self) -> None:
-            self.response_class = response_class
-            self.timeout = deadline.bound(self.timeout)
-            super().connect()
+    class Secured(Plain, http.client.HTTPSConnection):
+        pass
 
     class Http(HTTPHandler):
         @override

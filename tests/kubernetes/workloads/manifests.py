@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 from tests.harness.cluster import REPOSITORY
-from tests.harness.kubernetes import link_images
+from tests.harness.kubernetes import Kubernetes, link_images
 from tests.kubernetes.objects import make_head
 
 PRIVILEGED = {"pod-security.kubernetes.io/enforce": "privileged"}
@@ -60,3 +60,13 @@ def with_claim(pod: dict[str, Any], claim: str, node: str) -> dict[str, Any]:
     pod["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
     pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
     return pod
+
+
+def run_with_claim(kubernetes: Kubernetes, pod: dict[str, Any], claim: str, node: str) -> str:
+    """What a pod writes that has the volume of a claim, and ends; it is removed."""
+    name = pod["metadata"]["name"]
+    kubernetes.apply(with_claim(pod, claim, node))
+    kubernetes.wait_for(f"pod/{name}", "jsonpath={.status.phase}=Succeeded")
+    output = kubernetes.kubectl("logs", name).stdout
+    kubernetes.delete(f"pod/{name}", wait=True)
+    return output

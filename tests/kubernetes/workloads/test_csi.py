@@ -11,6 +11,7 @@ from tests.kubernetes.workloads.manifests import (
     make_claim,
     make_namespace,
     read_manifest,
+    run_with_claim,
     tag_of,
     with_claim,
 )
@@ -134,11 +135,7 @@ def worker_of(kubernetes: Kubernetes) -> str:
 
 def run(kubernetes: Kubernetes, name: str, claim: str, command: str) -> str:
     """What a command writes, in a pod that has the volume of a claim."""
-    kubernetes.apply(with_claim(make_pod(name, command), claim, worker_of(kubernetes)))
-    kubernetes.wait_for(f"pod/{name}", "jsonpath={.status.phase}=Succeeded")
-    output = kubernetes.kubectl("logs", name).stdout
-    kubernetes.delete(f"pod/{name}", wait=True)
-    return output
+    return run_with_claim(kubernetes, make_pod(name, command), claim, worker_of(kubernetes))
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -257,23 +257,20 @@ class DiscoveryClient:
             return True
         if not self._data:
             return True
-        try:
-            await self._update(transport, self._settings.node_id, self._data, self._endpoints)
-        except RpcError as error:
-            if error.code is not Code.RESOURCE_EXHAUSTED:
-                raise
-        else:
-            return True
-        try:
-            # Others may have filled this node's endpoints, which are gone with it.
-            await self._delete(transport)
-            await self._update(transport, self._settings.node_id, self._data, self._endpoints)
-        except RpcError as error:
-            if error.code is not Code.RESOURCE_EXHAUSTED:
-                raise
-            self._log.once(f"the discovery service has no room for this node: {error.reason}", key="room")
-            return False
-        return True
+        reason = ""
+        for is_repeated in (False, True):
+            try:
+                if is_repeated:  # others may have filled this node's endpoints, which are gone with it
+                    await self._delete(transport)
+                await self._update(transport, self._settings.node_id, self._data, self._endpoints)
+            except RpcError as error:
+                if error.code is not Code.RESOURCE_EXHAUSTED:
+                    raise
+                reason = error.reason
+            else:
+                return True
+        self._log.once(f"the discovery service has no room for this node: {reason}", key="room")
+        return False
 
     async def _update(
         self, transport: Transport, node_id: str, data: bytes, endpoints: Sequence[bytes]

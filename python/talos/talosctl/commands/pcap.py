@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -38,16 +39,10 @@ def run_pcap(invocation: Invocation) -> int:
                     file.write(chunk.bytes)
                     file.flush()
 
-    def run(file: IO[bytes]) -> int:
-        async def call(session: Session, node: str) -> None:
-            await capture(session, node, file)
-
-        return run_one(invocation, "pcap", call)
-
     if output == STDOUT:
-        return run(sys.stdout.buffer)
+        return run_one(invocation, "pcap", partial(capture, file=sys.stdout.buffer))
     with Path(output).open("wb") as file:
-        return run(file)
+        return run_one(invocation, "pcap", partial(capture, file=file))
 
 
 def _make_request(flags: Flags) -> PacketCaptureRequest:
