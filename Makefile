@@ -194,8 +194,8 @@ check: fetch ## Linters, types and the unit tests of what was changed since the 
 test-inputs: tools
 	@$(PYTHON) pkgs/fetch fetch browser judges kubernetes machines peers
 
-lint: fetch ## ruff, its formatter, the import floors, the table of grants, the references, names in texts, the words, every daemon from its own package
-	nix build $(CHECK).closures $(CHECK).lint $(CHECK).format $(CHECK).floors $(CHECK).grants $(CHECK).references $(CHECK).names $(CHECK).words $(CHECK).daemons --no-link --print-build-logs
+lint: fetch ## ruff, its formatter, the layers of imports, the table of grants, the references, names in texts, the words, every daemon from its own package
+	nix build $(CHECK).closures $(CHECK).lint $(CHECK).format $(CHECK).layers $(CHECK).grants $(CHECK).references $(CHECK).names $(CHECK).words $(CHECK).daemons --no-link --print-build-logs
 
 types: fetch ## basedpyright in strict mode
 	nix build $(CHECK).types --no-link --print-build-logs
@@ -216,7 +216,7 @@ unit: fetch ## Unit tests, without root
 	@nix build $(CHECK).unit-1 $(CHECK).unit-2 $(CHECK).unit-docs --no-link --print-build-logs
 	@for check in unit-1 unit-2 unit-docs; do nix log $(CHECK).$$check | tail -n 1; done
 
-coverage: api devenv peers ## Lines and branches of each room that unit tests run, and the modules that they reach least; TESTS=tests/unit/dnsd
+coverage: api devenv peers ## Lines and branches of each package that unit tests run, and the modules that they reach least; TESTS=tests/unit/dnsd
 	PYTHONPATH=.:python PATH="$(CURDIR)/build/workstation/sbin:$$PATH" $(DEV) -B -m pytest -p tests.coverage $(TESTS)
 
 root-unit: api devenv peers ## Those unit tests that need root

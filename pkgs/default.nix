@@ -80,7 +80,7 @@ let
       cmdline = builtins.path { path = ../kernel/cmdline; name = "cmdline"; };
     };
   };
-  meta = import ./descriptions.nix { inherit (python) floors; };
+  meta = import ./descriptions.nix { inherit (python) layers; };
   portable = import ./portable { inherit buildRoot roots python discovery version; inherit (inputs) busybox; };
   site = import ./site { inherit buildRoot roots version; inherit (python) wheels; };
   develop = import ./shell { inherit buildRoot roots; inherit (python) workstation; };

@@ -1,5 +1,5 @@
-# What packages and apps are, for `nix search`, `nix flake show` and profiles: `meta`. `floors` has the daemons.
-{ floors }:
+# What packages and apps are, for `nix search`, `nix flake show` and profiles: `meta`. `layers` has the daemons.
+{ layers }:
 let
   programs = {
     kubectl = "kubectl";
@@ -7,7 +7,7 @@ let
     workstation = "python3.13";
   };
 
-  descriptions = builtins.mapAttrs (_: floor: floor.about) floors // {
+  descriptions = builtins.mapAttrs (_: layer: layer.about) layers // {
     airgap = "writes what a site without a network needs into one folder";
     amd-ucode = "a system extension: microcode for AMD's processors";
     api = "the Python modules of the API's .proto files";

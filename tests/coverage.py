@@ -1,4 +1,4 @@
-"""Which lines and branches of each room tests run: a plugin for pytest, `make coverage`.
+"""Which lines and branches of each package tests run: a plugin for pytest, `make coverage`.
 
 It counts by `sys.monitoring`: a line is reported once, a branch until it has gone both ways, so that tests
 take little longer. Processes that a test forks or starts are not counted, nor is what only a node does.
@@ -14,7 +14,7 @@ from types import CodeType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1] / "python" / "talos"
-ROOMS_OF = {"machined", "config", "talosctl", "rpc", "disks", "upgrade"}
+SPLIT_FOLDERS = {"machined", "config", "talosctl", "rpc", "disks", "upgrade"}
 """Folders whose own folders have a row each."""
 MIN_LINES = 40
 """Of a module that is named among those that tests reach least."""
@@ -48,7 +48,7 @@ class Recorder:
     def start(self) -> None:
         """Count from now on."""
         events = sys.monitoring.events
-        sys.monitoring.use_tool_id(_TOOL, "rooms")
+        sys.monitoring.use_tool_id(_TOOL, "packages")
         sys.monitoring.register_callback(_TOOL, events.LINE, self._see_line)
         sys.monitoring.register_callback(_TOOL, events.BRANCH, self._see_branch)
         sys.monitoring.set_events(_TOOL, events.LINE | events.BRANCH)
@@ -120,32 +120,32 @@ def count_module(path: Path, recorder: Recorder) -> Count:
     return count
 
 
-def name_room(path: Path) -> str:
+def name_package(path: Path) -> str:
     """The row of a module: its folder, or the folder within that."""
     folder, *rest = path.relative_to(ROOT).parts
-    return f"{folder}/{rest[0]}" if folder in ROOMS_OF and len(rest) > 1 else folder
+    return f"{folder}/{rest[0]}" if folder in SPLIT_FOLDERS and len(rest) > 1 else folder
 
 
 def render(recorder: Recorder) -> Sequence[str]:
-    """Tables of the rooms, and of the modules that tests reach least."""
-    rooms: dict[str, Count] = {}
+    """Tables of the packages, and of the modules that tests reach least."""
+    packages: dict[str, Count] = {}
     modules: list[tuple[float, str, Count]] = []
     total = Count()
     for path in sorted(ROOT.rglob("*.py")):
         if path.name.endswith("_pb2.py"):
             continue
         count = count_module(path, recorder)
-        rooms.setdefault(name_room(path), Count()).add(count)
+        packages.setdefault(name_package(path), Count()).add(count)
         total.add(count)
         if count.lines >= MIN_LINES:
             modules.append((count.run / count.lines, str(path.relative_to(ROOT)), count))
     head = ["| {} | lines | % | ways of branches | % |", "|---|---|---|---|---|"]
-    rows = [count.format(f"`{name}/`") for name, count in sorted(rooms.items())]
+    rows = [count.format(f"`{name}/`") for name, count in sorted(packages.items())]
     minimum = [
         count.format(f"`{name}`") for _, name, count in sorted(modules, key=lambda row: row[0])[:NAMED]
     ]
     return [
-        *(line.format("room") for line in head),
+        *(line.format("package") for line in head),
         total.format("all"),
         *rows,
         "",

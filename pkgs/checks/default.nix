@@ -46,7 +46,7 @@ in
     contents = ../../modules/rootfs/contents.toml;
     inherit (python) workstation;
   };
-  floors = check "floors" [ "docs/architecture.md" ] [ "python3.13" "tests/lint/floors.py" ];
+  layers = check "layers" [ "docs/architecture.md" ] [ "python3.13" "tests/lint/layers.py" ];
   grants = check "grants" [ ] [ "python3.13" "tests/lint/grants.py" "--check" ];
   references = check "references" [ "docs/reference" "docs/examples" ] [ "python3.13" "tests/lint/references.py" "--check" ];
   names = check "names" [ "docs" "kernel" "modules" "nixos-tests" "pkgs" "tests" "CONTRIBUTING.md" "README.md" "SECURITY.md" "Makefile" ] [ "python3.13" "tests/lint/names.py" ];

@@ -1,4 +1,4 @@
-"""Import each daemon from its own package alone, which has what its floor allows, and the image's libraries.
+"""Import each daemon from its own package alone, which has what its layer allows, and the image's libraries.
 
 What functions import is imported, too: nothing that a daemon may ever import is missing on a node.
 """

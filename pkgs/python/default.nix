@@ -11,9 +11,9 @@ let
   build = buildRoot.runIn roots.build;
 
   # What each folder of python/talos is, and what it may import.
-  floors = builtins.fromTOML (builtins.readFile ../../python/floors.toml);
-  on = place: builtins.filter (name: builtins.elem place floors.${name}.on) (builtins.attrNames floors);
-  below = name: builtins.filter (other: floors.${other}.floor < floors.${name}.floor) (on "node");
+  layers = builtins.fromTOML (builtins.readFile ../../python/layers.toml);
+  on = place: builtins.filter (name: builtins.elem place layers.${name}.on) (builtins.attrNames layers);
+  below = name: builtins.filter (other: layers.${other}.layer < layers.${name}.layer) (on "node");
   genAttrs = list: value: builtins.listToAttrs (map (name: { inherit name; value = value name; }) list);
 
   # One folder of python/talos, only what counts, so that an edit elsewhere rebuilds nothing here.
@@ -24,13 +24,13 @@ let
   };
 in
 rec {
-  inherit floors;
+  inherit layers;
 
   # The modules that others' builders share.
   bytecode = scripts [ "bytecode.py" ];
   corrections = scripts [ "fix_wheels.py" ];
 
-  daemons = builtins.filter (name: floors.${name}.floor == floors.machined.floor) (on "node");
+  daemons = builtins.filter (name: layers.${name}.layer == layers.machined.layer) (on "node");
 
   wheels = builtins.mapAttrs
     (set: files: build {

@@ -1,4 +1,4 @@
-"""Build a daemon's package: its own folder and the floors below it, as the image holds them."""
+"""Build a daemon's package: its own folder and the layers below it, as the image holds them."""
 
 import os
 from pathlib import Path

@@ -1,7 +1,7 @@
 # The documentation as a static site with a search, by Sphinx from the pages of the repository.
 { buildRoot, roots, wheels, version }:
 let
-  pages = "[A-Z]+[.]md|LICENSE|docs(/.*)?|kernel(/README[.]md)?|python(/floors[.]toml)?";
+  pages = "[A-Z]+[.]md|LICENSE|docs(/.*)?|kernel(/README[.]md)?|python(/layers[.]toml)?";
 
   # As they lie in the repository, so that their links lead to the same places here and there.
   tree = builtins.path {

@@ -17,7 +17,7 @@ from talos.system.process import run_command
 BUDGET = Budget(limit=30, unit="s")
 EDITS = (
     ("of a daemon", "python/talos/machined/api/system.py"),
-    ("of a floor that all of them share", "python/talos/system/logging.py"),
+    ("of a layer that all of them share", "python/talos/system/logging.py"),
 )
 
 

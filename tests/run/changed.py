@@ -64,7 +64,7 @@ def find_unit_tests(changed: Iterable[str], repository: Path = REPOSITORY) -> li
 
 
 def find_importing(changed: Iterable[str], repository: Path = REPOSITORY) -> list[str]:
-    """The files of unit tests that import these modules: tests of other rooms expect their texts, too."""
+    """The files of unit tests that import these modules: tests of other packages expect their texts, too."""
     texts = {
         str(path.relative_to(repository)): path.read_text(encoding="utf-8")
         for path in (repository / UNIT).rglob("test_*.py")
@@ -145,7 +145,7 @@ def make_check_jobs(base: str = "") -> list[Job]:
         *([job("site", *SITE)] if any(path.endswith(".md") for path in changed) else []),
         job("lint", "ruff", "check"),
         job("format", "ruff", "format", "--check"),
-        job("floors", PYTHON, "-B", "tests/lint/floors.py"),
+        job("layers", PYTHON, "-B", "tests/lint/layers.py"),
         job("grants", PYTHON, "-B", "tests/lint/grants.py", "--check"),
         job("references", PYTHON, "-B", "tests/lint/references.py", "--check"),
         job("names", PYTHON, "-B", "tests/lint/names.py"),

@@ -3,7 +3,7 @@
 From it derive the supervisor's service (machined/services), what the zygote imports, sockets and who may
 connect to them, which resources a daemon may touch (:mod:`talos.process.grants`), where routerd finds a
 service of the API, and whose controllers belong to the node's graph. The image's ``passwd`` and ``group``
-and ``floors.toml`` are held against it by a test.
+and ``layers.toml`` are held against it by a test.
 """
 
 from dataclasses import dataclass, field

@@ -36,9 +36,9 @@ def test_every_daemon_has_its_user_and_its_group() -> None:
 
 
 def test_every_daemon_has_its_folder() -> None:
-    floors = tomllib.loads((REPOSITORY / "python/floors.toml").read_text(encoding="utf-8"))
-    floor = floors["machined"]["floor"]
-    folders = {name for name, row in floors.items() if row["floor"] == floor and "node" in row["on"]}
+    layers = tomllib.loads((REPOSITORY / "python/layers.toml").read_text(encoding="utf-8"))
+    layer = layers["machined"]["layer"]
+    folders = {name for name, row in layers.items() if row["layer"] == layer and "node" in row["on"]}
     assert folders == {"machined", *BY_NAME}
     for daemon in DAEMONS:
         assert (REPOSITORY / "python" / daemon.module.replace(".", "/")).with_suffix(".py").exists()

@@ -20,10 +20,10 @@ EFFECTIVE = "talos.config.effective"
 
 @cache
 def node_modules() -> tuple[ast.Module, ...]:
-    """The source of what runs on nodes, above the floor of configs."""
-    floors = tomllib.loads((ROOT / "floors.toml").read_text())
-    level = floors["config"]["floor"]
-    folders = [name for name, floor in floors.items() if "node" in floor["on"] and floor["floor"] > level]
+    """The source of what runs on nodes, above the layer of configs."""
+    layers = tomllib.loads((ROOT / "layers.toml").read_text())
+    level = layers["config"]["layer"]
+    folders = [name for name, layer in layers.items() if "node" in layer["on"] and layer["layer"] > level]
     return tuple(
         ast.parse(path.read_text())
         for folder in folders

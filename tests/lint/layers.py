@@ -1,13 +1,13 @@
 """Holds the rules that ruff can't express; `make lint` and `nix flake check` run it.
 
-floors      no module imports upward, a daemon never imports another daemon
-rooms       nor does one of a folder's rooms, where floors.toml has an order of them
-strangers   modules that read what comes from the network are imported where floors.toml has it
+layers      no module imports upward, a daemon never imports another daemon
+packages    nor does one of a folder's packages, where layers.toml has an order of them
+network     modules that read what comes from the network are imported where layers.toml has it
 one door    subprocesses are started by talos.system.process only
 kernel      ioctl, ctypes, termios, netlink and packet sockets are used in talos.system only
 size        no file over 600 lines
 namespace   no __init__.py: `talos` is one namespace, assembled from a derivation per folder
-docs        the picture and the table of folders in docs/architecture.md are those of python/floors.toml;
+docs        the picture and the table of folders in docs/architecture.md are those of python/layers.toml;
             with --write they are brought up to date
 """
 
@@ -19,16 +19,28 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2] / "python"
-FLOORS: dict[str, dict[str, Any]] = tomllib.loads((ROOT / "floors.toml").read_text(encoding="utf-8"))
+LAYERS: dict[str, dict[str, Any]] = tomllib.loads((ROOT / "layers.toml").read_text(encoding="utf-8"))
 """Folder of python/talos to its row; the file explains the columns."""
 
 DOCS = ROOT.parent / "docs/architecture.md"
-BEGIN, END = "<!-- floors: from python/floors.toml -->\n", "\n<!-- end of floors -->"
+BEGIN, END = "<!-- layers: from python/layers.toml -->\n", "\n<!-- end of layers -->"
 MAX_LINES = 600
 PROCESS_MODULES = {"subprocess"}
 THE_DOOR = Path("talos/system/process.py")
 KERNEL_MODULES = {"ctypes", "fcntl", "pyroute2", "pyudev", "termios"}
-STRANGERS = {"bz2", "email", "ftplib", "gzip", "html", "http", "lzma", "ssl", "tarfile", "xml", "zipfile"}
+NETWORK_MODULES = {
+    "bz2",
+    "email",
+    "ftplib",
+    "gzip",
+    "html",
+    "http",
+    "lzma",
+    "ssl",
+    "tarfile",
+    "xml",
+    "zipfile",
+}
 """Modules of Python that speak with the network or read its formats."""
 
 KERNEL_NAMES = {"AF_NETLINK", "AF_PACKET"}
@@ -51,25 +63,25 @@ def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 def may_import(folder: str, other: str) -> bool:
     """Whether code in one folder may import another's."""
-    row, below = FLOORS[folder], FLOORS[other]
+    row, below = LAYERS[folder], LAYERS[other]
     if folder == other or other in row.get("beside", ()):
         return True
-    if row["floor"] <= below["floor"]:
+    if row["layer"] <= below["layer"]:
         return False
     # A workstation has no daemons, and nothing but tests has the twins; tests see everything.
     return row["on"] == ["tests"] or set(row["on"]) <= set(below["on"])
 
 
-def find_room(folder: str, room: str) -> int | None:
-    """Which group of its folder's rooms a room is in; None of modules that lie in none."""
-    groups = FLOORS[folder].get("rooms", ())
-    return next((number for number, group in enumerate(groups) if room in group), None)
+def find_group(folder: str, package: str) -> int | None:
+    """Which group of its folder's packages a package is in; None of modules that lie in none."""
+    groups = LAYERS[folder].get("packages", ())
+    return next((number for number, group in enumerate(groups) if package in group), None)
 
 
-def may_import_room(folder: str, room: str, other: str = "") -> bool:
-    """Whether code in one room of a folder may import another's."""
-    own, below = find_room(folder, room), find_room(folder, other)
-    return room == other or own is None or below is None or below < own
+def may_import_package(folder: str, package: str, other: str = "") -> bool:
+    """Whether code in one package of a folder may import another's."""
+    own, below = find_group(folder, package), find_group(folder, other)
+    return package == other or own is None or below is None or below < own
 
 
 def check_imports(name: Path, tree: ast.AST) -> Iterator[str]:
@@ -83,22 +95,22 @@ def check_imports(name: Path, tree: ast.AST) -> Iterator[str]:
             yield f"{where}: imports {module}; start processes through talos.system.process"
         if module.split(".")[0] in KERNEL_MODULES and is_far_from_kernel(folder, module):
             yield f"{where}: imports {module}; only talos.system touches the kernel"
-        if module.split(".")[0] in STRANGERS and not may_read_network(folder, name):
-            yield f"{where}: imports {module}; {folder} reads from the network only where floors.toml has it"
+        if module.split(".")[0] in NETWORK_MODULES and not may_read_network(folder, name):
+            yield f"{where}: imports {module}; {folder} reads from the network only where layers.toml has it"
         parts = module.split(".")
         if parts[0] != "talos" or len(parts) == 1:
             continue
-        if parts[1] not in FLOORS:
-            yield f"{where}: talos.{parts[1]} has no floor; give it one in python/floors.toml"
+        if parts[1] not in LAYERS:
+            yield f"{where}: talos.{parts[1]} has no layer; give it one in python/layers.toml"
         elif not may_import(folder, parts[1]):
-            yield f"{where}: talos.{folder} must not import {module}: it is not on a floor below"
-        elif folder == parts[1] and not may_import_room(folder, name.parts[2], *parts[2:3]):
-            yield f"{where}: {name.parts[2]}/ must not import {module}: floors.toml has it beside or above"
+            yield f"{where}: talos.{folder} must not import {module}: it is in no layer below"
+        elif folder == parts[1] and not may_import_package(folder, name.parts[2], *parts[2:3]):
+            yield f"{where}: {name.parts[2]}/ must not import {module}: layers.toml has it beside or above"
 
 
 def may_read_network(folder: str, name: Path) -> bool:
     """Whether a module may read what comes from the network; folders without such a list are free."""
-    places: dict[str, str] | None = FLOORS[folder].get("strangers")
+    places: dict[str, str] | None = LAYERS[folder].get("network")
     own = "/".join(name.parts[2:])
     return places is None or any(
         own == place or (place[-1] == "/" and own.startswith(place)) for place in places
@@ -107,7 +119,7 @@ def may_read_network(folder: str, name: Path) -> bool:
 
 def is_far_from_kernel(folder: str, module: str) -> bool:
     """Whether a folder has to leave such modules to talos.system; the workstation's are free."""
-    on_node = "node" in FLOORS[folder]["on"] and folder != "system"
+    on_node = "node" in LAYERS[folder]["on"] and folder != "system"
     return on_node and not module.startswith(MESSAGE_FORMATS)
 
 
@@ -129,8 +141,8 @@ def check_file(root: Path, path: Path) -> Iterator[str]:
         yield f"{name}: {lines} lines, at most {MAX_LINES}; split it"
     if path.name == "__init__.py":
         yield f"{name}: namespace packages have no __init__.py"
-    if name.parts[1] not in FLOORS:
-        yield f"{name}: talos.{name.parts[1]} has no floor; give it one in python/floors.toml"
+    if name.parts[1] not in LAYERS:
+        yield f"{name}: talos.{name.parts[1]} has no layer; give it one in python/layers.toml"
         return
     tree = ast.parse(text, filename=str(path))
     yield from check_imports(name, tree)
@@ -138,23 +150,23 @@ def check_file(root: Path, path: Path) -> Iterator[str]:
 
 
 def render_docs() -> str:
-    """The picture of the floors and the table of folders, as docs/architecture.md has them."""
-    floors = sorted({row["floor"] for row in FLOORS.values()})
+    """The picture of the layers and the table of folders, as docs/architecture.md has them."""
+    layers = sorted({row["layer"] for row in LAYERS.values()})
     lines = ["```mermaid", "flowchart BT"]
-    for floor in floors:
-        folders = " & ".join(name for name, row in FLOORS.items() if row["floor"] == floor)
-        lines += [f"  subgraph f{floor} [floor {floor}]", f"    {folders}", "  end"]
-    lines += ["  " + " --> ".join(f"f{floor}" for floor in floors), "```", ""]
-    lines += ["| floor | folder | on | what a reader finds there |", "|---|---|---|---|"]
+    for layer in layers:
+        folders = " & ".join(name for name, row in LAYERS.items() if row["layer"] == layer)
+        lines += [f"  subgraph layer{layer} [layer {layer}]", f"    {folders}", "  end"]
+    lines += ["  " + " --> ".join(f"layer{layer}" for layer in layers), "```", ""]
+    lines += ["| layer | folder | on | what a reader finds there |", "|---|---|---|---|"]
     lines += [
-        f"| {row['floor']} | `{name}/` | {', '.join(row['on'])} | {row['about']} |"
-        for name, row in FLOORS.items()
+        f"| {row['layer']} | `{name}/` | {', '.join(row['on'])} | {row['about']} |"
+        for name, row in LAYERS.items()
     ]
     return "\n".join(lines)
 
 
 def check_docs(*, write: bool) -> Iterator[str]:
-    """Report a picture of the floors that is out of date, or mend it."""
+    """Report a picture of the layers that is out of date, or mend it."""
     text = DOCS.read_text(encoding="utf-8")
     head, _, rest = text.partition(BEGIN)
     old, _, tail = rest.partition(END)
@@ -162,7 +174,7 @@ def check_docs(*, write: bool) -> Iterator[str]:
     if old != new and write:
         DOCS.write_text(f"{head}{BEGIN}{new}{END}{tail}", encoding="utf-8")
     elif old != new:
-        yield f"{DOCS.name}: the floors are out of date; run tests/lint/floors.py --write"
+        yield f"{DOCS.name}: the layers are out of date; run tests/lint/layers.py --write"
 
 
 def main() -> int:
@@ -172,7 +184,7 @@ def main() -> int:
     problems += check_docs(write="--write" in sys.argv[1:])
     for problem in problems:
         sys.stdout.write(problem + "\n")
-    sys.stdout.write(f"floors: {len(files)} files, {len(problems)} problems\n")
+    sys.stdout.write(f"layers: {len(files)} files, {len(problems)} problems\n")
     return 1 if problems else 0
 
 
