@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 import trio
+from trio.testing import MockClock
 
-from talos.kubernetes.balancer import Balancer, Endpoint
+from talos.kubernetes.balancer import MAX_WAIT, REFUSED_SERVER_DELAY, Balancer, Endpoint
 
 
 async def echo(stream: trio.SocketStream, name: bytes) -> None:
@@ -131,3 +132,83 @@ async def test_what_no_server_answers_ends() -> None:
         await client.send_all(b"x")
         assert await client.receive_some() == b""
         assert health == {0: False, 1: False}
+
+
+class Refusing:
+    """A balancer for one server, whose socket refuses until it listens."""
+
+    def __init__(
+        self, port: int, server: trio.socket.SocketType, balancer: Balancer, dials: list[bool]
+    ) -> None:
+        self.port, self.server, self.balancer, self.dials = port, server, balancer, dials
+        self.answers: list[bytes] = []
+
+    async def call(self) -> None:
+        try:
+            answer = await call(self.port)
+        except trio.BrokenResourceError:  # closed, while what the client has sent was not read
+            answer = b""
+        self.answers.append(answer)
+
+    async def see_refusal(self, nursery: trio.Nursery) -> None:
+        """Start a call, which waits then."""
+        nursery.start_soon(self.call)
+        while not self.dials:
+            await trio.lowlevel.checkpoint()
+
+
+@asynccontextmanager
+async def refusing() -> AsyncGenerator[Refusing]:
+    dials = list[bool]()
+    with trio.socket.socket() as server:
+        await server.bind(("127.0.0.1", 0))
+        balancer = Balancer(lambda _, healthy: dials.append(healthy))
+        balancer.set_endpoints([server.getsockname()])
+        async with trio.open_nursery() as nursery:
+            (own,) = await nursery.start(partial(trio.serve_tcp, balancer.serve, 0, host="127.0.0.1"))
+            yield Refusing(own.socket.getsockname()[1], server, balancer, dials)
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_server_that_refuses_is_dialled_once_in_a_pause(autojump_clock: MockClock) -> None:
+    del autojump_clock
+    began = trio.current_time()
+    async with refusing() as case, trio.open_nursery() as nursery:
+        await case.see_refusal(nursery)
+        for _ in range(50):
+            nursery.start_soon(case.call)
+    assert case.answers == [b""] * 51
+    assert trio.current_time() - began == MAX_WAIT
+    assert case.dials == [False] * int(1 + MAX_WAIT / REFUSED_SERVER_DELAY)
+
+
+async def test_who_waits_goes_on_when_the_server_accepts(autojump_clock: MockClock) -> None:
+    del autojump_clock
+    began = trio.current_time()
+    async with refusing() as case, trio.open_nursery() as servers:
+        async with trio.open_nursery() as nursery:
+            await case.see_refusal(nursery)
+            for _ in range(5):
+                nursery.start_soon(case.call)
+            case.server.listen()
+            servers.start_soon(
+                trio.serve_listeners, partial(echo, name=b"a"), [trio.SocketListener(case.server)]
+            )
+        servers.cancel_scope.cancel()
+    assert case.answers == [b"ax"] * 6
+    assert trio.current_time() - began == REFUSED_SERVER_DELAY
+    assert case.dials == [False] + [True] * 6
+
+
+async def test_who_waits_takes_a_server_that_is_new(autojump_clock: MockClock) -> None:
+    del autojump_clock
+    began = trio.current_time()
+    async with refusing() as case, trio.open_nursery() as servers:
+        (other,) = await servers.start(partial(trio.serve_tcp, partial(echo, name=b"b"), 0, host="127.0.0.1"))
+        async with trio.open_nursery() as nursery:
+            await case.see_refusal(nursery)
+            case.balancer.set_endpoints([case.server.getsockname(), other.socket.getsockname()])
+        servers.cancel_scope.cancel()
+    assert case.answers == [b"bx"]
+    assert trio.current_time() == began, "the one that refuses is still paused"
+    assert case.dials == [False, True]
