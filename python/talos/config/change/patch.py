@@ -13,6 +13,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from talos.config.change.declared import declared_plain
 from talos.config.change.deletion import Deletion, Plain, delete, split_deletions
 from talos.config.change.json_patch import Operation, apply_operations, parse_operations
 from talos.config.change.merge import (
@@ -113,8 +114,9 @@ def _parse_document(node: Node, source: str) -> DocumentPatch:
         message = "the main document can't be deleted"
         raise ConfigError([Problem(message=message, mark=node.mark, source=source, hint=hint)])
     only_header = rest is None or rest.entries.keys() <= header.entries.keys()
-    content = None if deletions and only_header else plain(rest or header)
-    return DocumentPatch(header=plain(header), deletions=tuple(deletions), content=content)
+    section = document_type(plain(header).get("kind", ""))
+    content = None if deletions and only_header else declared_plain(section, rest or header)
+    return DocumentPatch(header=declared_plain(section, header), deletions=tuple(deletions), content=content)
 
 
 def _apply_document(documents: list[Plain], patch: DocumentPatch) -> list[Plain]:

@@ -58,6 +58,20 @@ def test_lists_with_a_key_merge_by_it() -> None:
     assert second == {"interface": "eth9"}
 
 
+def test_texts_stay_as_they_are_written() -> None:
+    main, *_ = patched(
+        "machine:\n  nodeLabels: {version: 1.10, zone: 0123, hex: 0x1f, word: on, exponent: 1e3, none: null}\n"
+        "  kubelet: {extraArgs: {v: 010, levels: [1.0, true]}, extraConfig: {maxPods: 0x10}}\n"
+        "  network: {hostname: 007, nameservers: [1.1.1.1]}\n"
+    )
+    assert main["machine"]["nodeLabels"] == {
+        "version": "1.10", "zone": "0123", "hex": "0x1f", "word": "on", "exponent": "1e3", "none": "",
+    }  # fmt: skip
+    assert main["machine"]["kubelet"]["extraArgs"] == {"v": "010", "levels": ["1.0", "true"]}
+    assert main["machine"]["kubelet"]["extraConfig"] == {"maxPods": 16}
+    assert main["machine"]["network"]["hostname"] == "007"
+
+
 def test_words_for_a_boolean_are_one() -> None:
     main, *_ = patched("debug: off\nmachine: {features: {rbac: on}}")
     assert (main["debug"], main["machine"]["features"]["rbac"]) == (False, True)
