@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from talos.config.model import Config
 from talos.disks.disk import Disk, describe_all, read_disks
 from talos.disks.install.request import InstallRequest, read_request
+from talos.disks.reset import WIPE_ARGUMENT
 from talos.resource.state import State
 from talos.system.block.layout import (
     EPHEMERAL,
@@ -131,6 +132,8 @@ def _check_disk(disk: Disk, request: InstallRequest, is_busy: IsBusy) -> None:
         raise refuse(f"is too small, the partitions need {format_size(MINIMUM_SIZE)}")
     if is_busy(disk.path):
         raise refuse("is in use", "something on it is mounted, or it is part of another device")
+    if disk.is_marked:  # such as one that was connected after the boot: nothing is installed over a system
+        raise refuse("has an installed system", f"the kernel argument {WIPE_ARGUMENT}=system erases it")
     if not (request.wipe or disk.is_empty or disk.is_unfinished):
         option = request.wipe_option
         hint = f"{option}: true erases all of it" if option else f"talosctl wipe disk {disk.id} erases it"

@@ -180,12 +180,18 @@ def test_an_image_is_not_pulled() -> None:
             r"is not empty: gpt \(vda1: data, xfs, 1 GiB\) \(machine\.install\.wipe: true erases",
         ),
         (make_disk("vda", kind="xfs"), "is not empty: xfs"),
-        (make_disk("vda", *make_contents(meta="talosmeta")), "is not empty"),
     ],
 )
 def test_a_disk_that_is_refused(disk: Disk, message: str) -> None:
     with pytest.raises(UserError, match=message):
         plan(disk)
+
+
+@pytest.mark.parametrize("wipe", [False, True])
+def test_a_system_is_not_written_over(wipe: bool) -> None:
+    """It may be on a disk that was connected when the boot had found no system."""
+    with pytest.raises(UserError, match=r"has an installed system \(the kernel argument talos\.exp.*=system"):
+        plan(make_disk("vda", *make_contents(meta="talosmeta")), wipe=wipe)
 
 
 def test_a_disk_in_use_is_refused_even_with_wipe() -> None:

@@ -9,15 +9,13 @@ from talos.disks.disk import Disk, find_installed_disk, read_disks
 from talos.disks.refresh import refresh_discovery
 from talos.disks.reset import WIPE_ARGUMENT, Erasure, erase, parse_wipe_argument, plan_wipe
 from talos.machined.boot.machine import Machine
+from talos.machined.boot.phases.known_disks import REPEAT, wait_for_installation, wait_until_known
 from talos.machined.boot.phases.reset import unmount_disk
 from talos.machined.boot.sequence import Phase, Task
-from talos.resource import ids, kinds
-from talos.resource.changes import wait_for
 from talos.resource.state import State
 from talos.system.block.md import Array, Mdadm, read_arrays
 from talos.system.block.sysfs import Sysfs
 from talos.system.errors import UserError
-from talos.system.logging import Log
 
 if TYPE_CHECKING:
     from talos.disks.raid.early import EarlyArrays
@@ -25,12 +23,8 @@ if TYPE_CHECKING:
 HALT_ARGUMENT = "talos.halt_if_installed"
 BOOTLOADER_TAG = 0x11
 """META's key in a disk image that names its boot loader. Unused after the first boot."""
-DEVICES_TIMEOUT = 120.0
-"""Seconds until the disks have to be known."""
 REBOOT_DELAY = 70 * 60.0
 """Seconds that a machine waits to be booted from its disk; then it reboots by itself."""
-REPEAT = 30.0
-"""Seconds between two reminders."""
 
 
 def make_wipe_phases(machine: Machine) -> tuple[Phase, ...]:
@@ -59,7 +53,7 @@ def make_pause_phases(machine: Machine) -> tuple[Phase, ...]:
             await machine.meta.delete(BOOTLOADER_TAG)
 
     async def pause() -> None:
-        if await find_system_disk(machine) is not None:
+        if await find_system_disk(machine, Sysfs()) is not None:
             await pause_boot(machine)
 
     if not machine.platform.has_disks:
@@ -73,7 +67,7 @@ def make_pause_phases(machine: Machine) -> tuple[Phase, ...]:
 async def wipe_system(machine: Machine, labels: tuple[str, ...]) -> None:
     """Erase the system disk, or partitions of the system, before anything on them is used."""
     log = machine.log.bind(reason=WIPE_ARGUMENT)
-    await wait_until_known(machine.state, log, Sysfs())
+    await wait_until_known(machine.state, log, Sysfs(), held_up="nothing is erased or started")
     erasures, problems = await find_erasures(machine.state, make_arrays(machine), labels)
     for problem in problems:
         log.warning(problem)
@@ -124,40 +118,8 @@ async def pause_boot(machine: Machine) -> None:
     raise UserError("the machine was not booted from its disk in time", where=HALT_ARGUMENT)
 
 
-async def find_system_disk(machine: Machine) -> Disk | None:
-    """The disk with an installation, once all disks are known; None when there is none."""
-    await wait_for_devices(machine)
+async def find_system_disk(machine: Machine, sysfs: Sysfs) -> Disk | None:
+    """The disk with an installation, once that is known of all disks; None when there is none."""
+    log = machine.log.bind(reason=HALT_ARGUMENT)
+    await wait_for_installation(machine.state, log, sysfs, held_up="the boot does not go on")
     return find_installed_disk(await read_disks(machine.state))
-
-
-async def wait_for_devices(machine: Machine) -> None:
-    """Wait until all disks are known, up to a limit."""
-    with trio.move_on_after(DEVICES_TIMEOUT) as scope:
-        await wait_for(machine.state, *ids.DEVICES_STATUS, lambda status: status.spec.ready)
-    if scope.cancelled_caught:
-        machine.log.error(f"the disks are not known after {DEVICES_TIMEOUT:.0f} s")
-
-
-async def wait_until_known(state: State, log: Log, sysfs: Sysfs) -> None:
-    """Wait until all disks are known, without limit; log periodically which are not.
-
-    A read of a broken disk may take minutes. To go on would keep what the owner ordered erased, and to reboot
-    may, too: the order may be for one boot only.
-    """
-    while True:
-        with trio.move_on_after(REPEAT) as scope:
-            await wait_for(state, *ids.DEVICES_STATUS, lambda status: status.spec.ready)
-        if not scope.cancelled_caught:
-            return
-        known = {disk.id for disk in await state.list(kinds.DISK)}
-        there = await trio.to_thread.run_sync(list_disks, sysfs)
-        log.warning(
-            "nothing is erased or started until udevd has read all disks; detach one that is broken",
-            waiting_for=", ".join(name for name in there if name not in known) or "the kernel's first disk",
-        )
-
-
-def list_disks(sysfs: Sysfs) -> Sequence[str]:
-    """The names of the kernel's disks, without those that software makes."""
-    devices = sysfs.listing("class/block")
-    return [one.kernel_name for one in devices if one.has("device") and not one.has("partition")]

@@ -8,7 +8,7 @@ import trio
 from talos.disks.volumes.requests import explain_meta, request_mount, wait_for_meta, wait_until_settled
 from talos.machined.boot.hardware import describe_hardware
 from talos.machined.boot.machine import Machine
-from talos.machined.boot.phases.disks import DEVICES_TIMEOUT, make_pause_phases, make_wipe_phases
+from talos.machined.boot.phases.disks import make_pause_phases, make_wipe_phases
 from talos.machined.boot.phases.requirements import make_requirement_phases
 from talos.machined.boot.sequence import Phase, Task
 from talos.machined.logs.last_boot import LastBoot, read_last_boot
@@ -17,6 +17,8 @@ from talos.system.pstore import erase_records
 from talos.system.terminal import has_screen
 
 STATE = "STATE"
+META_TIMEOUT = 120.0
+"""Seconds until it has to be known whether there is a META."""
 SERVE_MODULE = "talos.machined.boot.serve"
 SCREEN_MODULE = "talos.machined.screen.run"
 
@@ -75,10 +77,10 @@ async def reload_meta(machine: Machine) -> None:
     elif machine.platform.has_kernel:
         crash.last = await trio.to_thread.run_sync(read_last_boot)
     crash.reason = crash.last.cause if crash.last else ""
-    with trio.move_on_after(DEVICES_TIMEOUT) as scope:
+    with trio.move_on_after(META_TIMEOUT) as scope:
         await wait_for_meta(machine.state)
     if scope.cancelled_caught:
-        text = f"META is not known after {DEVICES_TIMEOUT:.0f} s, going on without it"
+        text = f"META is not known after {META_TIMEOUT:.0f} s, going on without it"
         machine.log.error(text, reason=await explain_meta(machine.state))
         return
     if await machine.upgrades.begin(crash.last):

@@ -21,6 +21,7 @@ from talos.disks.refresh import refresh_discovery
 from talos.images.cache.places import ISO_CACHE
 from talos.images.cache.places import VOLUME as IMAGE_CACHE
 from talos.machined.boot.machine import STATE_DIR, Machine
+from talos.machined.boot.phases.known_disks import wait_for_installation
 from talos.machined.boot.power import finish
 from talos.machined.boot.sequence import Phase, Task, TaskFailedError
 from talos.machined.controllers.cri.image_cache import DIAGNOSTIC as COPY_DIAGNOSTIC
@@ -31,6 +32,7 @@ from talos.resource import ids, kinds
 from talos.resource.changes import wait_for
 from talos.resource.resource import Resource
 from talos.resource.state import State
+from talos.system.block.sysfs import Sysfs
 from talos.system.block.target import BlockTarget
 from talos.system.errors import UserError
 from talos.system.power import PowerAction
@@ -44,9 +46,12 @@ COPY_TIMEOUT = 1200.0
 POLL_INTERVAL = 0.2  # seconds
 
 
-async def make_install(machine: Machine) -> tuple[Phase, ...]:
-    """The phases, none where nothing is to be installed."""
+async def make_install(machine: Machine, sysfs: Sysfs) -> tuple[Phase, ...]:
+    """The phases, none where nothing is to be installed; without all disks nothing looks installed."""
     if await is_installed(machine.state) or not await _wants_install(machine):
+        return ()
+    await wait_for_installation(machine.state, machine.log, sysfs, held_up="nothing is installed")
+    if await is_installed(machine.state):
         return ()
     work = Installation(machine)
     return (
@@ -66,7 +71,7 @@ async def run_install_sequence(machine: Machine) -> None:
     """
     if await is_installed(machine.state):
         await show_phase(machine.state, enums.UNATTENDED_INSTALL_PHASE_INSTALLED)
-    while phases := await make_install(machine):
+    while phases := await make_install(machine, Sysfs()):
         before = machine.stage.value
         seen = await get_config(machine.state, ids.MACHINE_CONFIG)
         machine.stage.set(enums.MACHINE_STAGE_INSTALLING)
