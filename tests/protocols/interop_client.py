@@ -3,7 +3,8 @@
 from collections.abc import Awaitable, Callable
 
 from talos.api.rpc import Code
-from talos.rpc.http2.client import Channel, ClientCall
+from talos.rpc.http2.client import Channel
+from talos.rpc.http2.client_call import ClientCall
 from talos.rpc.protocol import Metadata, Status
 
 from .messages import Class, message

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from talos.api.rpc import Code
-from talos.rpc.http2.call import ServerCall
+from talos.rpc.http2.server_call import ServerCall
 from talos.rpc.protocol import OK, Metadata, Status
 from talos.rpc.proxy.raw import receive_one
 

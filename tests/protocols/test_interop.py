@@ -17,8 +17,8 @@ import pytest
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.keys import KeyType
 from talos.rpc.http2.backend import ASYNCIO
-from talos.rpc.http2.call import ServerCall
 from talos.rpc.http2.server import LocalServer
+from talos.rpc.http2.server_call import ServerCall
 from talos.rpc.limits import MAX_MESSAGE
 from talos.rpc.port.listener import TlsListener
 from talos.rpc.port.remote import ClientTls, RemoteChannel, RemoteServer, make_client_context

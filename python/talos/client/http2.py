@@ -9,7 +9,8 @@ from typing import override
 
 from talos.api.rpc import Code, RpcError
 from talos.rpc.http2.backend import ASYNCIO
-from talos.rpc.http2.client import ClientCall, ClientConnection
+from talos.rpc.http2.client import ClientConnection
+from talos.rpc.http2.client_call import ClientCall
 from talos.rpc.http2.frames import Bounds, ErrorCode, ProtocolError
 from talos.rpc.limits import MAX_MESSAGE
 from talos.rpc.protocol import Headers

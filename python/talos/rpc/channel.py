@@ -10,7 +10,8 @@ from google.protobuf.message import DecodeError, Message
 
 from talos.api.rpc import Code, DuplexCall, DuplexTransport, RpcError
 from talos.rpc.bridge import TRIO, Bridge, Host
-from talos.rpc.http2.client import Channel, ClientCall, LocalChannel
+from talos.rpc.http2.client import Channel, LocalChannel
+from talos.rpc.http2.client_call import ClientCall
 from talos.rpc.port.remote import RemoteChannel, RemoteServer
 from talos.rpc.protocol import DEADLINE_EXCEEDED, Metadata
 from talos.rpc.status import check_status

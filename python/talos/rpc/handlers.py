@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from talos.api.rpc import Call, Code, Handler, RpcError, Service
-from talos.rpc.http2.call import STOPPING, ServerCall
+from talos.rpc.http2.server_call import STOPPING, ServerCall
 from talos.rpc.protocol import OK, Status
 from talos.rpc.proxy.raw import receive_one
 from talos.rpc.status import to_rpc_error

@@ -8,8 +8,8 @@ from pathlib import Path
 from talos.rpc.bridge import Host
 from talos.rpc.channel import open_local
 from talos.rpc.handlers import ServeCall, run_handler
-from talos.rpc.http2.call import ServerCall
 from talos.rpc.http2.client import LocalChannel
+from talos.rpc.http2.server_call import ServerCall
 from talos.rpc.protocol import Status
 from talos.rpc.proxy.raw import receive_one, send_only, take_replies
 

@@ -9,9 +9,9 @@ import trio
 from talos.api.rpc import Code, Service
 from talos.rpc.bridge import TRIO, Host
 from talos.rpc.handlers import HEALTH, OnEnd, ServeCall, answer_health, make_method_handlers
-from talos.rpc.http2.call import STOPPING, ServerCall
 from talos.rpc.http2.local_limits import LocalLimits
 from talos.rpc.http2.server import LocalServer
+from talos.rpc.http2.server_call import STOPPING, ServerCall
 from talos.rpc.limits import MAX_MESSAGE
 from talos.rpc.protocol import Status
 

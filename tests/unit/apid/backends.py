@@ -10,7 +10,7 @@ from typing import Any
 
 from talos.api.common import common_pb2 as common
 from talos.api.machine import machine_pb2 as machine
-from talos.rpc.http2.call import ServerCall
+from talos.rpc.http2.server_call import ServerCall
 from talos.rpc.protocol import OK, Status
 
 from .world import (

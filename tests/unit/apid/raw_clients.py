@@ -15,7 +15,7 @@ import h2.connection
 import h2.events
 
 from talos.pki.certificate import PemPair
-from talos.rpc.http2.call import ServerCall
+from talos.rpc.http2.server_call import ServerCall
 from talos.rpc.protocol import Status
 
 from .world import READ, VERSION, Node, Pki, answer_with_name, call, client

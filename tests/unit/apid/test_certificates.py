@@ -23,7 +23,7 @@ from talos.apid.certificates import Certificates
 from talos.pki.authority import Usage
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
-from talos.rpc.http2.call import ServerCall
+from talos.rpc.http2.server_call import ServerCall
 from talos.rpc.port import listener
 from talos.rpc.port.tls import RefusedError, check_client
 from talos.rpc.protocol import OK, Status

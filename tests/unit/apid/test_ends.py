@@ -12,7 +12,7 @@ import pytest
 
 from talos.api.methods import max_reply, max_request
 from talos.api.rpc import Code
-from talos.rpc.http2.call import ServerCall
+from talos.rpc.http2.server_call import ServerCall
 from talos.rpc.protocol import OK, Status
 
 from .backends import two_nodes

@@ -12,7 +12,7 @@ from talos.api.machine import machine_pb2 as machine
 from talos.api.rpc import Code
 from talos.apid import fan_out
 from talos.rpc.client_quota import ClientQuota
-from talos.rpc.http2.call import ServerCall
+from talos.rpc.http2.server_call import ServerCall
 from talos.rpc.protocol import OK, Status
 
 from .backends import tagged, two_nodes

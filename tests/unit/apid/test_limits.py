@@ -14,7 +14,7 @@ import hyperframe.frame
 import pytest
 from tests.harness.limits import REAL_TIMEOUT
 
-from talos.rpc.http2.call import ServerCall
+from talos.rpc.http2.server_call import ServerCall
 from talos.rpc.port import call as http2_call
 from talos.rpc.port import connection as http2
 from talos.rpc.port import listener, refusals
@@ -57,7 +57,7 @@ class TestLimits:
     async def test_silence_after_the_handshake_times_out(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(http2, "GREETING_TIMEOUT", 0.3)
+        monkeypatch.setattr(http2, "PREFACE_TIMEOUT", 0.3)
         pki = Pki()
         async with node(tmp_path, pki, answer) as a:
             async with tls(a, client_context(pki, pki.client("os:admin"))) as (reader, _):

@@ -15,7 +15,7 @@ from grpc.aio import EOF  # pyright: ignore[reportAttributeAccessIssue]
 from talos.api.common import common_pb2 as common
 from talos.api.machine import machine_pb2 as machine
 from talos.api.rpc import Code, RpcError
-from talos.rpc.http2.call import ServerCall
+from talos.rpc.http2.server_call import ServerCall
 from talos.rpc.port.limits import Limits
 from talos.rpc.protocol import OK, Status
 

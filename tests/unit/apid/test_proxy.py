@@ -17,7 +17,7 @@ from talos.api.google.rpc import status_pb2
 from talos.api.machine import machine_pb2 as machine
 from talos.api.rpc import Code
 from talos.process import audit
-from talos.rpc.http2.call import ServerCall
+from talos.rpc.http2.server_call import ServerCall
 from talos.rpc.protocol import Status
 from talos.system.logging import Log
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from talos.api.methods import max_reply
-from talos.rpc.http2.call import ServerCall
+from talos.rpc.http2.server_call import ServerCall
 from talos.rpc.port import call as port_call
 from talos.rpc.protocol import OK, Status
 

@@ -21,8 +21,8 @@ from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
 from talos.routerd.router import Router
-from talos.rpc.http2.call import ServerCall
 from talos.rpc.http2.server import LocalServer
+from talos.rpc.http2.server_call import ServerCall
 from talos.rpc.limits import MAX_MESSAGE, REPLY_MEMORY
 from talos.rpc.port.limits import Limits
 from talos.rpc.protocol import OK, Status

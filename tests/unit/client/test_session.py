@@ -16,7 +16,7 @@ from talos.client.channel import UnreachableError
 from talos.client.endpoint import Endpoint
 from talos.client.session import Session, open_session
 from talos.client.target import Target
-from talos.rpc.http2.call import ServerCall
+from talos.rpc.http2.server_call import ServerCall
 from talos.rpc.protocol import OK, Status
 
 READ, VERSION = "/machine.MachineService/Read", "/machine.MachineService/Version"

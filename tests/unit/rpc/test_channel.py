@@ -10,8 +10,8 @@ from google.protobuf.wrappers_pb2 import BytesValue, StringValue
 from talos.api.rpc import Call, Code, RpcError, Send, Service, Transport
 from talos.process.run import Daemon
 from talos.rpc.channel import open_channel
-from talos.rpc.http2.call import ServerCall
 from talos.rpc.http2.server import LocalServer
+from talos.rpc.http2.server_call import ServerCall
 from talos.rpc.protocol import Status
 from talos.rpc.proxy.local import make_server
 from talos.rpc.server import serve

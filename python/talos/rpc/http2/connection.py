@@ -8,9 +8,9 @@ Everything here runs on asyncio's loop. Streams are used from asyncio or from tr
 """
 
 import asyncio
-from typing import ClassVar, Protocol, cast
+from typing import ClassVar, cast
 
-from talos.api.rpc import RpcError
+from talos.rpc.http2.abandoned import AbandonedStreams
 from talos.rpc.http2.frames import (
     ACK,
     DEFAULT_WINDOW,
@@ -18,7 +18,6 @@ from talos.rpc.http2.frames import (
     END_STREAM,
     HEAD,
     MAX_WINDOW,
-    MIN_FRAME,
     Bounds,
     ErrorCode,
     FlowControlError,
@@ -36,16 +35,15 @@ from talos.rpc.http2.frames import (
     strip_padding,
     strip_priority,
 )
-from talos.rpc.http2.headers import NO_TABLE, HeaderDecoder, encode_headers
+from talos.rpc.http2.headers import HeaderDecoder
+from talos.rpc.http2.receiver import Receiver
 from talos.rpc.http2.rules import count_body, parse_length
+from talos.rpc.http2.sender import Sender
 from talos.rpc.protocol import Headers
 from talos.rpc.receive_buffer import ReceiveBuffer
 
 MAX_SENT_FRAME = 64 * 1024
 """Bytes of the largest frame that is sent, though a peer may allow 16 MiB."""
-_FLUSH_SIZE = 64 * 1024
-"""Bytes that are sent at once instead of at the end of the loop's round."""
-
 _received = ReceiveBuffer()
 
 _PING_SIZE, _GOAWAY_SIZE = 8, 8
@@ -53,78 +51,35 @@ _PING_SIZE, _GOAWAY_SIZE = 8, 8
 MAX_REASON = 256
 """Bytes of the reason that a peer gets for the end of its connection."""
 
-MAX_ABANDONED = 256
-"""Streams ended here before their peer had, whose late frames are ignored; so are those of earlier ones."""
 
-
-class Receiver(Protocol):
-    """What a connection needs of its streams."""
-
-    send_window: int
-    received_all: bool
-    body_left: int | None
-    """Bytes that are to come of a body whose length was announced."""
-
-    def take_headers(self, headers: Headers, *, ended: bool) -> None:
-        """Take further headers: the reply's, or trailers. ProtocolError when they are malformed."""
-        ...
-
-    def feed(self, data: memoryview, size: int) -> None:
-        """Take data, which counts as ``size`` bytes of the window."""
-        ...
-
-    def feed_end(self) -> None:
-        """Note that the peer has sent everything."""
-        ...
-
-    def reset(self, code: int) -> None:
-        """End the stream: the peer has reset it."""
-        ...
-
-    def mark_lost(self, reason: str) -> None:
-        """End the stream: its connection is closed."""
-        ...
-
-    def end_with(self, failure: RpcError) -> None:
-        """End the stream in both directions."""
-        ...
-
-    def wake_writer(self) -> None:
-        """Let a waiting sender check the windows again."""
-        ...
-
-
-class Connection(asyncio.BufferedProtocol):
+class Connection(Sender):
     """What both ends have in common. Subclasses begin streams, which are numbered up to ``last``."""
 
-    greeting: ClassVar[bytes] = b""
-    expected: ClassVar[bytes] = b""
+    preface: ClassVar[bytes] = b""
+    """What this end sends first: empty for a server."""
+    peer_preface: ClassVar[bytes] = b""
+    """What the peer has to send first: empty for a client."""
 
     def __init__(self, bounds: Bounds) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.bounds = bounds
+        super().__init__(bounds)
         self.streams: dict[int, Receiver] = {}
         self.last = 0
         self.unread = 0
+        """Bytes of all streams that were received and not read."""
         self.send_window = DEFAULT_WINDOW
         self.stream_window = DEFAULT_WINDOW
-        self.max_frame = MIN_FRAME
         self.max_streams = MAX_WINDOW
         self.paused = False
-        self.closed = False
-        self.transport: asyncio.Transport | None = None
         self._receive_window = bounds.connection_window
         self._decoder = HeaderDecoder(bounds.headers)
-        self._encoded_before = False
         self._rest = b""
-        self._greeted = False
+        self._has_preface = False
         self._has_gaps = False
-        self._abandoned: dict[int, int | None] = {}
-        self._forgotten = 0
+        """Whether the peer has left out numbers of streams, which it may not use later."""
+        self._abandoned = AbandonedStreams()
         self._is_waking = False
         self._block: tuple[int, int, bytes] | None = None
-        self._unsent: list[bytes | memoryview] = []
-        self._unsent_size = 0
+        """Headers that are to be continued: the stream, the flags of the first frame, what has arrived."""
 
     # What subclasses do.
 
@@ -136,9 +91,9 @@ class Connection(asyncio.BufferedProtocol):
         """Count a frame; ProtocolError when there are too many of its kind."""
 
     def take_late_headers(self, headers: Headers, *, ended: bool) -> None:
-        """Look at headers of a stream that was ended here, which are ignored."""
+        """Check headers of a stream that was ended here, which are ignored; ProtocolError."""
 
-    def greet(self) -> None:
+    def note_settings(self) -> None:
         """The peer has sent its settings."""
 
     def retire(self, last: int) -> None:
@@ -149,7 +104,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send the preface and the settings."""
         self.transport = cast("asyncio.Transport", transport)
-        self.transport.write(self.greeting + make_settings(self.bounds, is_client=not self.expected))
+        self.transport.write(self.preface + make_settings(self.bounds, is_client=not self.peer_preface))
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
         """Where received data is written."""
@@ -192,10 +147,10 @@ class Connection(asyncio.BufferedProtocol):
     def _take_all(self, data: memoryview) -> int:
         """Take all complete frames; returns where the incomplete one begins."""
         position, size = 0, len(data)
-        if not self._greeted:
-            if not self._check_greeting(data):
+        if not self._has_preface:
+            if not self._check_preface(data):
                 return 0
-            self._greeted, position = True, len(self.expected)
+            self._has_preface, position = True, len(self.peer_preface)
         while size - position >= HEAD.size:
             high, low, kind, flags, number = HEAD.unpack_from(data, position)
             length = high << 8 | low
@@ -215,10 +170,10 @@ class Connection(asyncio.BufferedProtocol):
             position = end
         return position
 
-    def _check_greeting(self, data: memoryview) -> bool:
+    def _check_preface(self, data: memoryview) -> bool:
         """Whether the preface has arrived and settings begin; ProtocolError for anything else (3.4)."""
-        size = len(self.expected)
-        if bytes(data[:size]) != self.expected[: len(data)]:
+        size = len(self.peer_preface)
+        if bytes(data[:size]) != self.peer_preface[: len(data)]:
             raise ProtocolError("no preface")
         if len(data) < size + HEAD.size:
             return False
@@ -255,14 +210,14 @@ class Connection(asyncio.BufferedProtocol):
             case Kind.PRIORITY:
                 check_priority(number, payload)  # it means nothing any more
             case _:
-                pass  # what is unknown is to be ignored
+                pass  # RFC 9113, 4.1: frames of unknown types are ignored
 
     def _take_reset(self, number: int, code: int) -> None:
         if (stream := self._find(number)) is not None:
             del self.streams[number]
             stream.reset(code)
         else:
-            self._abandoned.pop(number, None)
+            self._abandoned.remove(number)
 
     def _take_control(self, kind: int, flags: int, number: int, payload: bytes) -> None:
         """A frame of the whole connection."""
@@ -288,39 +243,30 @@ class Connection(asyncio.BufferedProtocol):
     def _find(self, number: int) -> Receiver | None:
         """The stream of a frame; None when it has ended here, which its peer may not have seen yet."""
         stream = self.streams.get(number)
-        if stream is None and not (0 < number <= self.last and number & 1):
-            raise ProtocolError(f"a frame of stream {number}, which has not begun")
+        if stream is None:
+            self._check_begun(number)
         return stream
 
     def abandon(self, number: int, body_left: int | None = None) -> None:
         """End a stream here whose peer has not ended it: what it sends until it notices is ignored."""
-        self._abandoned[number] = body_left
-        if len(self._abandoned) > MAX_ABANDONED:
-            oldest = next(iter(self._abandoned))
-            del self._abandoned[oldest]
-            self._forgotten = max(self._forgotten, oldest)
+        self._abandoned.add(number, body_left)
 
-    def _check_abandoned(self, number: int) -> None:
-        """Refuse frames of a stream that is not open, unless it was ended here."""
+    def _check_begun(self, number: int) -> None:
         if not (0 < number <= self.last and number & 1):
             raise ProtocolError(f"a frame of stream {number}, which has not begun")
-        if number not in self._abandoned and number > self._forgotten:
-            raise StreamClosedError(f"a frame of stream {number}, which its sender has ended")
 
     def _take_late_data(self, number: int, size: int, *, ended: bool) -> None:
-        self._check_abandoned(number)
-        if (left := self._abandoned.get(number)) is not None:
-            self._abandoned[number] = count_body(left, size, ended=ended)
-        if ended:
-            self._abandoned.pop(number, None)
+        self._check_begun(number)
+        self._abandoned.take_data(number, size, ended=ended)
 
     def _take_late_headers(self, number: int, headers: Headers, *, ended: bool) -> None:
         if self._has_gaps and number not in self._abandoned and number & 1:
             raise ProtocolError(f"stream {number} begins after a later one")
-        self._check_abandoned(number)
+        self._check_begun(number)
+        self._abandoned.check(number)
         self.take_late_headers(headers, ended=ended)
         if ended:
-            self._abandoned.pop(number, None)
+            self._abandoned.remove(number)
 
     def _take_continuation(self, flags: int, number: int, payload: bytes) -> None:
         if self._block is None or self._block[0] != number:
@@ -391,10 +337,10 @@ class Connection(asyncio.BufferedProtocol):
                 self.max_frame = min(value, MAX_SENT_FRAME)
             elif name == Setting.MAX_CONCURRENT_STREAMS:
                 self.max_streams = value
-            elif name == Setting.ENABLE_PUSH and value and not self.expected:
+            elif name == Setting.ENABLE_PUSH and value and not self.peer_preface:
                 raise ProtocolError("a server that enables pushes")
         self.write(make_frame(Kind.SETTINGS, ACK, 0, b""))
-        self.greet()
+        self.note_settings()
         self._wake_writers()
 
     def _open_window(self, number: int, size: int) -> None:
@@ -418,44 +364,6 @@ class Connection(asyncio.BufferedProtocol):
         for stream in tuple(self.streams.values()):
             stream.wake_writer()
 
-    # Frames out.
-
-    def write(self, data: bytes | memoryview) -> None:
-        """Send bytes together with others of the same round of the loop."""
-        if not self._unsent:
-            self.loop.call_soon(self.flush)
-        self._unsent.append(data)
-        self._unsent_size += len(data)
-        if self._unsent_size > _FLUSH_SIZE:
-            self.flush()
-
-    def flush(self) -> None:
-        """Send what was collected."""
-        if self._unsent:
-            data, self._unsent, self._unsent_size = b"".join(self._unsent), [], 0
-            if self.transport is not None and not self.transport.is_closing():
-                self.transport.write(data)
-                if self.transport.get_write_buffer_size() > self.bounds.unsent:
-                    self.overflow()
-
-    def overflow(self) -> None:
-        """End a connection whose peer does not read what it makes this side answer."""
-        self.abort()
-
-    def write_headers(self, number: int, headers: Headers, flags: int = 0) -> None:
-        """Send headers, in several frames if they are large."""
-        block = encode_headers(headers)
-        if not self._encoded_before:
-            block, self._encoded_before = NO_TABLE + block, True
-        if len(block) <= self.max_frame:
-            self.write(make_frame(Kind.HEADERS, flags | END_HEADERS, number, block))
-            return
-        parts = [block[start : start + self.max_frame] for start in range(0, len(block), self.max_frame)]
-        self.write(make_frame(Kind.HEADERS, flags, number, parts[0]))
-        for part in parts[1:-1]:
-            self.write(make_frame(Kind.CONTINUATION, 0, number, part))
-        self.write(make_frame(Kind.CONTINUATION, END_HEADERS, number, parts[-1]))
-
     def refuse_more(self) -> None:
         """Announce (GOAWAY) that no further streams are accepted."""
         payload = self.last.to_bytes(4) + ErrorCode.NO_ERROR.to_bytes(4)
@@ -466,20 +374,6 @@ class Connection(asyncio.BufferedProtocol):
         payload = self.last.to_bytes(4) + code.to_bytes(4) + reason.encode()[:MAX_REASON]
         self.write(make_frame(Kind.GOAWAY, 0, 0, payload))
         self.close()
-
-    def close(self) -> None:
-        """End the connection once what waits is sent."""
-        self.flush()
-        self.closed = True
-        # Closing asyncio's TLS a second time would keep it from being aborted.
-        if self.transport is not None and not self.transport.is_closing():
-            self.transport.close()
-
-    def abort(self) -> None:
-        """End the connection now, whether or not the peer reads."""
-        self.closed = True
-        if self.transport is not None:
-            self.transport.abort()
 
 
 def _widen(window: int, size: int) -> int:

@@ -10,12 +10,12 @@ from typing import Any, cast, override
 
 from talos.api.rpc import Code, RpcError
 from talos.rpc.http2.backend import AsyncBackend
-from talos.rpc.http2.call import STOPPING, ServerCall, check_request_trailers
 from talos.rpc.http2.connection import Connection
 from talos.rpc.http2.frames import END_STREAM, PREFACE, ErrorCode, ProtocolError, make_reset
 from talos.rpc.http2.local_limits import LocalLimits, read_peer
 from talos.rpc.http2.meter import FrameMeter
 from talos.rpc.http2.rules import Known, check_request, parse_length
+from talos.rpc.http2.server_call import STOPPING, ServerCall, check_request_trailers
 from talos.rpc.http2.stream import Stream
 from talos.rpc.protocol import PREFIX, REPLY_HEADERS, Headers, Status, make_trailers, parse_metadata
 from talos.system.logging import Log
@@ -27,7 +27,7 @@ _FULL = Status(code=Code.RESOURCE_EXHAUSTED, message="too much is being sent at 
 
 
 class _ServerConnection(Connection):
-    expected = PREFACE
+    peer_preface = PREFACE
 
     def __init__(self, server: "LocalServer") -> None:
         super().__init__(server.limits.bounds)

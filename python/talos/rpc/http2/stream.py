@@ -5,7 +5,7 @@ from typing import override
 
 from talos.api.rpc import Code, RpcError
 from talos.rpc.http2.backend import AsyncBackend, Event
-from talos.rpc.http2.connection import Connection, Receiver
+from talos.rpc.http2.connection import Connection
 from talos.rpc.http2.frames import (
     END_STREAM,
     ErrorCode,
@@ -15,6 +15,7 @@ from talos.rpc.http2.frames import (
     make_head,
     make_window_update,
 )
+from talos.rpc.http2.receiver import Receiver
 from talos.rpc.limits import MAX_MESSAGE
 from talos.rpc.protocol import PREFIX, Headers
 

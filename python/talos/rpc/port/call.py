@@ -8,9 +8,9 @@ from talos.api.methods import max_request
 from talos.api.rpc import Code, RpcError
 from talos.rpc.client_quota import ClientQuota
 from talos.rpc.http2.backend import ASYNCIO
-from talos.rpc.http2.call import ServerCall
 from talos.rpc.http2.connection import Connection
 from talos.rpc.http2.rules import parse_length
+from talos.rpc.http2.server_call import ServerCall
 from talos.rpc.port.request import parse_authority, parse_request_metadata
 from talos.rpc.port.tls import Client
 from talos.rpc.protocol import PREFIX, Peer

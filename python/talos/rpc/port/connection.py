@@ -10,7 +10,6 @@ from typing import cast, override
 
 from talos.api.rpc import RpcError
 from talos.rpc.client_quota import ClientQuota
-from talos.rpc.http2.call import check_request_trailers
 from talos.rpc.http2.connection import Connection
 from talos.rpc.http2.frames import (
     END_STREAM,
@@ -22,6 +21,7 @@ from talos.rpc.http2.frames import (
 )
 from talos.rpc.http2.meter import FrameMeter
 from talos.rpc.http2.rules import check_request
+from talos.rpc.http2.server_call import check_request_trailers
 from talos.rpc.port.addresses import format_address
 from talos.rpc.port.call import PortCall
 from talos.rpc.port.limits import MAX_FRAME, Limits
@@ -47,7 +47,7 @@ MAX_UNSENT = 1024 * 1024
 WRITE_BUFFER = 64 * 1024
 """Bytes that wait in the transport before senders wait."""
 
-GREETING_TIMEOUT = 10.0
+PREFACE_TIMEOUT = 10.0
 """Seconds that a client has to begin HTTP/2 after the TLS handshake."""
 
 type CallHandler = Callable[[PortCall], Awaitable[Status]]
@@ -72,7 +72,7 @@ class PortConnection(Connection):
     connection has ended. ``memory`` and ``calls`` are shared with the port's other connections.
     """
 
-    expected = PREFACE
+    peer_preface = PREFACE
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class PortConnection(Connection):
         self._unused_since: float | None = None
         self._running: set[asyncio.Task[None]] = set()
         self._idle: asyncio.TimerHandle | None = None
-        self._greeting: asyncio.TimerHandle | None = None
+        self._preface_timer: asyncio.TimerHandle | None = None
         self._draining = False
 
     @property
@@ -131,14 +131,16 @@ class PortConnection(Connection):
             self._refuse(str(reason))
             return
         super().connection_made(transport)
-        self._greeting = self.loop.call_later(GREETING_TIMEOUT, self._refuse, "no HTTP/2 after the handshake")
+        self._preface_timer = self.loop.call_later(
+            PREFACE_TIMEOUT, self._refuse, "no HTTP/2 after the handshake"
+        )
         self._watch_idleness()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is closed, which cancels every call."""
         super().connection_lost(exc)
-        for timer in (self._greeting, self._idle):
+        for timer in (self._preface_timer, self._idle):
             if timer is not None:
                 timer.cancel()
         for task in self._running:
@@ -153,10 +155,10 @@ class PortConnection(Connection):
         self._meter.count(kind, flags, number, size)
 
     @override
-    def greet(self) -> None:
-        if self._greeting is not None:
-            self._greeting.cancel()
-            self._greeting = None
+    def note_settings(self) -> None:
+        if self._preface_timer is not None:
+            self._preface_timer.cancel()
+            self._preface_timer = None
 
     @override
     def retire(self, last: int) -> None:

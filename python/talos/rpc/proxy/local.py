@@ -7,10 +7,11 @@ from talos.api.methods import StreamKind, max_reply, max_request, stream_kind
 from talos.api.rpc import Code, RpcError
 from talos.rpc.client_quota import ClientQuota
 from talos.rpc.http2.backend import ASYNCIO
-from talos.rpc.http2.call import ServerCall
-from talos.rpc.http2.client import Channel, ClientCall, LocalChannel, NotConnectedError
+from talos.rpc.http2.client import Channel, LocalChannel, NotConnectedError
+from talos.rpc.http2.client_call import ClientCall
 from talos.rpc.http2.local_limits import LocalLimits
 from talos.rpc.http2.server import LocalServer
+from talos.rpc.http2.server_call import ServerCall
 from talos.rpc.limits import MAX_FORWARDED_METADATA
 from talos.rpc.protocol import Metadata, Status, check_size
 from talos.rpc.proxy.raw import RawCall, receive_one, send_only, take_replies

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from talos.api.rpc import Code, RpcError
-from talos.rpc.http2.client import ClientCall
+from talos.rpc.http2.client_call import ClientCall
 from talos.rpc.protocol import Metadata, Status
 
 

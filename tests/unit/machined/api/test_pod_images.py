@@ -30,7 +30,7 @@ from talos.resource import ids
 from talos.resource.changes import put
 from talos.rpc.channel import open_channel
 from talos.rpc.handlers import run_handler
-from talos.rpc.http2.call import ServerCall
+from talos.rpc.http2.server_call import ServerCall
 from talos.rpc.protocol import OK, Status
 from talos.rpc.server import serve
 

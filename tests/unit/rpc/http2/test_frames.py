@@ -18,7 +18,6 @@ from tests.harness.limits import REAL_TIMEOUT
 from tests.unit.fuzz.mutation import mutate
 
 from talos.api.rpc import Code
-from talos.rpc.http2.call import ServerCall
 from talos.rpc.http2.frames import (
     ACK,
     END_HEADERS,
@@ -45,6 +44,7 @@ from talos.rpc.http2.frames import (
 )
 from talos.rpc.http2.headers import encode_headers
 from talos.rpc.http2.server import LocalServer
+from talos.rpc.http2.server_call import ServerCall
 from talos.rpc.protocol import Status
 from talos.rpc.proxy.local import make_server, open_local
 from talos.system.logging import Log

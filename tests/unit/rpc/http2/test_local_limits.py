@@ -12,12 +12,12 @@ from tests.harness.limits import REAL_TIMEOUT
 
 from talos.api.rpc import Code
 from talos.rpc.http2 import server as server_module
-from talos.rpc.http2.call import ServerCall
 from talos.rpc.http2.frames import END_HEADERS, PREFACE, Bounds, Kind, make_frame, make_reset
 from talos.rpc.http2.headers import encode_headers
 from talos.rpc.http2.local_limits import LocalLimits
 from talos.rpc.http2.meter import FrameMeter
 from talos.rpc.http2.server import LocalServer
+from talos.rpc.http2.server_call import ServerCall
 from talos.rpc.protocol import Status
 from talos.rpc.proxy.local import make_server, open_local
 from talos.system.logging import Log

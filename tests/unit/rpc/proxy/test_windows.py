@@ -8,8 +8,8 @@ import pytest
 from tests.harness.limits import REAL_TIMEOUT
 
 from talos.rpc.client_quota import ClientQuota
-from talos.rpc.http2.call import ServerCall
-from talos.rpc.http2.client import ClientCall
+from talos.rpc.http2.client_call import ClientCall
+from talos.rpc.http2.server_call import ServerCall
 from talos.rpc.limits import MAX_MESSAGE, WIDE_WINDOW
 from talos.rpc.protocol import OK, Status
 from talos.rpc.proxy.local import make_server, open_local
