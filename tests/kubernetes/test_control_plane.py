@@ -71,7 +71,7 @@ def test_requests_are_recorded_by_the_policy(kubernetes: Kubernetes) -> None:
 def test_what_can_not_work_is_refused_with_its_place(kubernetes: Kubernetes) -> None:
     image = "registry.k8s.io/kube-apiserver:v1.20.0"
     text = refuse(kubernetes, {"kind": "KubeAPIServerConfig", "image": image})
-    assert "KubeAPIServerConfig image: Kubernetes 1.20 is not supported by this version" in text
+    assert "KubeAPIServerConfig image: version of Kubernetes 1.20 is too old to be used" in text
     text = refuse(kubernetes, {"kind": "KubeletConfig", "image": "ghcr.io/siderolabs/kubelet:v1.33.1"})
     assert "KubeletConfig image: the kubelet 1.33 does not work with kube-apiserver 1.37" in text
     text = refuse(kubernetes, {"kind": "KubeNetworkConfig", "podSubnets": ["10.96.0.0/16"]})

@@ -44,7 +44,7 @@ def test_a_patch_that_a_node_would_refuse_is_refused_at_once() -> None:
 
 def test_a_version_that_nodes_would_refuse_is_refused_at_once() -> None:
     request = make_request(ClusterOptions(image=Path("image")))
-    with pytest.raises(ConfigError, match=r"Kubernetes 1\.20 is not supported by this version"):
+    with pytest.raises(ConfigError, match=r"version of Kubernetes 1\.20 is too old"):
         generate_configs(request, ConfigOptions(kubernetes_version="1.20.0"))
 
 

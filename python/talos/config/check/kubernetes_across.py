@@ -30,10 +30,9 @@ _TAG = re.compile(r":v?(\d+)\.(\d+)\.\d+[^/]*$")
 
 
 def check_kubernetes(config: Config) -> Iterator[Note]:
-    """Networks that overlap, versions that don't work or not together, authorizers and static pods twice."""
+    """Networks that overlap, authorizers and static pods twice."""
     if effective.cluster_endpoint(config):
         yield from _check_networks(config)
-        yield from _check_versions(config)
     yield from _check_authorizers(config)
     yield from _check_static_pods(config)
 
@@ -88,8 +87,12 @@ def _check_networks(config: Config) -> Iterator[Note]:
                 yield place.below("serviceSubnets").find(text, hint="take networks apart from each other")
 
 
-def _check_versions(config: Config) -> Iterator[Note]:
+def check_versions(config: Config) -> Iterator[Note]:
+    """Versions that this one of the system does not run, or that don't work together."""
+    if not effective.cluster_endpoint(config):
+        return
     oldest, newest = contract.KUBERNETES_MINORS
+    system = _format(contract.CURRENT)
     images: list[tuple[str, str, Note, int]] = [
         (
             "the kubelet",
@@ -122,8 +125,10 @@ def _check_versions(config: Config) -> Iterator[Note]:
         if found is None:
             continue
         if not oldest <= found <= newest:
-            hint = f"{_format(oldest)} to {_format(newest)}"
-            yield place.find(f"Kubernetes {_format(found)} is not supported by this version", hint=hint)
+            # Upstream's text, which people search for.
+            problem = "too old" if found < oldest else "too new"
+            text = f"version of Kubernetes {_format(found)} is {problem} to be used with Talos {system}"
+            yield place.find(text, hint=f"{_format(oldest)} to {_format(newest)}")
         elif server is not None and not 0 <= server[1] - found[1] <= skew:
             minimum = _format((server[0], server[1] - skew))
             hint = f"{minimum} to {_format(server)}" if skew else _format(server)

@@ -16,6 +16,7 @@ from talos.config.check.cluster import check_cluster, find_cluster_warnings
 from talos.config.check.documents import check_document
 from talos.config.check.encryption import find_unencrypted
 from talos.config.check.kubelet import find_ignored
+from talos.config.check.kubernetes_across import check_versions
 from talos.config.check.legacy import check_conflicts
 from talos.config.check.machine import check_machine, find_deprecated
 from talos.config.check.note import Note
@@ -37,9 +38,13 @@ class Mode(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Findings. Warnings refuse a config only with ``--strict``, notes never."""
+    """Findings. Warnings refuse a config only with ``--strict``, notes never.
+
+    ``version_errors`` refuse it on a node of this version only: a client's config may be for another one.
+    """
 
     errors: tuple[Problem, ...] = ()
+    version_errors: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     notes: tuple[Problem, ...] = ()
 
@@ -52,6 +57,7 @@ def validate(config: Config, mode: Mode = Mode.METAL, *, partial: bool = False) 
     """
     found = itertools.islice(_errors(config, mode, partial=partial), MAX_PROBLEMS)
     errors = [note.problem(config) for note in found]
+    versions = [note.problem(config) for note in (() if partial else check_versions(config))]
     warnings = [note.problem(config) for note in _warnings(config)]
     found = itertools.islice(
         itertools.chain(
@@ -64,17 +70,22 @@ def validate(config: Config, mode: Mode = Mode.METAL, *, partial: bool = False) 
         MAX_PROBLEMS,
     )
     notes = tuple(note.problem(config) for note in found)
-    return Report(errors=tuple(_sorted(errors)), warnings=tuple(_sorted(warnings)), notes=notes)
+    return Report(
+        errors=tuple(_sorted(errors)),
+        version_errors=tuple(_sorted(versions)),
+        warnings=tuple(_sorted(warnings)),
+        notes=notes,
+    )
 
 
 def check(config: Config, mode: Mode = Mode.METAL, *, partial: bool = False) -> tuple[Problem, ...]:
-    """Refuse a config with errors; returns the warnings and notes.
+    """Refuse a config with errors on a node; returns the warnings and notes.
 
     ConfigError: with all errors.
     """
     report = validate(config, mode, partial=partial)
-    if report.errors:
-        raise ConfigError(report.errors)
+    if report.errors or report.version_errors:
+        raise ConfigError(_sorted([*report.errors, *report.version_errors]))
     return (*report.warnings, *report.notes)
 
 

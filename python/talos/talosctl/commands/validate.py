@@ -26,7 +26,7 @@ def run_validate(invocation: Invocation) -> int:
         raise ConfigError(errors)
     console.write_line(f"{path} is valid for {mode} mode")
     # Part of the report, not of the errors: scripts take anything there for a failure.
-    for note in report.notes:
+    for note in (*report.version_errors, *report.notes):
         console.write_line(f"NOTE: {note}")
     return 0
 

@@ -6,10 +6,13 @@ import pytest
 from tests.unit.config.check.test_validate import messages
 
 from talos.config.check.kubernetes_across import find_minor
+from talos.config.check.validate import Mode, check
 from talos.config.contract import parse_contract
 from talos.config.generate.config import generate_config, render
 from talos.config.generate.options import GenerateOptions
 from talos.config.model import MachineType
+from talos.config.problem import ConfigError
+from talos.config.read.loader import load
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +25,18 @@ def old_control_plane(options: GenerateOptions) -> str:
 def find(config: str, old: str, new: str) -> list[str]:
     assert old in config, old
     return [message.split(": ", 1)[1] for message in messages(config.replace(old, new, 1))]
+
+
+def find_versions(config: str, old: str, new: str) -> list[str]:
+    """What a node refuses; a client's check of the config has no error."""
+    assert old in config, old
+    changed = config.replace(old, new, 1)
+    assert not messages(changed)
+    try:
+        check(load(changed), Mode.CONTAINER)
+    except ConfigError as error:
+        return [str(problem).split(": ", 1)[1] for problem in error.problems]
+    return []
 
 
 @pytest.mark.parametrize(
@@ -48,12 +63,18 @@ def find(config: str, old: str, new: str) -> list[str]:
         (
             "kube-apiserver",
             "v1.20.0",
-            "KubeAPIServerConfig image: Kubernetes 1.20 is not supported by this version (1.32 to 1.37)",
+            (
+                "KubeAPIServerConfig image: "
+                "version of Kubernetes 1.20 is too old to be used with Talos 1.15 (1.32 to 1.37)"
+            ),
         ),
         (
             "kubelet",
             "v1.38.0",
-            "KubeletConfig image: Kubernetes 1.38 is not supported by this version (1.32 to 1.37)",
+            (
+                "KubeletConfig image: "
+                "version of Kubernetes 1.38 is too new to be used with Talos 1.15 (1.32 to 1.37)"
+            ),
         ),
     ],
 )
@@ -61,14 +82,16 @@ def test_versions_that_do_not_work_together(
     control_plane: str, program: str, tag: str, expected: str
 ) -> None:
     current = control_plane.split(f"/{program}:", 1)[1].split("\n", 1)[0]
-    assert expected in find(control_plane, f"/{program}:{current}", f"/{program}:{tag}")
+    assert expected in find_versions(control_plane, f"/{program}:{current}", f"/{program}:{tag}")
 
 
 def test_a_worker_knows_which_kubelets_are_supported(worker: str) -> None:
     current = worker.split("/kubelet:", 1)[1].split("\n", 1)[0]
-    expected = "KubeletConfig image: Kubernetes 1.31 is not supported by this version (1.32 to 1.37)"
-    assert find(worker, f"/kubelet:{current}", "/kubelet:v1.31.9") == [expected]
-    assert not find(worker, f"/kubelet:{current}", "/kubelet:v1.32.0")
+    expected = (
+        "KubeletConfig image: version of Kubernetes 1.31 is too old to be used with Talos 1.15 (1.32 to 1.37)"
+    )
+    assert find_versions(worker, f"/kubelet:{current}", "/kubelet:v1.31.9") == [expected]
+    assert not find_versions(worker, f"/kubelet:{current}", "/kubelet:v1.32.0")
 
 
 def test_networks_that_overlap(worker: str) -> None:
