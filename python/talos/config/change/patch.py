@@ -88,7 +88,7 @@ def apply_patches(text: str | bytes, patches: Sequence[Patch], *, source: str = 
     """
     config = load(text, source=source)
     if not any(isinstance(patch, JsonPatch) or patch.documents for patch in patches):
-        return text if isinstance(text, str) else text.decode()
+        return config.text.decode()
     documents = [to_plain(document) for document in config.documents]
     for patch in patches:
         if isinstance(patch, JsonPatch):

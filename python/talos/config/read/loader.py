@@ -12,7 +12,7 @@ from talos.config.documents.registry import MODULES, document_type
 from talos.config.model import Config
 from talos.config.problem import ConfigError, Mark, Problem
 from talos.config.read.reader import SectionReader, did_you_mean
-from talos.config.read.tree import MappingNode, Node, ScalarNode, parse_documents
+from talos.config.read.tree import MappingNode, Node, ScalarNode, parse_documents, to_utf8
 from talos.config.schema import Document
 from talos.config.write.plain import to_plain
 from talos.resource.yaml.text import NO_COMMENTS, Comments, to_yaml
@@ -45,7 +45,7 @@ def load(text: str | bytes, *, source: str = "") -> Config:
             marks[document.id] = {"": first, **reader.marks}
     if problems:
         raise ConfigError(sorted(problems, key=lambda problem: problem.mark or Mark(0, 0)))
-    raw = text.encode() if isinstance(text, str) else text
+    raw = text.encode() if isinstance(text, str) else to_utf8(text)
     return Config(tuple(documents), raw, source, marks)
 
 

@@ -10,6 +10,7 @@ the resolver of YAML 1.1 would guess (``off`` is a text, not false) are treated 
 because that is what config files are written for.
 """
 
+import codecs
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -42,6 +43,7 @@ class Size:
 MAX_KEY = 512
 """Characters of a key. The place of every value below repeats it."""
 
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _YAML: Any = yaml  # its annotations are partial
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -106,7 +108,7 @@ def parse_documents(text: str | bytes, *, source: str = "", size: Size = Size())
         raise refuse(f"{len(text)} bytes are too many", hint=f"at most {size.bytes}")
     if isinstance(text, bytes):
         try:
-            text = text.decode()
+            text = to_utf8(text).decode()
         except UnicodeDecodeError as error:
             line = text.count(b"\n", 0, error.start) + 1
             column = error.start - (text.rfind(b"\n", 0, error.start) + 1) + 1
@@ -119,6 +121,14 @@ def parse_documents(text: str | bytes, *, source: str = "", size: Size = Size())
         reason, place = _explain(text, error)
         raise refuse(f"no valid YAML: {reason}", place) from error
     return composer.documents
+
+
+def to_utf8(text: bytes) -> bytes:
+    """The text as it is, but UTF-16 with its mark, as shells of Windows write files and YAML's readers take.
+
+    UnicodeDecodeError: when it is not what its mark stands for.
+    """
+    return text.decode("utf-16").encode() if text.startswith(_UTF16_MARKS) else text
 
 
 def _explain(text: str, error: Any) -> tuple[str, Mark | None]:

@@ -3,6 +3,7 @@
 import pytest
 from tests.harness.processor import at_most
 
+from talos.config.documents.network.hostname import HostnameConfig
 from talos.config.model import MachineType
 from talos.config.problem import ConfigError
 from talos.config.read.loader import load
@@ -217,3 +218,19 @@ def test_generated_sized_config_loads_quickly() -> None:
     load(text)
     with at_most(0.5):
         load(text)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_a_file_in_utf_16_is_kept_as_utf_8(encoding: str) -> None:
+    text = "apiVersion: v1alpha1\r\nkind: HostnameConfig\r\nhostname: geräumig\r\n"
+    mark = "" if encoding == "utf-16" else "\ufeff"
+    config = load(f"{mark}{text}".encode(encoding))
+    assert config.text.decode() == text
+    found = config.find(HostnameConfig)
+    assert found is not None
+    assert found.hostname == "geräumig"
+
+
+def test_half_a_character_of_utf_16_is_refused() -> None:
+    with pytest.raises(ConfigError, match="the text is not UTF-8"):
+        load("a: b".encode("utf-16")[:-1])
