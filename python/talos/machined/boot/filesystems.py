@@ -1,6 +1,5 @@
 """The mounts that PID 1 makes before anything else. Existing mounts are kept."""
 
-import os
 import shutil
 from collections.abc import Collection
 from contextlib import suppress
@@ -10,6 +9,7 @@ from typing import override
 from talos.disks.volumes.folders import FOLDERS, RUN, RUN_LINK, Folder, SystemFolders, find_path, find_volume
 from talos.machined.node.etc_layer import ETC_LAYER
 from talos.system import kernel
+from talos.system.folders import make_folder
 from talos.system.logging import Log
 from talos.system.mounts import HARDENED, MountPoint, Mounts
 
@@ -145,9 +145,7 @@ class VarFolders(SystemFolders):
 
 
 def _make_folder(folder: Folder) -> None:
-    path = find_path(folder)
-    _make(path, folder.mode)
-    os.chown(path, folder.owner, folder.owner)
+    make_folder(Path(find_path(folder)), folder.mode, owner=folder.owner)
 
 
 def link_run(link: Path, target: str) -> None:
@@ -188,9 +186,7 @@ def make_missing_directory(path: str, mode: int) -> None:
 
 
 def _make(path: str, mode: int) -> None:
-    directory = Path(path)
-    directory.mkdir(parents=True, exist_ok=True)
-    directory.chmod(mode)
+    make_folder(Path(path), mode)
 
 
 EXEMPT = {

@@ -8,6 +8,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ import trio
 
 from talos.machined.logs.last_boot import MAX_LOG, LastBoot
 from talos.machined.logs.store import LogStore
+from talos.system.folders import opening_folder
 from talos.system.kmsg import KmsgReader
 from talos.system.logging import Log
 
@@ -75,17 +77,29 @@ def keep_crash(
 ) -> Path:
     """Write a folder named after the time, and remove the oldest. OSError."""
     moment = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
-    folder.mkdir(mode=0o755, exist_ok=True)
-    for old in sorted(path for path in folder.iterdir() if path.name != moment)[: 1 - KEPT]:
-        shutil.rmtree(old)
-    target = folder / moment
-    target.mkdir(mode=0o700, exist_ok=True)
-    (target / REASON).write_text(f"{reason}\n", encoding="utf-8")
-    (target / KERNEL).write_bytes(kernel[-MAX_LOG:])
-    for name in sorted(services)[:MAX_SERVICES]:
-        (target / f"{name}.log").write_bytes(cut_log(services[name]))
+    with (
+        opening_folder(Path(folder.name), within=folder.parent) as place,
+        opening_folder(Path(moment), within=place) as target,
+    ):
+        names = os.listdir(place)  # noqa: PTH208 - a descriptor
+        for old in sorted(name for name in names if name != moment)[: 1 - KEPT]:
+            shutil.rmtree(old, dir_fd=place)
+        os.fchmod(target, 0o700)
+        _write(target, REASON, f"{reason}\n".encode())
+        _write(target, KERNEL, kernel[-MAX_LOG:])
+        for name in sorted(services)[:MAX_SERVICES]:
+            _write(target, f"{name}.log", cut_log(services[name]))
     os.sync()
-    return target
+    return folder / moment
+
+
+def _write(place: int, name: str, content: bytes) -> None:
+    """Write a file that replaces what has its name: a pod that collects logs may have left a link."""
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=place)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with os.fdopen(os.open(name, flags, 0o600, dir_fd=place), "wb") as file:
+        file.write(content)
 
 
 def cut_log(data: bytes) -> bytes:

@@ -1,6 +1,8 @@
 """A log's copy on disk, rotated."""
 
+import errno
 import os
+import stat
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -93,9 +95,14 @@ class LogFile:
         return data[: data.rfind(b"\n") + 1]
 
     def _open(self) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._fd = os.open(self._path, flags, 0o600)
-        self._size = os.fstat(self._fd).st_size
+        # A pod that collects logs may have put a pipe in its place, whose other end is never opened.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        descriptor = os.open(self._path, flags, 0o600)
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
+            raise OSError(errno.EINVAL, "it is no file")
+        self._fd, self._size = descriptor, status.st_size
 
     def _rotate(self) -> None:
         self.close()

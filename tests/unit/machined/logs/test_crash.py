@@ -59,3 +59,22 @@ def test_a_folder_that_can_not_be_written_is_no_failure(tmp_path: Path) -> None:
     crash.reason = "x"
     crash.keep_last(tmp_path / "none")
     assert "are not kept" in "".join(lines)
+
+
+def test_links_that_pods_left_are_not_followed(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    for number in range(KEPT + 3):
+        (other / f"member-{number}").mkdir(parents=True)
+    log = tmp_path / "log"
+    log.mkdir()
+    (log / "crash").symlink_to(other)
+    crash = make([])
+    crash.reason = "x"
+    crash.keep_last(log)
+    assert len(list(other.iterdir())) == KEPT + 3
+    (folder,) = (log / "crash").iterdir()
+    (folder / "reason").unlink()
+    (folder / "reason").symlink_to(other / "made")
+    crash.keep_last(log)
+    assert (folder / "reason").read_text() == "x\n"
+    assert not (other / "made").exists()

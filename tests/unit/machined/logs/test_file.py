@@ -1,5 +1,6 @@
 """Log files and their rotation."""
 
+import os
 from pathlib import Path
 
 from talos.machined.logs.file import LogFile
@@ -21,3 +22,19 @@ def test_a_file_that_is_not_open_is_flushed_without_an_error(tmp_path: Path) -> 
     file.close()
     file.flush()
     assert file.error == ""
+
+
+def test_a_pipe_in_its_place_holds_nothing_up(tmp_path: Path) -> None:
+    path = tmp_path / "apid.log"
+    os.mkfifo(path)
+    file = LogFile(path)
+    file.write(b"line\n")
+    assert file.error == f"{path}: No such device or address"
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    file.write(b"line\n")
+    os.close(reader)
+    assert file.error == f"{path}: it is no file"
+    path.unlink()
+    file.write(b"line\n")
+    assert (file.error, path.read_bytes()) == ("", b"line\n")
+    file.close()
