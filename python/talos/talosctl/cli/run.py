@@ -9,6 +9,7 @@ from talos.talosctl.cli.command import Command
 from talos.talosctl.cli.exit import CommandError, Exit
 from talos.talosctl.cli.help import help_text
 from talos.talosctl.cli.parse import UsageError, find_command, parse
+from talos.talosctl.output import console
 
 
 def run_command(root: Command, argv: Sequence[str]) -> int:
@@ -16,10 +17,10 @@ def run_command(root: Command, argv: Sequence[str]) -> int:
     try:
         return _show_help(root, argv[1:]) if argv and argv[0] == "help" else _run(root, argv)
     except UsageError as error:
-        sys.stderr.write(f"error: {error.message}\nRun '{' '.join(error.path)} --help' for usage.\n")
+        console.note(f"error: {error.message}\nRun '{' '.join(error.path)} --help' for usage.")
         return Exit.USAGE
     except UserError as error:
-        sys.stderr.write(f"error: {error}\n")
+        console.note(f"error: {error}")
         if isinstance(error, CommandError):
             return error.code
         return Exit.USAGE if error.where.startswith("--") else Exit.FAILED
@@ -28,7 +29,7 @@ def run_command(root: Command, argv: Sequence[str]) -> int:
     except OSError as error:
         # A full disk, a file that may not be written: this machine's matter, not a defect of ours.
         place = f"{error.filename}: " if error.filename else ""
-        sys.stderr.write(f"error: {place}{error.strerror or error}\n")
+        console.note(f"error: {place}{error.strerror or error}")
         return Exit.FAILED
     except KeyboardInterrupt:
         return Exit.INTERRUPTED

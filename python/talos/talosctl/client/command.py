@@ -130,11 +130,9 @@ async def print_lines(node: str, chunks: AsyncGenerator[bytes]) -> None:
         async for chunk in chunks:
             *lines, rest = (rest + chunk).split(b"\n")
             if lines:
-                console.write_bytes(b"".join(prefix + line + b"\n" for line in lines))
-                console.flush_bytes()
+                console.write_log(prefix + line for line in lines)
     if rest:
-        console.write_bytes(prefix + rest + b"\n")
-        console.flush_bytes()
+        console.write_log([prefix + rest])
 
 
 type Read = Callable[[Session, str], AsyncGenerator[bytes]]

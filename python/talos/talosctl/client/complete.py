@@ -1,6 +1,7 @@
 """What a node offers for a command's next argument. Never an error: no answer is no offer."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Sequence
 
 from google.protobuf.empty_pb2 import Empty
@@ -22,6 +23,9 @@ from talos.talosctl.client.select import select_target
 COMPLETION_TIMEOUT = 3.0
 """Seconds that completion may take."""
 
+_SAFE = re.compile(r"[\w./:@%+=,^][\w./:@%+=,^-]*")
+"""Words, for every shell, and no flags: bash puts offers into its line as they are."""
+
 
 def _fetch(
     invocation: Invocation, fetch: Callable[[Session, str], Awaitable[Sequence[str]]]
@@ -31,7 +35,9 @@ def _fetch(
         if not target.nodes:
             return ()
         async with asyncio.timeout(COMPLETION_TIMEOUT), open_session(target) as session:
-            return await fetch(session, target.nodes[0])
+            names = await fetch(session, target.nodes[0])
+            # Files and containers have names that pods on the node choose.
+            return [name for name in names if _SAFE.fullmatch(name)]
 
     try:
         return asyncio.run(main())

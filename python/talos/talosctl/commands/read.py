@@ -1,5 +1,8 @@
 """``talosctl read``."""
 
+import codecs
+import sys
+
 from talos.api.common.common_pb2 import Data
 from talos.api.machine.machine_pb2 import ReadRequest
 from talos.client.session import Session
@@ -11,14 +14,18 @@ from talos.talosctl.output import console
 
 
 def run_read(invocation: Invocation) -> int:
-    """Write a file's content to the output as it is."""
+    """Write a file's content to the output as it is; to a terminal as text without controls."""
     request = ReadRequest(path=invocation.args[0])
+    decoder = codecs.getincrementaldecoder("utf-8")("replace") if sys.stdout.isatty() else None
 
     async def read(session: Session, node: str) -> None:
         async with session.stream(node, "/machine.MachineService/Read", request, Data) as chunks:
             async for chunk in chunks:
                 raise_error(chunk)
-                console.write_bytes(chunk.bytes)
+                if decoder is None:
+                    console.write_bytes(chunk.bytes)
+                else:
+                    console.write(decoder.decode(chunk.bytes))
         console.flush_bytes()
 
     return run_one(invocation, "read", read)

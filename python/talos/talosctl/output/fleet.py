@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from talos.fleet.progress import FleetProgress, NodeProgress, NodeStep, Watcher
 from talos.talosctl.output import console
 from talos.talosctl.output.table import format_table
+from talos.talosctl.output.visible import make_visible
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -73,11 +74,11 @@ class LiveRows:
             bar = "━" * min(filled, _LENGTH)
             seconds = f"{row.seconds:.0f} s" if row.began else ""
             table.add_row(
-                escape(row.name),
+                escape(make_visible(row.name)),
                 f"[{style}]{bar}[/{style}][dim]{'━' * (_LENGTH - len(bar))}[/dim]",
                 f"[{style}]{row.step.value}[/{style}]",
                 seconds,
-                f"[dim]{escape(row.detail)}[/dim]",
+                f"[dim]{escape(make_visible(row.detail))}[/dim]",
             )
         return table
 

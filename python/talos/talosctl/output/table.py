@@ -5,6 +5,8 @@ This is the layout of Go's tabwriter, which scripts parse; table libraries draw 
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from talos.talosctl.output.visible import make_visible
+
 PADDING = 3
 
 
@@ -19,7 +21,7 @@ def format_lines(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     for row in rows:
         widths.extend(0 for _ in range(len(row) - len(widths)))
         for column, cell in enumerate(row):
-            widths[column] = max(widths[column], len(cell))
+            widths[column] = max(widths[column], len(_one_line(cell)))
     for row in rows:
         yield _line(row, widths)
 
@@ -40,7 +42,9 @@ class GrowingTable:
         """The lines to show for more rows."""
         table = list(rows)
         for row in table:
-            self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, row, strict=True)]
+            self._widths = [
+                max(width, len(_one_line(cell))) for width, cell in zip(self._widths, row, strict=True)
+            ]
         if not self._is_begun and table:
             table.insert(0, self._header)
             self._is_begun = True
@@ -53,5 +57,5 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _one_line(cell: str) -> str:
-    # No text of a node may forge another row.
-    return cell.replace("\n", " ")
+    # No text of a node may forge another row, or columns.
+    return cell if cell.isprintable() else make_visible(cell.replace("\n", " ").replace("\t", " "))
