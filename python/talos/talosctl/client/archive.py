@@ -1,6 +1,7 @@
 """Folders of a node, received as archives."""
 
 import tarfile
+import zlib
 from pathlib import Path
 from typing import IO
 
@@ -12,6 +13,19 @@ from talos.system.errors import UserError
 from talos.talosctl.client.command import raise_error
 from talos.talosctl.output import console
 from talos.talosctl.output.transfer import showing_transfer
+
+UNREADABLE = (
+    tarfile.TarError,
+    zlib.error,
+    EOFError,
+    OSError,
+    ValueError,
+    LookupError,
+    RecursionError,
+    MemoryError,
+)
+"""What tarfile raises for archives that are damaged, or made to harm: headers that announce an exabyte, names
+of names a thousand times, links to nothing, numbers that are none."""
 
 
 async def receive_archive(
@@ -46,5 +60,6 @@ def unpack(archive: IO[bytes], folder: Path) -> None:
         raise UserError(
             f"the node's archive reaches outside of the folder: {error}", where=str(folder)
         ) from error
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise UserError(f"can't unpack the node's archive: {error}", where=str(folder)) from error
+    except UNREADABLE as error:
+        reason = str(error) or type(error).__name__
+        raise UserError(f"can't unpack the node's archive: {reason}", where=str(folder)) from error

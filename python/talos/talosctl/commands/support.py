@@ -1,6 +1,7 @@
 """``talosctl support``."""
 
 import os
+import re
 import shutil
 import tempfile
 import zipfile
@@ -26,6 +27,8 @@ from talos.talosctl.output import age, console
 PLAIN, ENCRYPTED = "support.zip", "support.zip.age"
 ERRORS = "errors.txt"
 RECIPIENTS = "--encryption-recipients"
+_OUTSIDE = re.compile(r"[\\:\0-\x1f\x7f]|^\.*$")
+"""In a part of a path: what separates in Windows, controls; all of one that is empty or goes up."""
 
 
 def run_support(invocation: Invocation) -> int:
@@ -46,6 +49,11 @@ def run_support(invocation: Invocation) -> int:
         )
 
     return run_async(main())
+
+
+def make_entry(name: str) -> str:
+    """A file's name in the archive: where it is unpacked, a node that chooses it can't leave its folder."""
+    return "/".join(_OUTSIDE.sub("_", part) for part in name.split("/"))
 
 
 def check_path(path: Path) -> None:
@@ -78,7 +86,7 @@ async def write_bundle(
                     nonlocal done
                     done += 1
                     if isinstance(result, bytes):
-                        bundle.writestr(f"{node}/{name}", result)
+                        bundle.writestr(f"{node}/{make_entry(name)}", result)
                     else:
                         failures.append(f"{name}: {describe(result, target)}")
                     if is_verbose:
@@ -96,7 +104,7 @@ async def write_bundle(
                 try:
                     for name, content in (await read_objects(session)).items():
                         bundle.writestr(name, content)
-                except RpcError as error:
+                except (RpcError, UserError) as error:
                     console.note(f"Kubernetes' objects are left out: {describe(error, target)}")
         if all(outcome.error for outcome in outcomes):
             return code
