@@ -3,6 +3,7 @@
 import io
 import os
 import tarfile
+import zlib
 from pathlib import Path
 from typing import cast
 
@@ -10,28 +11,50 @@ from google.protobuf.empty_pb2 import Empty
 
 from talos.api.common.common_pb2 import Data
 from talos.client.session import Session
+from talos.config.kubeconfig import format_kubeconfig, parse_issued
 from talos.kubernetes.client import KubernetesClient, parse_kubeconfig
 from talos.system.errors import UserError
+from talos.talosctl.client.archive import UNREADABLE
 from talos.talosctl.client.command import raise_error
 from talos.talosctl.output.yaml_text import dump_yaml, parse_yaml
 
 type Fields = dict[str, object]
 type Row = dict[str, object]
+FILE = "kubeconfig"
+MAX_ARCHIVE = 1 << 20
+"""Bytes of a node's kubeconfig, packed and unpacked."""
+GZIP = 16 + zlib.MAX_WBITS
+"""What zlib calls a gzip header, zlib.h."""
 _LISTS = ("clusters", "users", "contexts")
 
 
 async def fetch_kubeconfig(session: Session, node: str) -> str:
-    """A new kubeconfig; RpcError while the node can't issue one."""
+    """A new kubeconfig, with nothing in it but what nodes issue.
+
+    RpcError while the node can't issue one; UserError when what it sends is none.
+    """
     archive = b""
     async with session.stream(node, "/machine.MachineService/Kubeconfig", Empty(), Data) as chunks:
         async for chunk in chunks:
             raise_error(chunk)
             archive += chunk.bytes
-    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
-        file = tar.extractfile("kubeconfig")
-        if file is None:
-            raise UserError("the node's archive holds no kubeconfig")
-        return file.read().decode()
+            if len(archive) > MAX_ARCHIVE:
+                raise UserError(f"the node's kubeconfig has more than {MAX_ARCHIVE} bytes")
+    return format_kubeconfig(parse_issued(_unpack(archive)))
+
+
+def _unpack(archive: bytes) -> str:
+    """The file in a node's archive. What comes next of it is never read: it may be of any size."""
+    try:
+        content = zlib.decompressobj(GZIP).decompress(archive, MAX_ARCHIVE)
+        with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as tar:
+            member = tar.next()
+            file = tar.extractfile(member) if member is not None and member.name == FILE else None
+            if file is not None:
+                return file.read().decode()
+    except UNREADABLE as error:
+        raise UserError(f"the node's kubeconfig can't be unpacked: {error}") from error
+    raise UserError(f"the node's archive does not begin with a file {FILE}")
 
 
 async def connect(session: Session, node: str, endpoint: str) -> KubernetesClient:
@@ -93,27 +116,51 @@ def save(path: Path, text: str) -> None:
 
 
 def merge(old: Fields, new: Fields, context: str, *, force: bool) -> Fields:
-    """The old file with the new one's entries; a name that is taken is replaced or numbered."""
+    """The old file with the new one's entries; a name that is taken is replaced or numbered.
+
+    Without force, no context of another cluster gets what a node has sent: cluster and user are numbered when
+    the old one of that name has another authority, or is used by contexts of another cluster.
+    """
     result: Fields = dict(old) if old else {"apiVersion": "v1", "kind": "Config"}
-    renamed: dict[str, str] = {}
+    renamed: dict[str, dict[str, str]] = {key: {} for key in _LISTS}
     for key in _LISTS:
         rows = [*_rows(old, key)]
         for entry in _rows(new, key):
             name = context if context and key == "contexts" else str(entry["name"])
             taken = {str(row["name"]) for row in rows}
-            if name in taken and force:
-                rows = [row for row in rows if row["name"] != name]
-            elif name in taken and key == "contexts":
+            if name in taken and not force and _is_anothers(old, entry, key, renamed):
                 name = next(f"{name}-{i}" for i in range(1, 2**16) if f"{name}-{i}" not in taken)
-            elif name in taken:
-                rows = [row for row in rows if row["name"] != name]
-            if key == "contexts":
-                renamed[str(entry["name"])] = name
-            rows.append({**entry, "name": name})
+            renamed[key][str(entry["name"])] = name
+            rows = [row for row in rows if row["name"] != name]
+            rows.append(_rename(entry, name, renamed))
         result[key] = rows
     current = str(new.get("current-context") or "")
-    result["current-context"] = renamed.get(current, current)
+    result["current-context"] = renamed["contexts"].get(current, current)
     return result
+
+
+def _is_anothers(old: Fields, entry: Row, key: str, renamed: dict[str, dict[str, str]]) -> bool:
+    """Whether an old entry with the name of a new one is to stay."""
+    name = str(entry["name"])
+    if key == "clusters":
+        return any(
+            row["name"] == name and _authority(row) != _authority(entry) for row in _rows(old, "clusters")
+        )
+    if key == "users":
+        own = set(renamed["clusters"].values())
+        uses = (_part(row, "context") for row in _rows(old, "contexts"))
+        return any(use.get("user") == name and use.get("cluster") not in own for use in uses)
+    return True
+
+
+def _rename(entry: Row, name: str, renamed: dict[str, dict[str, str]]) -> Row:
+    context = _part(entry, "context")
+    if not context:
+        return {**entry, "name": name}
+    names = {
+        key: renamed[f"{key}s"].get(str(context.get(key)), context.get(key)) for key in ("cluster", "user")
+    }
+    return {"name": name, "context": {**context, **names}}
 
 
 def _parse(path: Path) -> Fields:

@@ -404,7 +404,12 @@ def _pack(accepted: Sequence[bytes]) -> bytes:
         "certificate-authority-data": encode(b"".join(accepted)),
     }
     user = {"client-certificate-data": encode(accepted[0]), "client-key-data": encode(b"key")}
-    content = yaml.safe_dump({"clusters": [{"cluster": authority}], "users": [{"user": user}]}).encode()
+    document = {
+        "clusters": [{"name": "c", "cluster": authority}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "u@c", "context": {"cluster": "c", "user": "u"}}],
+    }
+    content = yaml.safe_dump(document).encode()
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         member = tarfile.TarInfo("kubeconfig")
