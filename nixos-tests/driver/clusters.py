@@ -15,9 +15,10 @@ from driver.arguments import HOST, mac
 from driver.availability import sampling
 from driver.bootstrap import begin_etcd, check_etcd
 from driver.client import check_tls
+from driver.client_certificate import make_context
 from driver.clock import CLOCK
 from driver.configs import NO_KUBERNETES, Cluster
-from driver.etcd import HTTP_PORT, Member, make_context
+from driver.etcd import HTTP_PORT, Member
 from driver.failure import Failed
 from driver.fleet import Fleet
 from driver.machine import Machine
@@ -42,10 +43,6 @@ CALL_TIMEOUT = 15.0
 """Seconds for a call, on emulated processors that others need, too."""
 HEALTH_INTERVAL = 3.0
 """Seconds between two questions whether a machine is healthy."""
-SAMPLE_INTERVAL = 4.0
-"""Seconds between two checks of the machines: an emulated processor has work with each."""
-CALL_INTERVALS = (1.5, 3.0)
-"""Seconds between two calls of a client of etcd, at least and at most."""
 MAX_GAP = 60.0
 """Seconds without an acknowledged write: an election, and a client's way to another member."""
 SEED = 3
@@ -83,6 +80,20 @@ SLOW_MEMBERS = {"heartbeat-interval": "500", "election-timeout": "5000"}
 
 
 @dataclass(frozen=True, slots=True)
+class Intervals:
+    """Seconds between what a test does to observe a cluster: an emulated processor has work with each."""
+
+    sample: float = 4.0
+    """Between two checks of all machines."""
+    calls: tuple[float, float] = (1.5, 3.0)
+    """Between two calls of a client of etcd, at least and at most."""
+
+
+INTERVALS = Intervals()
+"""With nothing of Kubernetes on the machines."""
+
+
+@dataclass(frozen=True, slots=True)
 class Members:
     """A cluster that runs, and what a test does with it."""
 
@@ -107,7 +118,7 @@ class Members:
 
     def open_keys(self) -> dict[str, Member]:
         """A client of each member."""
-        context = make_context(self.cluster.secrets, self.world.folder)
+        context = make_context(self.cluster.secrets, self.world.folder, "etcd")
         timeout = self.world.timeout_scale.seconds(CALL_TIMEOUT)
         return {machine.name: Member(machine.ports[HTTP_PORT], context, timeout) for machine in self.machines}
 
@@ -122,16 +133,18 @@ class Members:
         return DISCOVERY.replace("URL", self.world.discovery), self.releases.patch
 
     @contextmanager
-    def observed(self) -> Generator[None]:
-        """Clients of every member, and looks at every API, for as long as the context is open.
+    def observed(self, max_gap: float = MAX_GAP, intervals: Intervals = INTERVALS) -> Generator[None]:
+        """Clients of every member, and checks of each machine's API, for as long as the context is open.
 
-        Then no acknowledged write may be lost, nor writes have paused for long, nor two machines been down.
+        Then no acknowledged write may be lost, nor writes have paused for more than ``max_gap`` seconds,
+        nor two machines been down.
         """
         timeout = self.world.timeout_scale.seconds(CALL_TIMEOUT)
-        checks = {machine.name: partial(check_tls, machine.client.port, timeout) for machine in self.machines}
+        machines = self.world.values()
+        checks = {machine.name: partial(check_tls, machine.client.port, timeout) for machine in machines}
         with (
-            running_clients(self.open_keys(), SEED, CALL_INTERVALS, CLOCK.now) as seen,
-            sampling(checks, SAMPLE_INTERVAL) as samples,
+            running_clients(self.open_keys(), SEED, intervals.calls, CLOCK.now) as seen,
+            sampling(checks, intervals.sample) as samples,
         ):
             yield
             self.wait_until_healthy()
@@ -141,7 +154,7 @@ class Members:
         problems = seen.find_problems()
         assert not problems, "\n".join(problems[:20])
         assert len(samples.largest_outage()) <= 1, f"down at a time: {', '.join(samples.largest_outage())}"
-        limit = self.world.timeout_scale.seconds(MAX_GAP)
+        limit = self.world.timeout_scale.seconds(max_gap)
         assert seen.longest_gap < limit, f"etcd took no write for {seen.longest_gap:.1f} s"
 
     def bootstrap(self) -> None:

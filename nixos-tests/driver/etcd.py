@@ -4,26 +4,15 @@ The gateway (https://etcd.io/docs/v3.6/dev-guide/api_grpc_gateway/) needs nothin
 """
 
 import base64
-import datetime
 import json
 import ssl
 from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPSConnection
-from pathlib import Path
 from typing import Any
-
-import yaml
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 HTTP_PORT = 2383
 """Where members serve health, metrics and the gateway."""
-CLOCK_SKEW = datetime.timedelta(hours=1)
-"""An emulated machine's clock may be behind."""
-VALIDITY = datetime.timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,40 +64,3 @@ def _encode(text: str) -> str:
 def _read_header(answer: dict[str, Any]) -> Answer:
     header = answer["header"]
     return Answer(cluster_id=int(header["cluster_id"]), revision=int(header["revision"]))
-
-
-def make_context(secrets: Path, folder: Path) -> ssl.SSLContext:
-    """TLS with a client's certificate, made of the cluster's secrets (``talosctl gen secrets``)."""
-    authority = yaml.safe_load(secrets.read_text())["certs"]["etcd"]
-    certificate, key = (base64.b64decode(authority[name]) for name in ("crt", "key"))
-    own = _make_client(certificate, key)
-    pair = folder / "etcd-client.pem"
-    pair.touch(mode=0o600)
-    pair.write_bytes(own)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False  # it is reached under another address than its own
-    context.load_verify_locations(cadata=certificate.decode())
-    context.load_cert_chain(pair)
-    return context
-
-
-def _make_client(certificate: bytes, key: bytes) -> bytes:
-    issuer = x509.load_pem_x509_certificate(certificate)
-    signer = serialization.load_pem_private_key(key, None)
-    assert isinstance(signer, ec.EllipticCurvePrivateKey), "etcd's CA has another kind of key"
-    own = ec.generate_private_key(ec.SECP256R1())
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "talos")]))
-        .issuer_name(issuer.subject)
-        .public_key(own.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - CLOCK_SKEW)
-        .not_valid_after(now + VALIDITY)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-        .sign(signer, hashes.SHA256())
-    )
-    return made.public_bytes(serialization.Encoding.PEM) + own.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )

@@ -1,30 +1,36 @@
 """Machines of a cluster with Kubernetes: control planes and workers, and a service whose pods are on them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from http.client import HTTPException
 from pathlib import Path
-from urllib.request import ProxyHandler, build_opener
 
 import yaml
 from driver.arguments import mac
 from driver.client import at
+from driver.clock import CLOCK
 from driver.clusters import (
     ADDRESSES,
     MEMBERS,
     SLOW_MEMBERS,
+    Intervals,
     Members,
     install_all,
     write_address_argument,
     write_network,
 )
 from driver.etcd import HTTP_PORT
+from driver.fleet import Fleet
 from driver.machine import Machine
-from driver.scenarios import DISK, fix_kernel
+from driver.requests import Answers, fetch, requesting
+from driver.saved import restore
+from driver.scenarios import DISK, fix_kernel, patch, read_version
 from driver.world import World
 
+FORMED = "base-kubernetes"
+"""The asset with the machines of one cluster."""
 CONTROL_PLANES = 1
 """Machines of the control plane: one or three, as two members of etcd have none to spare."""
 PLACES = {**dict([*ADDRESSES.items()][:CONTROL_PLANES]), "worker": "10.0.2.12"}
@@ -49,8 +55,12 @@ FORM_TIMEOUT = 2400  # seconds
 """From power on until every node is ready, and from there until it is again after a change."""
 READY_INTERVAL = 10.0
 """Seconds between two questions whether a node is ready: an emulated processor has work with each."""
+INTERVALS = Intervals(sample=15.0, calls=(8.0, 12.0))
+"""A connection by TLS each four seconds took a quarter of a machine that has Kubernetes to start."""
+REQUEST_INTERVAL = 2.0
+"""Seconds between two requests of the service's client."""
 ANSWER_TIMEOUT = 8.0
-"""Seconds for an answer of the service."""
+"""Seconds for an answer, after which the next machine is called."""
 REPLICAS = 2
 """Pods of the service, each on a machine of its own."""
 
@@ -116,18 +126,6 @@ SERVED = (
 """A deployment of which one pod at a time may be evicted, and the service of its pods."""
 
 
-OPENER = build_opener(ProxyHandler({}))
-
-
-def fetch(port: int, timeout: float) -> str:
-    """The answer of a web server at a port on loopback; AssertionError without one in so many seconds."""
-    try:
-        with OPENER.open(f"http://127.0.0.1:{port}/", timeout=timeout) as response:
-            return response.read().decode().strip()
-    except (OSError, HTTPException) as error:
-        raise AssertionError(f"no answer at port {port}: {error!r}") from None
-
-
 @dataclass(frozen=True, slots=True)
 class Kubernetes:
     """A cluster that runs: the ``members`` of its etcd, and workers."""
@@ -143,6 +141,15 @@ class Kubernetes:
     def machines(self) -> Sequence[Machine]:
         """All of them, the control plane first."""
         return [*self.world.values()]
+
+    @property
+    def fleet(self) -> Fleet:
+        """All of them for one command, whose way leads over the control plane."""
+        return Fleet(self.machines, self.world.folder / "fleet", endpoints=self.members.machines)
+
+    def read_versions(self) -> list[str]:
+        """The version that each machine runs, and its slot."""
+        return [read_version(machine) for machine in self.machines]
 
     def make_config(self, name: str) -> Path:
         """A machine's config."""
@@ -201,6 +208,15 @@ class Kubernetes:
         timeout = self.world.timeout_scale.seconds(ANSWER_TIMEOUT)
         return {one.name: partial(fetch, one.ports[NODE_PORT], timeout) for one in self.machines}
 
+    @contextmanager
+    def requested(self, max_gap: float) -> Generator[Answers]:
+        """A client of the service, which may be without an answer for so many seconds."""
+        with requesting(self._servers(), REQUEST_INTERVAL, CLOCK.now) as answers:
+            yield answers
+        self.world.show(f"service: {answers.describe()}")
+        limit = self.world.timeout_scale.seconds(max_gap)
+        assert answers.longest_gap < limit, f"the service gave no answer for {answers.longest_gap:.1f} s"
+
 
 def make_manifest() -> str:
     """The document that has the control plane make what is served."""
@@ -254,3 +270,17 @@ def switch_off(kubernetes: Kubernetes) -> None:
         machine.talosctl("shutdown", "--force", "--wait=false")
     for machine in kubernetes.machines:
         machine.wait_for_off(FORM_TIMEOUT)
+
+
+def start_kubernetes(world: World) -> Kubernetes:
+    """The saved cluster, if the test's assets name it, else a new one; all nodes are ready."""
+    if not restore(world, FORMED):
+        switch_off(form_kubernetes(world))
+    kubernetes = _make(world)
+    for machine in kubernetes.machines:
+        machine.start(node=MACHINES[machine.name])
+    for machine in kubernetes.machines:
+        machine.wait_for_api(seconds=FORM_TIMEOUT)
+        patch(machine, *kubernetes.members.make_service_patches())
+    kubernetes.wait_until_ready()
+    return kubernetes

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from driver.etcd import Answer, Member, make_context
+from driver.client_certificate import make_context
+from driver.etcd import Answer, Member
 from driver.workload import Keys, Observations, read_at_all_members, running_clients
 from tests.harness.serving import serving
 from tests.harness.tls import make_server_tls
@@ -68,7 +69,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
     Gateway.values, Gateway.revision = {}, 1
     tls = make_server_tls(tmp_path, server, clients=authority.crt)
     with serving(HTTPServer(("127.0.0.1", 0), Gateway), tls) as http:
-        yield Served(http.server_port, make_context(tmp_path / "secrets", tmp_path))
+        yield Served(http.server_port, make_context(tmp_path / "secrets", tmp_path, "etcd"))
 
 
 def test_what_is_written_is_read(served: Served) -> None:

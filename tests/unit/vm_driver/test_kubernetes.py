@@ -1,6 +1,5 @@
 """What the machines of a cluster with Kubernetes are given."""
 
-import pytest
 import yaml
 from driver.clusters import ADDRESSES
 from driver.kubernetes import (
@@ -9,11 +8,8 @@ from driver.kubernetes import (
     PLACES,
     SERVED,
     SLOW_LEASES,
-    fetch,
     make_manifest,
 )
-from driver.world import free_port
-from tests.harness.limits import REAL_TIMEOUT
 
 from talos.config.read.loader import load
 
@@ -30,9 +26,3 @@ def test_documents_can_be_read() -> None:
         assert len(load(text).documents) == 1
     manifest = yaml.safe_load(make_manifest())["manifest"]
     assert [each["kind"] for each in yaml.safe_load_all(manifest)] == [each["kind"] for each in SERVED]
-
-
-def test_a_port_without_a_server_gives_no_answer() -> None:
-    port = free_port()
-    with pytest.raises(AssertionError, match=f"no answer at port {port}"):
-        fetch(port, REAL_TIMEOUT)
