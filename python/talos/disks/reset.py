@@ -116,21 +116,23 @@ def _refuse(values: Sequence[str], mode: str, parameter: str) -> None:
 
 def find_parts(disk: Disk | None, labels: Sequence[str], *, where: str) -> tuple[Content, ...]:
     """The partitions of the system disk with these labels; UserError when one isn't there."""
-    there = {part.label: part for part in (disk.contents if disk else ())}
+    contents = disk.contents if disk else ()
+    there = dict.fromkeys(part.label for part in contents)
     for label in labels:
         if label not in there:
             known = ", ".join(there) or "none, the system is not installed"
             raise UserError(
                 f"the system disk has no partition {label}", where=where, hint=f"there are: {known}"
             )
-    return tuple(there[label] for label in labels)
+    return tuple(part for label in labels for part in contents if part.label == label)
 
 
 def plan_wipe(disks: Sequence[Disk], labels: Sequence[str]) -> tuple[Sequence[Erasure], Sequence[str]]:
     """What the kernel argument erases, of the system's disk first, and a line for all that it doesn't.
 
     No volume is known yet: the system's disk is the one with an installation, and partitions are found by
-    their labels, those that may be on other disks on any.
+    their labels, those that may be on other disks on any. Several of a label are erased on the system's disk;
+    on others one may be another machine's.
     """
     installed = find_installed_disk(disks)
     first = [replace(installed, is_system=True)] if installed else []
@@ -144,14 +146,15 @@ def plan_wipe(disks: Sequence[Disk], labels: Sequence[str]) -> tuple[Sequence[Er
         places = _find_places(first, label)
         if not places and label in SEPARATE:
             places = _find_places(others, label)
-        if len(places) == 1:
-            [(disk, part)] = places
-            found.setdefault(disk.id, []).append(part)
-        elif places:
-            names = ", ".join(part.name for _, part in places)
-            problems.append(f"several partitions are {label}, of which none is erased: {names}")
-        else:
+            if len(places) > 1:
+                names = ", ".join(part.name for _, part in places)
+                text = f"several disks have a {label}, of which none is erased: {names}"
+                problems.append(f"{text}; talosctl wipe disk erases one, or detach another machine's disk")
+                continue
+        if not places:
             problems.append(f"there is no partition {label} to erase")
+        for disk, part in places:
+            found.setdefault(disk.id, []).append(part)
     ordered = (*first, *others)
     return [Erasure(disk=disk, parts=tuple(found[disk.id])) for disk in ordered if disk.id in found], problems
 

@@ -27,6 +27,7 @@ from talos.system.logging import Log
 MIB = 1 << 20
 
 
+REMEDY = "talosctl wipe disk erases one, or detach another machine's disk"
 LABELS = ("EFI", "META", "STATE", "EPHEMERAL")
 
 
@@ -159,7 +160,9 @@ async def test_a_machine_without_a_system_disk() -> None:
         (
             ["LOG", "ETCD"],
             ["vdb1 (ETCD)"],
-            ["several partitions are LOG, of which none is erased: vdb2, vdc2"],
+            [
+                f"several disks have a LOG, of which none is erased: vdb2, vdc2; {REMEDY}",
+            ],
         ),
         ([], ["the system disk /dev/vda: 40 MiB"], []),
     ],
@@ -177,6 +180,17 @@ async def test_the_argument_finds_partitions_of_the_system_on_other_disks(
     erasures, found = plan_wipe(await read_disks(state), labels)
     assert [line for erasure in erasures for line in erasure.describe()] == lines
     assert list(found) == problems
+
+
+async def test_all_partitions_of_a_label_on_the_disk_of_the_system_are_erased() -> None:
+    state = await make_state()
+    volume = block_pb2.DiscoveredVolumeSpec(parent="vda", partition_label="STATE", offset=36 * MIB)
+    await state.create(make_resource(DISCOVERED_VOLUME, "vda5", volume))
+    (erasure,), problems = plan_wipe(await read_disks(state), ["STATE"])
+    assert erasure.describe() == ("vda3 (STATE)", "vda5 (STATE)")
+    assert not problems
+    plan = await plan_reset(state, ResetRequest(system_partitions_to_wipe=wipe("STATE", "META")))
+    assert describe(plan) == ("vda3 (STATE)", "vda5 (STATE)", "vda2 (META)")
 
 
 async def test_the_argument_finds_the_disk_of_the_system_by_its_mark() -> None:
