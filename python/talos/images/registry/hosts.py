@@ -18,16 +18,26 @@ _LOCAL = ("localhost", "127.", "[::1]")
 
 
 class RegistryError(Exception):
-    """A server failed. ``status`` is its HTTP status, 0 when there was none; ``temporary``: try again."""
+    """A server failed. ``status`` is its HTTP status, 0 when there was none; ``temporary``: try again.
 
-    def __init__(self, message: str, *, status: int = 0, temporary: bool = False) -> None:
+    ``reached`` is whether there was a connection: not so when its name does not resolve, or TLS fails.
+    """
+
+    def __init__(
+        self, message: str, *, status: int = 0, temporary: bool = False, reached: bool = True
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.temporary = temporary
+        self.reached = reached
 
 
 class NoSuchImageError(UserError):
     """No server that was tried has the image."""
+
+
+class UnavailableRegistryError(UserError):
+    """No server that was tried has given the image, and one could not be reached, or fails at the moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

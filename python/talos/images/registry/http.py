@@ -179,7 +179,8 @@ def _send(
         response = connection.getresponse()
     except (OSError, HTTPException, ValueError) as error:
         connection.close()
-        raise RegistryError(explain(error), temporary=_may_pass(error)) from None
+        reached = not isinstance(error, OSError)
+        raise RegistryError(explain(error), temporary=_may_pass(error), reached=reached) from None
     except BaseException:
         connection.close()
         raise

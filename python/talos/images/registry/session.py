@@ -21,6 +21,7 @@ from talos.images.registry.hosts import (
     NoSuchImageError,
     RegistryError,
     Sources,
+    UnavailableRegistryError,
     find_credentials,
     find_endpoints,
     find_tls,
@@ -82,7 +83,11 @@ class Session:
     _contexts: dict[str, ssl.SSLContext] = field(default_factory=dict[str, ssl.SSLContext])
 
     async def fetch_manifest(self, object: str, expected: Descriptor | None = None) -> Fetched:
-        """A manifest or an index, by a tag or its digest; UserError with what each endpoint has answered."""
+        """A manifest or an index, by a tag or its digest; UserError with what each endpoint has answered.
+
+        NoSuchImageError: none has it.
+        UnavailableRegistryError: one was not reached, or fails at the moment.
+        """
         digest = expected.digest if expected else object if ":" in object else ""
 
         async def fetch(endpoint: Endpoint) -> Fetched:
@@ -210,17 +215,19 @@ class Session:
 
     async def _try_endpoints[T](self, fetch: Callable[[Endpoint], Awaitable[T]], what: str) -> T:
         failures: list[str] = []
-        is_missing = True
+        is_missing, is_available = True, True
         for endpoint in self.endpoints:
             try:
                 return await self._try_often(endpoint, fetch)
             except RegistryError as error:
                 failures.append(f"{endpoint.host}: {error}")
                 is_missing = is_missing and error.status == HTTPStatus.NOT_FOUND
+                is_available = is_available and error.reached and not error.temporary
             except trio.TooSlowError:
                 failures.append(f"{endpoint.host}: it takes too long")
-                is_missing = False
-        kind = NoSuchImageError if is_missing else UserError
+                is_missing = is_available = False
+        kind = UserError if is_available else UnavailableRegistryError
+        kind = NoSuchImageError if is_missing else kind
         raise kind(f"{what}: {'; '.join(failures)}", where=f"image {self.reference}")
 
     async def _try_often[T](self, endpoint: Endpoint, fetch: Callable[[Endpoint], Awaitable[T]]) -> T:

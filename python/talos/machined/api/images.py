@@ -15,7 +15,7 @@ from talos.api.metadata import ADMIN, OPERATOR
 from talos.api.rpc import Call, Code, Handler, RpcError, Send
 from talos.api.timestamps import make_duration
 from talos.images.reference import DIGEST, parse_reference
-from talos.images.registry.hosts import NoSuchImageError
+from talos.images.registry.hosts import NoSuchImageError, UnavailableRegistryError
 from talos.machined.api import containerd_instances as instances
 from talos.machined.containerd.client import PODS, SYSTEM, Containerd, find_root, open_namespace
 from talos.machined.containerd.pull import Admit, LayerProgress, admit_all, pull_image, read_sources
@@ -50,12 +50,17 @@ async def measure(containerd: Containerd, target: Descriptor) -> int:
 
 
 @contextmanager
-def not_found_status() -> Generator[None]:
-    """Answer NOT_FOUND when no registry has an image, as existing clients expect."""
+def registry_status() -> Generator[None]:
+    """Answer NOT_FOUND when no registry has an image, as existing clients expect; UNAVAILABLE when one fails.
+
+    Every other UserError is answered as INVALID_ARGUMENT.
+    """
     try:
         yield
     except NoSuchImageError as error:
         raise RpcError(Code.NOT_FOUND, str(error)) from None
+    except UnavailableRegistryError as error:
+        raise RpcError(Code.UNAVAILABLE, str(error)) from None
 
 
 async def remove_image(containerd: Containerd, reference: str) -> None:
@@ -173,7 +178,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
         sources = await read_sources(node.state)
         async with _open(node, request.containerd) as instance, trio.open_nursery() as nursery:
             nursery.start_soon(feed.run)
-            with not_found_status():
+            with registry_status():
                 image = await pull_image(
                     instance.containerd,
                     request.image_ref,
@@ -235,7 +240,7 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
     async def pull(request: machine_pb2.ImagePullRequest, _call: Call) -> machine_pb2.ImagePullResponse:
         sources = await read_sources(node.state)
         async with _open_old(node, request.namespace) as instance:
-            with not_found_status():
+            with registry_status():
                 await pull_image(
                     instance.containerd,
                     request.reference,

@@ -11,7 +11,7 @@ from talos.api.machine import lifecycle_pb2, machine_pb2
 from talos.api.rpc import Call, Code, Handler, RpcError, Send
 from talos.disks.installation import is_installed
 from talos.images.reference import parse_reference
-from talos.machined.api.images import Instance, open_instance
+from talos.machined.api.images import Instance, open_instance, registry_status
 from talos.machined.containerd.pull import pull_image, read_sources
 from talos.machined.containerd.release import check_manifest, load_release
 from talos.machined.containerd.store import find_image
@@ -138,14 +138,15 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
             async with open_instance(node, common_pb2.NS_SYSTEM, is_cri=False) as instance:
                 if await find_image(instance.containerd, str(parse_reference(request.image))) is None:
                     sources = await read_sources(node.state)
-                    await pull_image(
-                        instance.containerd,
-                        request.image,
-                        sources,
-                        root=instance.root,
-                        verifier=Verifier(run=node.processes.capture, state=node.state),
-                        admit=partial(_admit, node=node),
-                    )
+                    with registry_status():
+                        await pull_image(
+                            instance.containerd,
+                            request.image,
+                            sources,
+                            root=instance.root,
+                            verifier=Verifier(run=node.processes.capture, state=node.state),
+                            admit=partial(_admit, node=node),
+                        )
                 release = await _load(instance, request.image, node)
             installer = await node.upgrades.prepare(release, force=request.force)
             lock = None if request.force or request.preserve else node.upgrade_lock

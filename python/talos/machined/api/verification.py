@@ -13,7 +13,7 @@ from talos.api.machine.image_pb2 import (
 )
 from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.images.reference import Reference, parse_reference
-from talos.images.registry.hosts import NoSuchImageError, Sources
+from talos.images.registry.hosts import NoSuchImageError, Sources, UnavailableRegistryError
 from talos.machined.containerd.pull import read_sources
 from talos.machined.containerd.verify.search import Verdict, Verifier, apply_rules, verify_image
 from talos.machined.node.ports.node import Node
@@ -61,7 +61,7 @@ async def approve(
 ) -> Approval:
     """Hold an image to the rules of the config; ``threads`` are those that fetch, else all pulls' own.
 
-    RpcError: the rules refuse it, or there is no such image.
+    RpcError: the rules refuse it, there is no such image, or its registry is not available.
     UserError: the sources or what they send is not right.
     """
     # Few nodes ever get here, and what HTTP needs is not loaded before.
@@ -72,10 +72,14 @@ async def approve(
         return Approval(message=judged.message)
     session = open_session(reference, sources, threads=threads)
     try:
-        image = await session.fetch_manifest(reference.object)
-    except NoSuchImageError as error:
-        raise RpcError(Code.NOT_FOUND, f"image reference not found during resolution: {error}") from None
-    verdict = await verify_image(session, image, judged, verifier)
+        try:
+            image = await session.fetch_manifest(reference.object)
+        except NoSuchImageError as error:
+            reason = f"image reference not found during resolution: {error}"
+            raise RpcError(Code.NOT_FOUND, reason) from None
+        verdict = await verify_image(session, image, judged, verifier)
+    except UnavailableRegistryError as error:
+        raise RpcError(Code.UNAVAILABLE, str(error)) from None
     verified = replace(reference, tag="", digest=image.descriptor.digest)
     return Approval(message=verdict.message, verified=verified)
 

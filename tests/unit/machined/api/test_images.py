@@ -2,16 +2,17 @@
 
 import gzip
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import ExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any
+from typing import Any, ClassVar, override
 
 import pytest
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
-from tests.harness.registry import Store, running_registry
+from tests.harness.registry import Handler, Store, running_registry
 from tests.unit.machined.containerd.twin import MemoryContainerd
 
 from talos.api.common import common_pb2
@@ -26,7 +27,9 @@ from talos.api.metadata import ROLE
 from talos.api.rpc import Call, Code, RpcError
 from talos.resource import ids
 from talos.resource.changes import put
+from talos.rpc.status import to_rpc_error
 from talos.system.errors import UserError
+from talos.system.logging import Log
 from talos.testing.files import MemoryFiles
 
 SERVICE = "machine.ImageService"
@@ -167,3 +170,68 @@ async def test_who_only_upgrades_nodes_pulls_nothing_but_releases(
                 await read(images, "Pull", request, call)
             assert not [path for path in registry.requests if "/blobs/" in path]
     assert list(twin.images) == ([name] if is_allowed else [])
+
+
+class Locked(Handler):
+    """Refuses everybody."""
+
+    status: ClassVar[int] = 403
+
+    @override
+    def may_pass(self) -> bool:
+        self.answer(self.status, b"{}", "application/json")
+        return False
+
+
+class Broken(Locked):
+    """Fails at the moment."""
+
+    status = 503
+
+
+@pytest.mark.parametrize(
+    ("image", "servers", "code", "reason"),
+    [
+        ("a.example/Team/app:1", [], Code.INVALID_ARGUMENT, "is no repository"),
+        ("a.example/team/app:1", [Handler], Code.NOT_FOUND, "it replied 404"),
+        ("a.example/team/app:1", [Locked], Code.INVALID_ARGUMENT, "it replied 403"),
+        ("a.example/team/app:1", [Broken], Code.UNAVAILABLE, "it replied 503"),
+        ("a.example/team/app:1", [], Code.UNAVAILABLE, "a.example: name or service not known"),
+        ("a.example/team/app:1", [Handler, None], Code.UNAVAILABLE, "connection refused"),
+    ],
+)
+async def test_how_a_pull_that_fails_is_answered(
+    images: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    image: str,
+    servers: Sequence[type[Handler] | None],
+    code: Code,
+    reason: str,
+) -> None:
+    """Who wrote a wrong reference has to change it; a registry that fails may answer later."""
+    resolve = socket.getaddrinfo
+
+    def getaddrinfo(host: str, *arguments: Any, **options: Any) -> Any:
+        if host == "a.example":
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return resolve(host, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr("talos.images.registry.session.ATTEMPTS", 1)
+    monkeypatch.setattr("talos.machined.api.images.find_root", str)
+    request = image_pb2.ImageServicePullRequest(containerd=SYSTEM, image_ref=image)
+    with ExitStack() as registries:
+        ports = [
+            registries.enter_context(running_registry(Store(), server)).port if server else 1
+            for server in servers
+        ]
+        endpoints = [RegistryEndpointConfig(endpoint_endpoint=f"http://127.0.0.1:{port}") for port in ports]
+        mirror = RegistryMirrorConfig(mirror_endpoints=endpoints, mirror_skip_fallback=bool(ports))
+        spec = RegistriesConfigSpec(registry_mirrors={"a.example": mirror})
+        await put(images.node.state, *ids.REGISTRY_CONFIG, spec)
+        call = Call(method="", metadata={ROLE: ("os:admin",)}, deadline=inf, peer="")
+        with pytest.raises(ExceptionGroup) as caught:
+            await read(images, "Pull", request, call)
+    answer = to_rpc_error(caught.value, "Pull", Log())
+    assert answer.code is code
+    assert reason in answer.message
