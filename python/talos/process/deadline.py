@@ -1,7 +1,7 @@
 """HTTP connections on which nothing is waited for beyond one time, however slowly a server sends its reply.
 
-A socket's own timeout begins anew with every byte; this one holds for all that an opener does: redirects,
-the replies of proxies, heads and bodies.
+A socket's own timeout begins anew with every byte; this one holds for all that an opener does: names that
+are resolved, redirects, the replies of proxies, heads and bodies.
 """
 
 import http.client
@@ -9,9 +9,12 @@ import io
 import ssl
 import time
 from collections.abc import Callable, Sequence
-from socket import SocketIO, socket
+from functools import partial
+from socket import SocketIO, create_connection, socket
 from typing import Any, override
 from urllib.request import BaseHandler, HTTPHandler, HTTPSHandler, Request
+
+from talos.process.name_resolution import Place, resolve_host
 
 
 class LateError(TimeoutError):
@@ -69,8 +72,28 @@ def _make_response_class(deadline: Deadline) -> type[http.client.HTTPResponse]:
     return Response
 
 
+def _connect(deadline: Deadline, place: Place, silence: float | None, source: Place | None) -> socket:
+    """Connect to the first address of a host that accepts. OSError, UnicodeError."""
+    failure = OSError("the name has no address")
+    for address in _resolve(deadline, place):
+        timeout = deadline.bound(silence)
+        try:
+            return create_connection(address, timeout, source)
+        except OSError as error:
+            failure = error
+    raise failure
+
+
+def _resolve(deadline: Deadline, place: Place) -> Sequence[Place]:
+    try:
+        return resolve_host(*place, deadline.bound(None))
+    except TimeoutError:
+        deadline.bound(None)
+        raise
+
+
 def make_handlers(
-    deadline: Deadline, context: ssl.SSLContext, find_source: Callable[[], tuple[str, int] | None]
+    deadline: Deadline, context: ssl.SSLContext, find_source: Callable[[], Place | None]
 ) -> Sequence[BaseHandler]:
     """The parts of an opener that connect; ``find_source`` has the address and port of each call by http."""
     response_class = _make_response_class(deadline)
@@ -79,7 +102,7 @@ def make_handlers(
         @override
         def connect(self) -> None:
             self.response_class = response_class
-            self.timeout = deadline.bound(self.timeout)
+            self._create_connection = partial(_connect, deadline)
             super().connect()
 
     class Secured(Plain, http.client.HTTPSConnection):
