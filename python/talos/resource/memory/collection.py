@@ -144,7 +144,10 @@ class MemoryWatch:
             return self._take_first()
         await trio.lowlevel.checkpoint()
         while not (events := self._take()):
-            await self._history.wait_beyond(self._position)
+            if self._id is None:
+                await self._history.wait_beyond(self._position)
+            else:  # all until now is seen
+                self._position = await self._history.wait_for(self._id)
         return events
 
     def _take_first(self) -> Sequence[Event[Message]]:

@@ -1,6 +1,7 @@
 """The last changes of one collection, for the watches that follow it."""
 
-from collections import deque
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
 
 import trio
 from google.protobuf.message import Message
@@ -19,6 +20,14 @@ GAP = 4
 writers are about to drop them too. Upstream's number."""
 
 
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    """Who waits for the next event of one resource, which is at ``position``."""
+
+    woken: trio.Event = field(default_factory=trio.Event)
+    position: int = 0
+
+
 class History:
     """A bounded sequence of events; every event has a position, counted from 0.
 
@@ -29,6 +38,8 @@ class History:
     def __init__(self, usage: Usage) -> None:
         self._events: deque[tuple[Event[Message], int]] = deque()
         self._readers = trio.lowlevel.ParkingLot()
+        self._waiters: defaultdict[str, list[_Waiter]] = defaultdict(list)
+        """By the id of the resource that they wait for."""
         self._usage = usage
         self.size = 0
         self.end = 0
@@ -53,6 +64,10 @@ class History:
             self.drop_oldest()
         if self._readers:
             self._readers.unpark_all()
+        if event.resource is not None and event.resource.id in self._waiters:
+            for waiter in self._waiters.pop(event.resource.id):
+                waiter.position = self.end - 1
+                waiter.woken.set()
 
     def drop_oldest(self) -> bool:
         """Drop the oldest event; False when only one is left."""
@@ -74,3 +89,22 @@ class History:
         """Wait until there is an event at ``position``."""
         while self.end <= position:
             await self._readers.park()
+
+    async def wait_for(self, id: str) -> int:
+        """Wait until there is an event of a resource, the first from now on; its position.
+
+        Events of others neither wake who waits nor let them fall behind.
+        """
+        waiter = _Waiter()
+        self._waiters[id].append(waiter)
+        try:
+            await waiter.woken.wait()
+        finally:
+            if not waiter.woken.is_set():
+                self._leave(id, waiter)
+        return waiter.position
+
+    def _leave(self, id: str, waiter: _Waiter) -> None:
+        self._waiters[id].remove(waiter)
+        if not self._waiters[id]:
+            del self._waiters[id]

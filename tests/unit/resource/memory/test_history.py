@@ -1,8 +1,12 @@
 """What a watcher that doesn't keep up receives."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import override
 
+import trio
 from google.protobuf.message import Message
+from trio.abc import Instrument
+from trio.testing import wait_all_tasks_blocked
 
 from talos.api.definitions.network_pb2 import AddressStatusSpec
 from talos.resource.changes import modify
@@ -14,11 +18,11 @@ from talos.resource.resource import make_resource
 from talos.resource.state import Event, EventType
 
 
-async def put(state: MemoryState, number: int) -> None:
+async def put(state: MemoryState, number: int, id: str = "a") -> None:
     def change(spec: AddressStatusSpec) -> None:
         spec.link_name = str(number)
 
-    await modify(state, ADDRESS_STATUS, "a", change)
+    await modify(state, ADDRESS_STATUS, id, change)
 
 
 async def test_a_watcher_left_behind_gets_an_error_and_no_more() -> None:
@@ -40,6 +44,66 @@ async def test_a_watcher_within_the_history_loses_nothing() -> None:
     assert [event.resource.spec.link_name for event in seen if event.resource] == [
         str(number) for number in range(1024)
     ]
+
+
+@dataclass(eq=False)
+class Wakings(Instrument):
+    """Counts how often one task is run."""
+
+    task: trio.lowlevel.Task | None = None
+    count: int = 0
+
+    @override
+    def task_scheduled(self, task: trio.lowlevel.Task) -> None:
+        self.count += task is self.task
+
+
+async def test_a_watch_of_one_resource_is_not_woken_by_others() -> None:
+    """So it does not fall behind them either."""
+    state, wakings, seen = MemoryState(), Wakings(), list[str]()
+
+    async def watch(id: str) -> None:
+        async with state.watch(ADDRESS_STATUS, id) as events:
+            wakings.task = trio.lowlevel.current_task()
+            async for batch in events:
+                seen.extend(event.type.name for event in batch)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch, "a")
+        await wait_all_tasks_blocked()
+        trio.lowlevel.add_instrument(wakings)
+        for number in range(2 * CAPACITY):
+            await put(state, number, "other")
+        await wait_all_tasks_blocked()
+        assert wakings.count == 0
+        for number in range(3):
+            await put(state, number)
+        await wait_all_tasks_blocked()
+        assert wakings.count > 0
+        trio.lowlevel.remove_instrument(wakings)
+        nursery.cancel_scope.cancel()
+    assert seen == ["DESTROYED", "CREATED", "UPDATED", "UPDATED"]
+
+
+async def test_who_watches_no_more_leaves_the_others() -> None:
+    state, seen = MemoryState(), list[str]()
+
+    async def watch(name: str) -> None:
+        async with state.watch(ADDRESS_STATUS, "a") as events:
+            async for batch in events:
+                seen.extend(f"{name} {event.type.name}" for event in batch)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch, "one")
+        async with trio.open_nursery() as inner:
+            inner.start_soon(watch, "two")
+            await wait_all_tasks_blocked()
+            inner.cancel_scope.cancel()
+        seen.clear()
+        await put(state, 1)
+        await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert seen == ["one CREATED"]
 
 
 def make_event(name: str) -> Event[Message]:
