@@ -3,8 +3,8 @@
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -13,20 +13,15 @@ from pathlib import Path
 import trio
 
 from talos.api.rpc import RpcError
-from talos.machined.containerd.pipes import open_named_pipe
-from talos.machined.logs.store import AUDIT, LineSplitter, LogStore, split_records
+from talos.machined.logs.store import LogStore
 from talos.machined.node.child import Child
 from talos.machined.node.ports.services import ServiceState, ServiceStatus
 from talos.machined.node.resources import read_variables
-from talos.machined.services.health import (
-    FAILING_CHECK_INTERVAL,
-    Connect,
-    HealthCheck,
-    KeptChannels,
-    ProcessorWaits,
-)
+from talos.machined.services.health import Connect
+from talos.machined.services.health_watch import HealthWatch
 from talos.machined.services.lifecycle import FOLLOWERS, Lifecycle
 from talos.machined.services.listener import open_listener
+from talos.machined.services.output import ServiceOutput
 from talos.machined.services.reaper import Reaper
 from talos.machined.services.spec import (
     ENVIRONMENT,
@@ -54,7 +49,6 @@ RESTART_BACKOFF = Backoff(0.2, 30.0)
 BACKOFF_RESET = 20.0
 """Seconds that a process has to run to count as successful, which resets the backoff. What it takes to
 prepare one doesn't count: the failing pull of an image takes longer."""
-PIPE_READ = 65536
 AGAIN = "starting again"
 """Part of the message after a run that ended, or never began."""
 FINISHED = "Service finished successfully"
@@ -80,12 +74,10 @@ class Runner:
     def __init__(self, spec: ServiceSpec, life: Lifecycle, context: RunnerContext) -> None:
         self.spec = spec
         self.life = life
+        self.health = HealthWatch(spec.health, life, context.connect, context.log)
         self._context = context
-        self._output = -1
-        self._pipe = ""
-        """The path by which a shim opens the output of a container."""
+        self._output = ServiceOutput(spec, context.logs)
         self._child: Child | None = None
-        self._last_answer = -inf
         self._started = inf
         self._delays = iter(RESTART_BACKOFF)
         self._stopping = trio.Event()
@@ -123,9 +115,9 @@ class Runner:
         self._stopping = trio.Event()
         with trio.CancelScope() as self._scope:
             await self._wait_for_conditions(dependencies)
-            with self._open_output() as reading:
+            with self._output.open() as reading:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._collect_output, reading)
+                    nursery.start_soon(self._output.collect, reading)
                     await self._keep_running(dependencies)
                     nursery.cancel_scope.cancel()
         # Stopped while it was being started: by now there may be a process.
@@ -281,7 +273,7 @@ class Runner:
         self._child = None
         with trio.CancelScope() as self._preparing:
             async with start_container(
-                start, self.spec, context.service, context.connect, context.groups, self._pipe, report
+                start, self.spec, context.service, context.connect, context.groups, self._output.path, report
             ) as child:
                 text = f"Started task {self.spec.id} (PID {child.pid}) for container {self.spec.id}"
                 return await self._accompany(child, -1, text)
@@ -301,7 +293,7 @@ class Runner:
         match start:
             case Isolate():
                 request = IsolateRequest(title=self.spec.id)
-                return await self._context.zygote.fork(request, self._output, ready)
+                return await self._context.zygote.fork(request, self._output.writing, ready)
             case Fork():
                 request = ForkRequest(
                     module=start.module,
@@ -317,14 +309,16 @@ class Runner:
                 if start.listens and self._listener is None:
                     self._listener = open_listener()
                 handed = (self._listener.fileno(),) if self._listener else ()
-                return await self._context.zygote.fork(request, self._output, ready, *handed)
+                return await self._context.zygote.fork(request, self._output.writing, ready, *handed)
             case Execute():
                 variables = await read_variables(self._context.service.state)
                 environment = {**start.environment, **variables}
                 if start.is_workload and workloads.is_isolated:
                     request = ExecuteRequest(argv=start.argv, environment=environment)
-                    return await self._context.zygote.fork(request, self._output, workloads.pidfd)
-                pid = spawn(start.argv, env=environment, stdout=self._output, stderr=self._output)
+                    return await self._context.zygote.fork(request, self._output.writing, workloads.pidfd)
+                pid = spawn(
+                    start.argv, env=environment, stdout=self._output.writing, stderr=self._output.writing
+                )
                 return self._context.reaper.register(pid)
 
     def _settle_process(self, pid: int) -> None:
@@ -336,10 +330,9 @@ class Runner:
 
     async def _watch(self, child: Child | None, ready: int) -> None:
         """Run health checks until the process has ended."""
-        self._last_answer = -inf
+        self.health.begin()
         async with trio.open_nursery() as nursery:
-            if self.spec.health is not None:
-                nursery.start_soon(self._check_health, self.spec.health, child)
+            nursery.start_soon(self.health.run, child)
             if child is None:
                 await self._stopping.wait()
             else:
@@ -351,111 +344,12 @@ class Runner:
             self._context.service.workloads.detach()
 
     async def _await_readiness(self, child: Child, ready: int) -> None:
-        """A daemon's readiness is its first health check."""
         os.set_blocking(ready, False)
         await trio.lowlevel.wait_readable(ready)
         if os.read(ready, len(READY_MESSAGE)) == READY_MESSAGE:
             if isinstance(self.spec.start, Isolate):
                 self._context.service.workloads.attach(child.pid)
-            self._last_answer = trio.current_time()
-            self.life.set_health(healthy=True, message="")
-
-    async def _check_health(self, check: HealthCheck, child: Child | None) -> None:
-        """Report a failure only if it repeats: a starting service or a loaded machine answers later."""
-        channels = KeptChannels(self._context.connect)
-        try:
-            await self._repeat_checks(check, child, channels.connect)
-        finally:
-            await channels.close()
-
-    async def _repeat_checks(self, check: HealthCheck, child: Child | None, connect: Connect) -> None:
-        failures, waits = 0, None
-        began = trio.current_time()
-        await trio.sleep(check.initial_delay)
-        while True:
-            message = await self._probe(check, connect)
-            now = trio.current_time()
-            failures = failures + 1 if message else 0
-            has_answered = self._last_answer > -inf
-            if not message:
-                self._last_answer = now
-            if not message or (failures > 1 and (has_answered or now - began > check.startup_grace)):
-                self.life.set_health(healthy=not message, message=message)
-            limit = check.silence if has_answered else check.start_timeout
-            silent = now - max(began, self._last_answer)
-            if child is not None and failures == 1:
-                waits = ProcessorWaits(child.pid)
-            if child is not None and waits is not None and silent > limit and waits.discount(silent) > limit:
-                self._context.log.error(
-                    "a service has not answered, it is restarted",
-                    id=self.spec.id,
-                    pid=child.pid,
-                    seconds=round(silent),
-                    reason=message,
-                )
-                child.signal(signal.SIGKILL)
-                return
-            is_early = failures == 1 or not has_answered
-            period = min(check.period, FAILING_CHECK_INTERVAL) if failures else check.period
-            await trio.sleep(check.initial_delay if is_early else period)
-
-    async def _probe(self, check: HealthCheck, connect: Connect) -> str:
-        """The failure of the service, empty when it is healthy."""
-        try:
-            with trio.fail_after(check.timeout):
-                await check.probe(connect)
-        except trio.TooSlowError:
-            return f"no answer within {check.timeout} s"
-        except Exception as error:  # noqa: BLE001 - any error is the probe's result
-            return str(error) or type(error).__name__
-        return ""
-
-    async def probe(self) -> str:
-        """Check it out of turn: the failure, when it repeats; empty for what has no check, too."""
-        check, connect = self.spec.health, self._context.connect
-        if check is None or not await self._probe(check, connect):
-            return ""
-        return await self._probe(check, connect)
-
-    @contextmanager
-    def _open_output(self) -> Generator[int]:
-        """Make the pipe that all processes of the service write to; its reading end."""
-        with ExitStack() as stack:
-            if isinstance(self.spec.start, RunContainer):
-                pipe = stack.enter_context(open_named_pipe(self.spec.id))
-                self._pipe = pipe.path
-                reading, self._output = pipe.reading.fileno(), pipe.writing.fileno()
-            else:
-                reading, self._output = os.pipe()
-                stack.callback(os.close, reading)
-                stack.callback(os.close, self._output)
-                os.set_blocking(reading, False)
-            try:
-                yield reading
-            finally:
-                self._output, self._pipe = -1, ""
-
-    async def _collect_output(self, reading: int) -> None:
-        """Append the output of all processes of the service to its log."""
-        splitter = LineSplitter()
-        for log in (self.spec.id, AUDIT) if self.spec.audited else (self.spec.id,):
-            self._context.logs.register(log)
-        try:
-            while True:
-                await trio.lowlevel.wait_readable(reading)
-                lines = splitter.feed(os.read(reading, PIPE_READ))
-                self._append(lines)
-        finally:
-            with suppress(BlockingIOError):
-                self._append(splitter.feed(os.read(reading, PIPE_READ)) + splitter.finish())
-
-    def _append(self, lines: bytes) -> None:
-        records = b""
-        if self.spec.audited:
-            records, lines = split_records(lines)
-        for log, part in ((AUDIT, records), (self.spec.id, lines)):
-            if part:
-                self._context.logs.append(log, part)
+            self.health.set_ready()
 
 
 def _is_up(life: Lifecycle) -> bool:

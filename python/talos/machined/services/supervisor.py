@@ -130,7 +130,7 @@ class Supervisor(Services):
         failures: dict[str, str] = {}
 
         async def probe(runner: Runner) -> None:
-            if failure := await runner.probe():
+            if failure := await runner.health.probe():
                 failures[runner.spec.id] = failure
 
         async with trio.open_nursery() as nursery:
