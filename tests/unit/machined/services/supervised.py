@@ -696,7 +696,7 @@ WORKLOAD = """
 if [ "$(cat /proc/1/comm)" = sandboxd ]; then
     mkdir -p {folder}/inside && mount -t tmpfs none {folder}/inside && touch {folder}/inside/file
     echo parent $(grep PPid: /proc/$$/status | cut -f2)
-    echo processes $(cat /proc/[0-9]*/comm | sort -u)
+    echo processes $(cat /proc/[0-9]*/comm 2> /dev/null | sort -u)
     ( (sleep 0.01; exit 3) & )
     kill -TERM 1
 fi
