@@ -1,6 +1,7 @@
 """The command line's conventions."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -37,6 +38,22 @@ def test_a_list_given_replaces_the_default() -> None:
     argv = ["gen", "csr", "--key", "x", "--ip", "10.0.0.1"]
     assert parse(ROOT, [*argv, "--roles", "os:reader"]).flags.texts("roles") == ("os:reader",)
     assert parse(ROOT, argv).flags.texts("roles") == ("os:admin",)
+
+
+INVOCATIONS = Path(__file__).parents[2] / "data" / "talosctl" / "invocations.txt"
+
+
+@pytest.mark.parametrize("line", INVOCATIONS.read_text(encoding="utf-8").splitlines())
+def test_what_scripts_run_is_understood(line: str) -> None:
+    program, *argv = shlex.split(line)
+    assert program == ROOT.name
+    chain = parse(ROOT, argv).path
+    assert len(chain) > 1, "no command is found"
+
+
+def test_short_flags_of_older_clients() -> None:
+    flags = parse(ROOT, ["upgrade", "-i", "a:b", "-m", "powercycle", "-fps"]).flags
+    assert all(flags.is_set(name) for name in ("force", "preserve", "stage"))
 
 
 def test_flags_may_stand_anywhere() -> None:

@@ -238,6 +238,7 @@ COMMAND = Command(
         ),
         Flag(
             name="force",
+            short="f",
             type=Type.BOOL,
             default="false",
             help="allow an older release, skipped minor versions, missing features and failing trial checks, "
@@ -272,6 +273,7 @@ COMMAND = Command(
         ),
         Flag(
             name="preserve",
+            short="p",
             type=Type.BOOL,
             default="false",
             help="don't check etcd, by the call of older nodes; data is always kept",
@@ -280,6 +282,7 @@ COMMAND = Command(
         Flag(name="reboot-mode", short="m", default="default", help="default or powercycle"),
         Flag(
             name="stage",
+            short="s",
             type=Type.BOOL,
             default="false",
             help="write the other slot before services stop, by the call of older nodes",
