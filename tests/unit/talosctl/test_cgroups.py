@@ -150,3 +150,19 @@ def test_mistakes(talosctl: Client, node: FakeNode) -> None:
     result = talosctl("cgroups", "-n", "10.0.0.2", "--preset", "cpu")
     assert (result.code, result.out) == (1, "")
     assert "no control groups of version 2" in result.err
+
+
+@pytest.mark.parametrize("content", [b"no archive", archive(FILES)[:80]])
+def test_an_archive_that_is_none(talosctl: Client, grouped: FakeNode, content: bytes) -> None:
+    request, chunks = machine.CopyRequest, [Data(bytes=content)]
+    grouped.on("/machine.MachineService/Copy", request, chunks, stream=True)
+    result = talosctl("cgroups", "-n", "10.0.0.2", "--preset", "cpu")
+    assert (result.code, result.out) == (1, "")
+    assert "its control groups can't be read" in result.err
+
+
+def test_what_no_kernel_has_is_left_out(talosctl: Client, grouped: FakeNode) -> None:
+    content = archive({**FILES, "/".join("a" * 5000): "x", "init/cpu.stat": "user_usec ²\n"})
+    request, chunks = machine.CopyRequest, [Data(bytes=content)]
+    grouped.on("/machine.MachineService/Copy", request, chunks, stream=True)
+    assert talosctl("cgroups", "-n", "10.0.0.2", "--preset", "cpu").code == 0

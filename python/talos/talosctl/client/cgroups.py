@@ -9,6 +9,10 @@ CONTROLLERS = "cgroup.controllers"
 """A file in every group of version 2."""
 UNIFIED = "unified"
 """Where version 2 is mounted beside version 1."""
+MAX_FILE = 1 << 20
+"""Bytes of a file."""
+MAX_DEPTH = 64
+"""Groups above each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +30,12 @@ class Group:
     def number(self, file: str) -> int | None:
         """A file's number; None when the group lacks it, or there is no limit."""
         text = self.text(file)
-        return int(text) if text.isdigit() else None
+        return int(text) if text.isdecimal() else None
 
     def flat(self, file: str) -> Mapping[str, int]:
         """A file of lines ``key number``, such as cpu.stat."""
         pairs = (line.split() for line in self.files.get(file, "").splitlines())
-        return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
+        return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
 
     def nested(self, file: str) -> Mapping[str, Mapping[str, str]]:
         """A file of lines ``name key=value key=value``, such as io.stat and memory.pressure."""
@@ -56,13 +60,16 @@ class Group:
 
 
 def read_groups(archive: IO[bytes]) -> Group:
-    """The root group of version 2; an empty one when the node has none."""
+    """The root group of version 2; an empty one when the node has none.
+
+    UNREADABLE, as of an archive's parts. What no kernel has is left out: longer files, deeper groups.
+    """
     root = Group(name=".")
     with tarfile.open(fileobj=archive, mode="r|gz") as tar:
         for member in tar:
             *path, name = member.name.removeprefix("./").split("/")
             content = tar.extractfile(member) if member.isfile() else None
-            if content is None:
+            if content is None or member.size > MAX_FILE or len(path) > MAX_DEPTH:
                 continue
             group = root
             for part in path:

@@ -20,7 +20,7 @@ from talos.system.errors import UserError
 from talos.system.files import read_file
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
-from talos.talosctl.client.archive import receive_archive
+from talos.talosctl.client.archive import UNREADABLE, receive_archive
 from talos.talosctl.client.cgroups import Group, read_groups
 from talos.talosctl.client.command import Row, parts, run_one
 from talos.talosctl.client.flags import CLIENT_FLAGS, OUTPUT
@@ -41,7 +41,10 @@ def run_cgroups(invocation: Invocation) -> int:
             # The archive leaves out groups that were removed meanwhile.
             await receive_archive(session, node, ROOT, archive)
             archive.seek(0)
-            root = read_groups(archive)
+            try:
+                root = read_groups(archive)
+            except UNREADABLE as error:
+                raise UserError(f"its control groups can't be read: {error}", where=node) from error
         if not root.files:
             raise UserError("the node has no control groups of version 2", where=node)
         processes = await _processes(session, node)

@@ -1,6 +1,7 @@
 """Resources on the screen: rows of a table, YAML, JSON, JSONPath."""
 
 import json
+import re
 import textwrap
 from functools import lru_cache
 from sys import intern
@@ -11,6 +12,7 @@ from talos.talosctl.output.jsonpath import Template, format_value
 from talos.talosctl.output.units import format_time
 from talos.talosctl.output.yaml_text import dump_yaml, parse_yaml
 
+_VERSION = re.compile(r"[0-9]{1,20}")
 MAX_CELLS = 4096
 """Texts of cells that are kept: all nodes show the same ones of their cluster, such as its members."""
 
@@ -63,7 +65,7 @@ def _format_values(path: str, root: object) -> str | None:
 
 def metadata_fields(metadata: Metadata) -> dict[str, object]:
     """The metadata in the order and with the names upstream prints."""
-    version: object = int(metadata.version) if metadata.version.isdigit() else metadata.version
+    version: object = int(metadata.version) if _VERSION.fullmatch(metadata.version) else metadata.version
     fields: dict[str, object] = {
         "namespace": metadata.namespace,
         "type": metadata.type,
