@@ -191,7 +191,7 @@ def make_descriptor(value: object, where: str) -> Descriptor:
     if (
         isinstance(digest, str)
         and DIGEST.fullmatch(digest)
-        and isinstance(size, int)
+        and type(size) is int  # true and false are numbers, too
         and 0 <= size < 1 << 62
         and isinstance(kind, str)
         and kind.isascii()

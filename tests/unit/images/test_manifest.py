@@ -56,6 +56,7 @@ def test_a_chain_of_layers() -> None:
         encode({**MANIFEST, "config": {**PART, "size": -1}}),
         encode({**MANIFEST, "config": {**PART, "size": 1 << 80}}),
         encode({**MANIFEST, "config": {**PART, "size": "1"}}),
+        encode({**MANIFEST, "config": {**PART, "size": True}}),
         encode({**MANIFEST, "config": {**PART, "digest": "sha256:../../etc"}}),
         encode({**MANIFEST, "config": {**PART, "digest": "md5:0"}}),
         encode({**MANIFEST, "config": {**PART, "mediaType": {}}}),

@@ -64,6 +64,12 @@ def test_a_label_is_set_changed_and_removed_with_the_config() -> None:
     assert labels == {"metadata": {"labels": {"rack": None}, "annotations": {OWNED_LABELS: None}}}
 
 
+def test_a_broken_note_owns_nothing() -> None:
+    node = make_node({"rack": "r1"}, {OWNED_LABELS: "[" * 100_000})
+    labels, _ = make_patches(node, NOTHING)
+    assert labels == {"metadata": {"labels": {}, "annotations": {OWNED_LABELS: None}}}
+
+
 def test_what_others_have_set_stays() -> None:
     node = make_node({"rack": "theirs"}, {"note": "theirs"})
     assert make_patches(node, want(labels={"rack": "r1"}, annotations={"note": "ours"})) == ({}, {})

@@ -230,7 +230,7 @@ def _parse_owned(text: str | None) -> set[str]:
     """A list of keys as JSON; what a user has broken owns nothing."""
     try:
         found: object = json.loads(text or "[]")
-    except ValueError:
+    except (ValueError, RecursionError):
         return set()
     return set(map(str, cast("list[object]", found))) if isinstance(found, list) else set()
 

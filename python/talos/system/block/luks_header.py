@@ -161,7 +161,7 @@ def _read(descriptor: int, where: str) -> LuksHeader:
             tokens=frozenset(map(int, tokens)),
             room=newest.size - _BINARY - len(newest.text.rstrip(b"\0")) - 1,
         )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ArithmeticError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"the LUKS2 header is not accepted: {error}", where=where) from None
     return found
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -216,6 +217,7 @@ def set_value(parsed: Any, path: str, value: object) -> None:
         ("segments/0/type", "linear", "the segment is of another kind"),
         ("segments/0/offset", "0", "the data begin at byte 0"),
         ("segments/0/offset", str(1 << 40), "the data begin at byte"),
+        ("segments/0/offset", math.inf, "infinity"),
         ("segments/1", {}, "not exactly one segment"),
         ("keyslots/0/kdf/type", "none", "key slot 0 is of another kind"),
         ("keyslots/0/area/encryption", "null", "key slot 0 has the cipher 'null'"),

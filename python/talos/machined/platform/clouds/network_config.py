@@ -83,13 +83,14 @@ class NetworkReader:
         ]
         order = {"physical": 0, "bond": 1, "bridge": 1, "vlan": 2}
         for item in sorted(items, key=lambda item: order.get(str(item.get("type")), 3)):
-            kind, where = item.get("type"), f"{self._file}: {str(item.get('name') or item.get('type'))[:40]}"
+            kind = str(item.get("type"))
+            where = f"{self._file}: {str(item.get('name') or kind)[:40]}"
             if kind == "nameserver":
                 self._builder.add_resolvers(item.get("address"), item.get("search"), where)
             elif kind == "route":
                 self._builder.add_route(self._first_link(where), _route1(item), where)
             elif kind in order:
-                self._add_link1(str(kind), item, where)
+                self._add_link1(kind, item, where)
             elif kind != "loopback":
                 raise UserError("this type is none that nodes know", where=where)
 
@@ -203,10 +204,13 @@ class NetworkReader:
             key = str(name).removeprefix("bond-").removeprefix("bond_").replace("-", "_")
             if key in _CHOICES:
                 field, choices = _CHOICES[key]
-                text = str(value)
-                if text not in choices and not (text.isdigit() and int(text[:3]) < len(choices)):
-                    raise UserError(f"{key}: {text[:20]!r} is none of {', '.join(choices)}", where=where)
-                setattr(master, field, choices.index(text) if text in choices else int(text))
+                numbers = {text: index for index, name in enumerate(choices) for text in (name, str(index))}
+                number = numbers.get(str(value))
+                if number is None:
+                    raise UserError(
+                        f"{key}: {str(value)[:20]!r} is none of {', '.join(choices)}", where=where
+                    )
+                setattr(master, field, number)
             elif key in _NUMBERS:
                 setattr(master, _NUMBERS[key], as_number(value, METRICS, f"{where}.{key}"))
             elif key == "primary":
