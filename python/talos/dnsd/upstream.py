@@ -2,6 +2,7 @@
 
 import enum
 import random
+import re
 import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -30,6 +31,7 @@ HEAD_BYTES = 16 << 10
 """Of the head of a reply over HTTP."""
 MAX_FOREIGN_REPLIES = 32
 """Datagrams that are not the answer, after which a question gives up: a sender guesses its number."""
+_LENGTH = re.compile(r"[0-9]{1,9}")
 PORTS = {"udp": 53, "tls": 853, "https": 443}
 
 
@@ -237,7 +239,7 @@ def parse_http_head(head: bytes) -> int:
         name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)
     }
     length = fields.get("content-length", "")
-    if not (length.isascii() and length.isdigit()) or not HEADER.size <= int(length[:9]) <= MAX_REPLY:
+    if _LENGTH.fullmatch(length) is None or not HEADER.size <= int(length) <= MAX_REPLY:
         raise MalformedError(f"a reply over HTTP of {length[:9]!r} bytes")
     return int(length)
 

@@ -301,6 +301,6 @@ def _parse_length(text: str, client: Address | None) -> int:
 
 def _parse_number(name: str, text: str, limits: tuple[int, int]) -> int:
     minimum, maximum = limits
-    if not (text.isascii() and text.isdigit()) or not minimum <= int(text[:20]) <= maximum:
+    if not (text.isascii() and text.isdigit() and len(text) <= 20 and minimum <= int(text) <= maximum):
         raise ValueError(f"{name} {text!r} is not between {minimum} and {maximum}")
     return int(text)

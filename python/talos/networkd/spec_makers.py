@@ -90,7 +90,7 @@ def _words(named: Mapping[str, int]) -> Callable[[str], int]:
         name = text.replace("_", "-")
         if name in named:
             return named[name]
-        if text.isascii() and text.isdigit() and int(text[:4]) in named.values():
+        if text.isascii() and text.isdigit() and len(text) <= 4 and int(text) in named.values():
             return int(text)
         raise ValueError(f"{text!r} is none of {', '.join(named)}")
 
@@ -99,7 +99,7 @@ def _words(named: Mapping[str, int]) -> Callable[[str], int]:
 
 def _number(maximum: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        if not (text.isascii() and text.isdigit()) or int(text[:20]) > maximum:
+        if not (text.isascii() and text.isdigit() and len(text) <= 20) or int(text) > maximum:
             raise ValueError(f"{text!r} is not between 0 and {maximum}")
         return int(text)
 

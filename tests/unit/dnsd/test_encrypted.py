@@ -11,8 +11,8 @@ import trio
 from tests.harness.tls import make_server_tls
 from tests.unit.dnsd.server import LOCALHOST, make_question, make_record, make_reply
 
-from talos.dnsd.message import parse_query
-from talos.dnsd.upstream import Server, Transport, Upstream, UpstreamError
+from talos.dnsd.message import MAX_REPLY, MalformedError, parse_query
+from talos.dnsd.upstream import Server, Transport, Upstream, UpstreamError, parse_http_head
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.keys import KeyType
 
@@ -122,3 +122,14 @@ async def test_a_reply_over_http_that_is_no_answer_is_an_error(tmp_path: Path, e
     async with serving(tmp_path, Transport.HTTPS, exchange) as (upstream, _):
         with pytest.raises(UpstreamError):
             await upstream.query(QUERY)
+
+
+@pytest.mark.parametrize("length", ["", "-1", "11", "65536", "00000010099999999", "9" * 5000, "\u00b2"])
+def test_the_length_of_a_reply_over_http_is_bounded(length: str) -> None:
+    head = f"HTTP/1.1 200 OK\r\nContent-Length: {length}".encode("latin-1")
+    with pytest.raises(MalformedError):
+        parse_http_head(head)
+
+
+def test_the_longest_reply_over_http_is_taken() -> None:
+    assert parse_http_head(b"HTTP/1.1 200 OK\r\ncontent-length: 65535") == MAX_REPLY

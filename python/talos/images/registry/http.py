@@ -116,6 +116,10 @@ def request(
         response.close()
         target = find_target(url, response.headers.get("location", ""))
         if urlsplit(target).netloc != first.netloc:
+            if body is not None and response.status != 303:
+                raise RegistryError(
+                    f"a redirect of a form to {urlsplit(target).netloc}, which is not followed"
+                )
             sent = {name: value for name, value in sent.items() if name.lower() != "authorization"}
         if response.status == 303:
             method, body = "GET", None

@@ -384,6 +384,32 @@ async def test_a_redirects_target_gets_no_password(store: Store, challenge: str)
         assert not any("/token" in request for request in other.requests)
 
 
+class ServerForTokens(Redirecting):
+    """Takes an identity token, and would have it sent to another server."""
+
+    @override
+    def may_pass(self) -> bool:
+        if self.path.startswith("/token"):
+            return super().may_pass()
+        realm = f"http://127.0.0.1:{self.server.server_port}/token"  # type: ignore[attr-defined]
+        self.answer(401, b"", "text/plain", {"WWW-Authenticate": f'Bearer realm="{realm}"'})
+        return False
+
+    def do_POST(self) -> None:  # noqa: N802 - its name in http.server
+        self.do_GET()
+
+
+async def test_a_redirects_target_gets_no_identity_token(store: Store) -> None:
+    with running_registry(store) as other:
+        target = f"http://127.0.0.1:{other.port}/token"
+        with running_registry(store, type("Elsewhere", (ServerForTokens,), {"target": target})) as registry:
+            auth = RegistryAuthConfig(registry_identity_token="secret")
+            session = begin("sample:1", make_sources(registry.port, auth=auth))
+            reason = f"a redirect of a form to 127.0.0.1:{other.port}, which is not followed"
+            assert reason in await fail(session)
+        assert other.requests == []
+
+
 async def test_proxies_of_the_environment(store: Store) -> None:
     with running_registry(store) as proxy:
         environment = {
