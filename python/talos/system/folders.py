@@ -8,7 +8,6 @@ from pathlib import Path
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MODE = 0o777
-"""Of folders on the way, less what the process masks."""
 
 
 def make_folder(path: Path, mode: int, *, owner: int | None = None) -> None:
@@ -23,22 +22,23 @@ def make_folder(path: Path, mode: int, *, owner: int | None = None) -> None:
 
 
 @contextmanager
-def opening_folder(path: Path, *, within: int | Path | None = None) -> Generator[int]:
+def opening_folder(path: Path, mode: int = _MODE, *, within: int | Path | None = None) -> Generator[int]:
     """The descriptor of a folder, which is made if it isn't there; links in the way are removed. OSError.
 
-    ``path`` is absolute, or below the folder ``within``, which is there already.
+    ``path`` is absolute, or below the folder ``within``, which is there already. ``mode`` is that of folders
+    which are made, less what the process masks.
     """
     place = os.dup(within) if isinstance(within, int) else os.open(within or "/", _FOLDER)
     try:
         for name in path.parts[1:] if within is None else path.parts:
-            outer, place = place, _enter(place, name)
+            outer, place = place, _enter(place, name, mode)
             os.close(outer)
         yield place
     finally:
         os.close(place)
 
 
-def _enter(place: int, name: str) -> int:
+def _enter(place: int, name: str, mode: int) -> int:
     try:
         return os.open(name, _FOLDER, dir_fd=place)
     except FileNotFoundError:
@@ -48,5 +48,5 @@ def _enter(place: int, name: str) -> int:
             raise
         os.unlink(name, dir_fd=place)
     with suppress(FileExistsError):
-        os.mkdir(name, _MODE, dir_fd=place)
+        os.mkdir(name, mode, dir_fd=place)
     return os.open(name, _FOLDER, dir_fd=place)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol, override
 
 from talos.system import kernel
+from talos.system.folders import opening_folder
 from talos.system.proc.mounts import Mount, parse_mounts
 
 _FLAGS = {
@@ -25,7 +26,8 @@ class MountPoint:
     """A mount to make. ``options`` are as in fstab; ``mode`` is that of a directory made for it.
 
     With ``guarded`` nothing can be added to that directory while nothing is mounted there: what was meant
-    for a disk that has failed would else lie below it, unseen once the disk is back.
+    for a disk that has failed would else lie below it, unseen once the disk is back. A link in its place,
+    which pods may have left, is removed.
     """
 
     source: str
@@ -77,12 +79,16 @@ class KernelMounts(Mounts):
 
     @override
     def mount(self, point: MountPoint) -> None:
-        Path(point.target).mkdir(mode=point.mode, parents=True, exist_ok=True)
-        if point.guarded:
+        flags = sum(_FLAGS[option] for option in point.options)
+        if not point.guarded:
+            Path(point.target).mkdir(mode=point.mode, parents=True, exist_ok=True)
+            kernel.mount(point.source, point.target, point.type, flags, point.data)
+            return
+        # A pod that may write to the folder above could have its volume mounted where the system's files are.
+        with opening_folder(Path(point.target), point.mode) as place:
             with suppress(OSError):  # not every filesystem has the flag
                 kernel.set_immutable(point.target, immutable=True)
-        flags = sum(_FLAGS[option] for option in point.options)
-        kernel.mount(point.source, point.target, point.type, flags, point.data)
+            kernel.mount(point.source, f"/proc/self/fd/{place}", point.type, flags, point.data)
 
     @override
     def bind(self, source: str, target: str, *, read_only: bool = False, private: bool = False) -> None:
