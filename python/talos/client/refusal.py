@@ -92,6 +92,9 @@ def explain(endpoint: Endpoint, error: BaseException) -> ConnectError:
         return ConnectError(
             endpoint, f'the name "{endpoint.host}" does not resolve', "check its spelling and DNS"
         )
+    if isinstance(error, TimeoutError) and _is_name(endpoint.host):
+        hint = "the node is down, a firewall drops the packets, or no name server answers"
+        return ConnectError(endpoint, "no answer in time", hint)
     for kinds, message, hint in _FAILURES:
         if isinstance(error, kinds):
             return ConnectError(endpoint, message, hint)
@@ -101,6 +104,10 @@ def explain(endpoint: Endpoint, error: BaseException) -> ConnectError:
     if isinstance(error, OSError) and error.strerror:
         return ConnectError(endpoint, error.strerror)
     return ConnectError(endpoint, str(error) or type(error).__name__)
+
+
+def _is_name(host: str) -> bool:
+    return ":" not in host and any(map(str.isalpha, host))
 
 
 def _explain_tls(endpoint: Endpoint, error: ssl.SSLError) -> ConnectError:
