@@ -122,7 +122,7 @@ def _merge_value(base: Any, patch: Any, shape: Shape, setting: Setting) -> Any:
         return copy.deepcopy(patch)
     match shape.form:
         case Form.SECTION:
-            return _merge_section(shape.type, base or {}, patch)
+            return _merge_section(shape.type, base or {}, patch or {})
         case Form.MAP:
             assert shape.item is not None
             result: Plain = dict(base or {})
@@ -145,7 +145,8 @@ def _merge_value(base: Any, patch: Any, shape: Shape, setting: Setting) -> Any:
 
 def _merge_list(base: list[Any], patch: list[Any], item_shape: Shape, setting: Setting) -> list[Any]:
     result = list(base)
-    for item in patch:
+    for given in patch:
+        item: Any = dict[str, Any]() if given is None and item_shape.form is Form.SECTION else given
         at = _find_by_key(result, item, setting.merge_key) if setting.merge_key else None
         if at is None:
             result.append(None if item is None else _merge_value(None, item, item_shape, _NO_RULE))

@@ -72,6 +72,18 @@ def test_texts_stay_as_they_are_written() -> None:
     assert main["machine"]["network"]["hostname"] == "007"
 
 
+def test_an_empty_entry_is_one_without_values() -> None:
+    main, *_ = patched(
+        "machine:\n  registries: {mirrors: {docker.io: null}}\n  network: {interfaces: [null, {interface: eth1}]}\n"
+    )
+    assert main["machine"]["registries"] == {"mirrors": {"docker.io": {"endpoints": []}}}
+    assert [one.get("interface") for one in main["machine"]["network"]["interfaces"]] == [
+        "eth0",
+        None,
+        "eth1",
+    ]
+
+
 def test_words_for_a_boolean_are_one() -> None:
     main, *_ = patched("debug: off\nmachine: {features: {rbac: on}}")
     assert (main["debug"], main["machine"]["features"]["rbac"]) == (False, True)
