@@ -19,7 +19,7 @@ class Twin(KubernetesClient):
         self._resources = {}
         self.objects: dict[str, dict[str, Any]] = {}
         self.calls: list[tuple[str, str]] = []
-        self._refuse = refuse
+        self.refuse = refuse
 
     @override
     async def call(
@@ -34,7 +34,7 @@ class Twin(KubernetesClient):
         del max_reply
         path, _, query = path.partition("?")
         self.calls.append((method, path))
-        self._refuse(method, path)
+        self.refuse(method, path)
         if path in RESOURCES:
             rows = RESOURCES[path]
             return {"resources": [{"name": a, "kind": b, "namespaced": c} for a, b, c in rows]}

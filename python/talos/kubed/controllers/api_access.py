@@ -126,7 +126,7 @@ class ServiceAccountController(Controller):
                 nodename = await runtime.get_or_none(*ids.NODENAME)
                 found, key = None, b""
                 if access and access.spec.enabled and root is not None and os_root and nodename:
-                    found = _Accounts(access.spec, root, os_root.spec, self._access, self._log)
+                    found = Accounts(access.spec, root, os_root.spec, self._access, self._log)
                     key = found.key + nodename.spec.nodename.encode()
                 if key == self._key:
                     continue
@@ -136,7 +136,7 @@ class ServiceAccountController(Controller):
                     self._scope = trio.CancelScope()
                     nursery.start_soon(self._take_part, found, nodename.spec.nodename, self._scope)
 
-    async def _take_part(self, accounts: "_Accounts", candidate: str, scope: trio.CancelScope) -> None:
+    async def _take_part(self, accounts: "Accounts", candidate: str, scope: trio.CancelScope) -> None:
         async with trio.open_nursery() as nursery:
             work = trio.CancelScope()
 
@@ -153,7 +153,7 @@ class ServiceAccountController(Controller):
             nursery.cancel_scope.cancel()
 
 
-class _Accounts:
+class Accounts:
     """The accounts of a cluster, with one config and one authority."""
 
     def __init__(
@@ -165,28 +165,29 @@ class _Accounts:
 
     @property
     def key(self) -> bytes:
-        """Changes with what accounts are judged by."""
+        """Differs when anything does that decides what accounts get."""
         parts = (self._allowed, self._root, self._os_root)
         return b"\0".join(part.SerializeToString(deterministic=True) for part in parts)
 
     async def keep(self, scope: trio.CancelScope) -> None:
-        """Follow the accounts; look at all of them again from time to time."""
+        """Follow the accounts; check all of them again every :data:`RENEW_INTERVAL`."""
         with scope:
             began = trio.current_time()
             while True:
                 try:
                     with trio.move_on_after(RENEW_INTERVAL):
-                        await follow(self._connect, ACCOUNTS, "", self._handle)
+                        await follow(self._connect, ACCOUNTS, "", self.handle)
                     began = trio.current_time()
                 except KubernetesError as error:
-                    text = f"the accounts of pods can't be looked at: {error}"
+                    text = f"the accounts of pods can't be read: {error}"
                     self._log.once(text, key="accounts", level="info")
                     await trio.sleep(find_pause(began, RETRY_INTERVAL))
 
     def _connect(self) -> KubernetesClient:
         return self._admin.connect(self._root)
 
-    async def _handle(self, event: str, account: Mapping[str, Any]) -> None:
+    async def handle(self, event: str, account: Mapping[str, Any]) -> None:
+        """Bring the secret and the status of an account up to date; KubernetesError without an answer."""
         if event == "DELETED":
             return  # its secret goes with it
         name = f"{account['metadata']['namespace']}/{account['metadata']['name']}"

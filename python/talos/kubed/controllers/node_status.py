@@ -63,7 +63,7 @@ class NodeStatusController(Controller):
                 await runtime.put(kinds.NODE_STATUS, found.name, make_status(node))
 
         def report(error: KubernetesError) -> None:
-            self._log.once(f"the node can't be looked at: {error}", key="node", level="info")
+            self._log.once(f"the node can't be read: {error}", key="node", level="info")
 
         with scope:
             selector = f"metadata.name={found.name}"

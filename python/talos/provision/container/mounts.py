@@ -34,8 +34,7 @@ DEVICE_LINKS = {
 }
 # Trees of /proc/sys that the namespaces don't separate (net is separated).
 GLOBAL_SYSCTLS = ("abi", "debug", "dev", "fs", "kernel", "user", "vm")
-# What the kubelet and machined want to write there: each gets a file of its own over the
-# kernel's, holding the value they want.
+# What the kubelet and machined write there: over each is a file of the node's own that has this value.
 SHADOWED_SYSCTLS = {
     "kernel/keys/root_maxbytes": "25000000",
     "kernel/keys/root_maxkeys": "1000000",
@@ -85,7 +84,7 @@ def mount_node(mounts: NodeMounts) -> None:
     _mount_dev(root / "dev")
     _mount_proc(root)
     _mount("sysfs", root / "sys", "sysfs", _HARDENED | kernel.MS_RDONLY)
-    _mount_cgroups(root / "sys/fs/cgroup", mounts.hierarchies)
+    mount_cgroups(root / "sys/fs/cgroup", mounts.hierarchies)
 
 
 def _mount_image(mounts: NodeMounts) -> None:
@@ -121,10 +120,10 @@ def _mount_system(mounts: NodeMounts) -> None:
     platform.mkdir(mode=0o700)
     (platform / "slots").mkdir(mode=0o700)
     _bind_hardened(mounts.slots, platform / "slots")
-    _write_private(platform / "cmdline", mounts.cmdline)
-    _write_private(platform / "network.yaml", mounts.network)
+    write_private(platform / "cmdline", mounts.cmdline)
+    write_private(platform / "network.yaml", mounts.network)
     if mounts.config:
-        _write_private(platform / "config.yaml", mounts.config)
+        write_private(platform / "config.yaml", mounts.config)
 
 
 def _mount_dev(dev: Path) -> None:
@@ -177,7 +176,7 @@ def _mount_proc(root: Path) -> None:
             _bind(empty, proc / name, read_only=True)
 
 
-def _mount_cgroups(target: Path, hierarchies: tuple[Hierarchy, ...]) -> None:
+def mount_cgroups(target: Path, hierarchies: tuple[Hierarchy, ...]) -> None:
     """The same hierarchies as outside; in the cgroup namespace their roots are the node's groups."""
     if len(hierarchies) == 1 and hierarchies[0].unified:
         _mount("cgroup2", target, "cgroup2", _HARDENED)
@@ -194,7 +193,8 @@ def _mount_cgroups(target: Path, hierarchies: tuple[Hierarchy, ...]) -> None:
         _mount(kind, directory, kind, _HARDENED, options)
 
 
-def _write_private(path: Path, text: str) -> None:
+def write_private(path: Path, text: str) -> None:
+    """Make a file that root alone reads; FileExistsError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)

@@ -67,14 +67,14 @@ class Conformance:
 
     async def run(self, mode: str, results: Path) -> None:
         """All passes, each with its results in a folder of its name; UserError with the first that fails."""
-        await self._clean()  # what a client that was killed has left
+        await self.clean()  # what a client that was killed has left
         try:
             await self._prepare()
             for one in MODES[mode]:
                 await self._run_pass(one, results / one.name)
         finally:
             self._report("removing what was made for the tests")
-            await self._clean()
+            await self.clean()
 
     async def _prepare(self) -> None:
         labels = {**LABEL, "pod-security.kubernetes.io/enforce": "privileged"}
@@ -158,7 +158,7 @@ class Conformance:
             raise left_out
         self._report(f"results are in {folder}")
 
-    async def _clean(self) -> None:
+    async def clean(self) -> None:
         """Remove all that a run makes; UserError when a namespace of this name is another user's."""
         found = await self._client.get_or_none(NAMESPACE_PATH)
         if found is not None and not LABEL.items() <= found["metadata"].get("labels", {}).items():
