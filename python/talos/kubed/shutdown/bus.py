@@ -27,7 +27,7 @@ MAX_CONNECTIONS = 8
 """The kubelet has one."""
 MAX_LINE, MAX_LINES = 256, 16
 """Bytes of a line, and lines, before the first message."""
-GREETING_TIMEOUT = 10.0  # seconds
+AUTHENTICATION_TIMEOUT = 10.0  # seconds
 """For a client to authenticate itself."""
 SEND_TIMEOUT = 10.0  # seconds
 """For a client to read what it is sent."""
@@ -91,8 +91,8 @@ class Connection:
 
     async def run(self, owner: int) -> None:
         """Answer calls until the client ends the connection. GreetingError, MessageError."""
-        with trio.fail_after(GREETING_TIMEOUT):
-            await self._greet(owner)
+        with trio.fail_after(AUTHENTICATION_TIMEOUT):
+            await self._authenticate(owner)
         async with trio.open_nursery() as nursery:
             announce = partial(nursery.start_soon, self._announce)
             try:
@@ -103,7 +103,7 @@ class Connection:
                 self._inhibitors.unsubscribe(announce)
                 nursery.cancel_scope.cancel()
 
-    async def _greet(self, owner: int) -> None:
+    async def _authenticate(self, owner: int) -> None:
         """Authenticate the client by its credentials from the kernel."""
         credentials = self._stream.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         _pid, uid, _gid = _CREDENTIALS.unpack(credentials)
@@ -120,7 +120,7 @@ class Connection:
                 self._reader.add(data)
                 return
             if command in {b"AUTH", b"DATA"}:
-                reply, is_known = greet(command, rest, uid if uid == owner else None)
+                reply, is_known = authenticate(command, rest, uid if uid == owner else None)
             else:
                 reply = b"AGREE_UNIX_FD" if command == b"NEGOTIATE_UNIX_FD" and is_known else b"ERROR"
             await self._stream.send_all(reply + b"\r\n")
@@ -164,7 +164,7 @@ class Connection:
                 await self._stream.send_all(data[sent:])
 
 
-def greet(command: bytes, rest: bytes, uid: int | None) -> tuple[bytes, bool]:
+def authenticate(command: bytes, rest: bytes, uid: int | None) -> tuple[bytes, bool]:
     """The reply to AUTH or DATA, and whether the client may begin. One without the right has no ``uid``."""
     mechanism, _, identity = rest.partition(b" ") if command == b"AUTH" else (b"EXTERNAL", b"", rest)
     if mechanism != b"EXTERNAL" or uid is None:

@@ -15,7 +15,7 @@ import trio
 from jeepney import DBusAddress, MatchRule, MessageType, Properties, message_bus, new_method_call
 from jeepney.io.trio import DBusConnection, DBusRouter, open_dbus_connection
 
-from talos.kubed.shutdown.bus import MAX_LINE, greet, serve_bus
+from talos.kubed.shutdown.bus import MAX_LINE, authenticate, serve_bus
 from talos.kubed.shutdown.inhibitors import MAX_LOCKS, Inhibitors
 from talos.kubed.shutdown.logind import LOGIN, LOGIN_PATH, MANAGER, MAX_DELAY
 from talos.kubed.shutdown.messages import MAX_MESSAGE
@@ -186,6 +186,6 @@ async def test_who_does_not_authenticate_itself_is_sent_away(tmp_path: Path, dat
     ],
 )
 def test_the_kernel_says_who_a_client_is(command: bytes, rest: bytes, uid: int | None, wanted: bytes) -> None:
-    reply, may_begin = greet(command, rest, uid)
+    reply, may_begin = authenticate(command, rest, uid)
     assert reply.startswith(wanted)
     assert may_begin is (wanted == b"OK")
