@@ -48,6 +48,7 @@ SOCKET_DIRECTORIES = (RUN, "/run")
 """Where the node's sockets are; daemons see no other files there."""
 ARENAS = 2
 """malloc arenas of a daemon; by default each thread has one."""
+NAMESPACES_GONE = "the namespaces of workloads have ended: sandboxd is started again, and then this process"
 FAILED_TO_START = 70
 """Exit code of a daemon that failed before its main function; EX_SOFTWARE of sysexits.h."""
 
@@ -229,6 +230,8 @@ def _run_middle(request: Request, fds: list[int], writing: int) -> NoReturn:
             os.close(writing)
             _become(request, rest)
         os.write(writing, struct.pack(PID_FORMAT, pid))
+    except ProcessLookupError:  # sandboxd has ended meanwhile, and is started again like this one
+        sys.stderr.write(f"{NAMESPACES_GONE}\n")
     except BaseException:  # noqa: BLE001 - a fork never returns into its parent's code
         traceback.print_exc()
     finally:
