@@ -19,6 +19,7 @@ from talos.api.cosi.state_pb2 import Event, EventType, WatchRequest, WatchRespon
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.network_pb2 import HostnameStatusSpec, LinkStatusSpec
 from talos.api.definitions.runtime_pb2 import MachineStatusSpec
+from talos.api.definitions.v1alpha1_pb2 import ServiceSpec
 from talos.api.machine import machine_pb2 as pb
 from talos.resource import ids, kinds
 from talos.resource.kind import Kind
@@ -180,7 +181,11 @@ def read_screen(pilot: Pilot[None]) -> str:
 def test_pages_of_a_node(talosctl: Client, node: FakeNode) -> None:
     serve_figures(node)
     name = ids.HOSTNAME_STATUS
-    serve_resources(node, {name[0]: {name[1]: HostnameStatusSpec(hostname="node-\x1b[2Ja")}})
+    found: dict[Kind[Message], dict[str, Message]] = {
+        name[0]: {name[1]: HostnameStatusSpec(hostname="node-\x1b[2Ja")},
+        kinds.SERVICE: {"[/b]\x1b[2J": ServiceSpec(running=True)},
+    }
+    serve_resources(node, found)
 
     async def main() -> None:
         app = make_app(talosctl)
@@ -195,7 +200,10 @@ def test_pages_of_a_node(talosctl: Client, node: FakeNode) -> None:
             await pilot.press("f5", "l")
             await until(pilot, lambda text: "ADDRESSES" in text)
             assert app.view.node == "10.0.0.3"
-            await pilot.press("q")
+            await pilot.press("f4")
+            await enter(pilot, "LogPage Select", "enter")
+            await until(pilot, lambda text: "[/b]" in text)
+            await pilot.press("escape", "q")
 
     asyncio.run(main())
 

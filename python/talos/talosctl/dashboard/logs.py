@@ -50,7 +50,7 @@ class LogPage(Vertical):
         self._names = names
         chosen = self._choice.value
         with self._choice.prevent(Select.Changed):
-            self._choice.set_options([(name, name) for name in names])
+            self._choice.set_options([(Text(clean(name)), name) for name in names])
             self._choice.value = chosen if chosen in names else KERNEL
 
     def show(self, node: str) -> None:

@@ -132,7 +132,7 @@ class NetworkPage(VerticalScroll):
         ]
         if self._form.display and links != self._links:
             self._links = links
-            self._link.set_options([(clean(name), name) for name in links])
+            self._link.set_options([(Text(clean(name)), name) for name in links])
 
     @on(Button.Pressed, "#apply")
     def apply(self, event: Button.Pressed) -> None:
