@@ -82,6 +82,8 @@ ADDRESS = "127.0.0.1:3172"
 
 def run_serve(invocation: Invocation) -> int:
     """Serve a cache, or a folder of OCI archives, as a registry until it is interrupted."""
+    from threading import Thread
+
     from talos.images.cache.catalog import FlatCatalog
     from talos.images.cache.layout import MANIFESTS
     from talos.images.cache.server import RegistryServer
@@ -111,8 +113,12 @@ def run_serve(invocation: Invocation) -> int:
         write_file(MIRRORS_PATCH, dump(Config(documents)), force=True, mode=_PUBLIC)
         console.note(f"Created {MIRRORS_PATCH}")
         console.note(f"{folder} at {', '.join(urls)}; Ctrl+C ends it")
+        # In a thread of its own: an interrupt while a connection begins could be lost in a callback.
+        serving = Thread(target=server.serve_forever, daemon=True)
+        serving.start()
         with suppress(KeyboardInterrupt):
-            server.serve_forever()
+            serving.join()
+        server.shutdown()
     return 0
 
 
