@@ -71,6 +71,8 @@ let
       release-tool = release "release";
       images = images.cluster;
       images-all = images.all;
+      upgrade-controller-image = images.controller;
+      inherit upgrade-controller;
       inherit discovery kms pxe siderolink sign-disk sign-efi sign-iso sign-release;
       uki-tools = roots.uki;
       iso-images = (modules.makeImage { stamps = [ ]; imageCache = makeImageCache images.cluster; }).iso;

@@ -13,6 +13,7 @@ from driver.client import at
 from driver.clock import CLOCK
 from driver.clusters import (
     ADDRESSES,
+    CALL_TIMEOUT,
     MEMBERS,
     SLOW_MEMBERS,
     Intervals,
@@ -23,6 +24,7 @@ from driver.clusters import (
 )
 from driver.etcd import HTTP_PORT
 from driver.fleet import Fleet
+from driver.kubernetes_api import API_SERVER_PORT, KubernetesApi, open_api
 from driver.machine import Machine
 from driver.requests import Answers, fetch, requesting
 from driver.saved import restore
@@ -46,7 +48,7 @@ MACHINES = {
         code_cache=CODE_CACHE,
         processors=2 if name in ADDRESSES else 1,
         memory=3072 if name in ADDRESSES else 2048,
-        ports=(HTTP_PORT, NODE_PORT) if name in ADDRESSES else (NODE_PORT,),
+        ports=(HTTP_PORT, API_SERVER_PORT, NODE_PORT) if name in ADDRESSES else (NODE_PORT,),
     )
     for name, address in PLACES.items()
 }
@@ -146,6 +148,13 @@ class Kubernetes:
     def fleet(self) -> Fleet:
         """All of them for one command, whose way leads over the control plane."""
         return Fleet(self.machines, self.world.folder / "fleet", endpoints=self.members.machines)
+
+    def open_api(self) -> KubernetesApi:
+        """A client of the first machine's API server."""
+        timeout = self.world.timeout_scale.seconds(CALL_TIMEOUT)
+        return open_api(
+            self.machines[0].ports[API_SERVER_PORT], self.members.cluster.secrets, self.world.folder, timeout
+        )
 
     def read_versions(self) -> list[str]:
         """The version that each machine runs, and its slot."""

@@ -41,10 +41,20 @@ class Releases:
         run([str(self._assets.path("release-tool") / "bin/release"), *arguments], seconds=120)
 
     @property
+    def registry(self) -> str:
+        """Where machines and their pods call the registry."""
+        return self._web.url("")
+
+    @property
+    def public_key(self) -> str:
+        """The key that accepts the releases, as PEM."""
+        return self._key.with_suffix(".pub").read_text()
+
+    @property
     def patch(self) -> str:
         """The part of a machine config that has images come from here."""
         mirrors = {
-            host: {"endpoints": [self._web.url("")]} for host in ("docker.io", "ghcr.io", "registry.k8s.io")
+            host: {"endpoints": [self.registry]} for host in ("docker.io", "ghcr.io", "registry.k8s.io")
         }
         return json.dumps({"machine": {"registries": {"mirrors": mirrors}}})
 
@@ -79,6 +89,7 @@ class Releases:
         asset: str = "initramfs",
         altered: bool = False,
         kernel: bytes = b"",
+        tag: str = "",
         change: Callable[[Path], Path] = lambda archive: archive,
     ) -> str:
         """Make a release and offer it; its name as an image.
@@ -86,6 +97,7 @@ class Releases:
         ``arguments`` are further ones of the kernel, ``more`` further archives of the initramfs,
         which is ``asset``; without a name it holds the release's own files alone.
         ``extensions`` is an archive with those, ``boot`` a folder with the boot loader, for installations.
+        ``tag`` is that of its name, if that is not the version.
         ``altered`` changes a byte of the kernel after the release was signed; ``kernel`` is another one.
         ``change`` makes another archive of the one that is not signed yet.
         """
@@ -109,7 +121,7 @@ class Releases:
         archive = change(archive)
         if signed:
             self._run("sign", "--key", str(self._key), "--out", str(signature), str(archive))
-        name = f"{REPOSITORY}:{version}"
+        name = f"{REPOSITORY}:{tag or version}"
         self.offer(signature if signed else archive, name, altered=altered)
         return name
 
@@ -144,11 +156,17 @@ class Releases:
     def offer_archives(self, folder: Path) -> None:
         """Offer the images of a folder of OCI archives by the names in them."""
         for archive in sorted(folder.glob("*.tar")):
-            with tarfile.open(archive) as tar:
-                index = tar.extractfile("index.json")
-                assert index, f"{archive} is no OCI archive"
-                manifests = json.load(index)["manifests"]
-            self.offer(archive, manifests[0]["annotations"][NAME_ANNOTATION])
+            self.offer_archive(archive)
+
+    def offer_archive(self, archive: Path) -> str:
+        """Offer the image of an OCI archive by the name in it, which is returned."""
+        with tarfile.open(archive) as tar:
+            index = tar.extractfile("index.json")
+            assert index, f"{archive} is no OCI archive"
+            manifests = json.load(index)["manifests"]
+        name = manifests[0]["annotations"][NAME_ANNOTATION]
+        self.offer(archive, name)
+        return name
 
     def offer_empty(self, tag: str) -> str:
         """Offer an image without layers, of which a machine stores two small files; its name."""
