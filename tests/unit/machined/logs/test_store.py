@@ -1,7 +1,6 @@
 """Logs of services: in memory, on disk, read while they grow."""
 
 import json
-import os
 import threading
 from contextlib import aclosing
 from pathlib import Path
@@ -99,27 +98,32 @@ async def test_a_full_disk_loses_no_service(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "gone").iterdir()] == ["x.log"]
 
 
-async def test_a_disk_that_stands_still_holds_no_writer_up(tmp_path: Path) -> None:
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """A disk that stands still until it is set."""
+    goes_on, write = threading.Event(), LogFile.write
+
+    def wait(file: LogFile, data: bytes, place: LogPlace | None = None) -> None:
+        goes_on.wait()
+        write(file, data, place)
+
+    monkeypatch.setattr(LogFile, "write", wait)
+    return goes_on
+
+
+async def test_a_disk_that_stands_still_holds_no_writer_up(tmp_path: Path, disk: threading.Event) -> None:
     """Lines are dropped and counted, and nothing is when it goes on."""
-    os.mkfifo(tmp_path / "apid.log")  # opening it waits until another process reads
     logs = LogStore()
     logs.open_files(tmp_path)
     line = b"x" * 63 + b"\n"
     for _ in range(10):
         logs.append("apid", line * 16384)
     assert (await content(logs, "apid", 10)).count(b"\n") == 10
-    found: list[bytes] = []
-
-    def read() -> None:
-        found.append((tmp_path / "apid.log").read_bytes())
-
-    reader = threading.Thread(target=read)
-    reader.start()
+    disk.set()
     logs.flush_files()
     logs.append("apid", b"again\n")
     assert logs.close_files()
-    reader.join()
-    lines = found[0].splitlines(keepends=True)
+    lines = (tmp_path / "apid.log").read_bytes().splitlines(keepends=True)
     note = json.loads(lines[-2])
     kept = lines.count(line)
     assert kept == MAX_WAITING // len(line)
@@ -201,13 +205,12 @@ async def test_lines_that_the_disk_did_not_take_are_missed(tmp_path: Path) -> No
     assert logs.close_files()
 
 
-def test_a_disk_that_never_goes_on_is_given_up(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "apid.log")
+def test_a_disk_that_never_goes_on_is_given_up(tmp_path: Path, disk: threading.Event) -> None:
     writer = LogWriter(tmp_path)
     writer.write("apid", b"line\n", LogPlace())
     assert not writer.flush(0.01)
     assert not writer.close(0.01)
-    (tmp_path / "apid.log").read_bytes()  # lets the thread end
+    disk.set()  # lets the thread end
 
 
 def test_lines() -> None:
