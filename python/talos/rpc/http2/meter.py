@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from talos.rpc.http2.frames import END_HEADERS, ErrorCode, Kind, ProtocolError
+from talos.rpc.http2.frames import END_HEADERS, END_STREAM, PADDED, ErrorCode, Kind, ProtocolError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,12 @@ class FrameRates:
     control: int = 10_000
     """Frames that carry neither a request nor its data: pings, priorities, empty data, its window."""
 
+    small_data: int = 10_000
+    """Frames with little data or with padding, beyond one for each larger one: the end of a message."""
+
+
+MIN_DATA = 256
+"""Bytes of a larger frame of data. Clients send 16 KiB in a frame, but for the end of a message."""
 
 DEFAULT_RATES = FrameRates()
 
@@ -48,6 +54,10 @@ class _Rate:
         if self._left < 0:
             raise FloodError(f"more than {self._limit} {self._what} a second")
 
+    def allow_one(self) -> None:
+        """One more may come."""
+        self._left = min(self._limit, self._left + 1)
+
 
 class FrameMeter:
     """Counts a connection's frames; FloodError ends it."""
@@ -58,12 +68,17 @@ class FrameMeter:
         self.resets = _Rate(rates.resets, "cancelled calls", clock)
         self.settings = _Rate(rates.settings, "settings", clock)
         self.control = _Rate(rates.control, "control frames", clock)
+        self.small_data = _Rate(rates.small_data, "small frames of data", clock)
 
     def count(self, kind: int, flags: int, number: int, size: int) -> None:
         """Count a frame that has arrived; a window of the connection concerns all of its streams."""
         match kind:
-            case Kind.DATA if size:
+            case Kind.DATA if flags & END_STREAM:
                 pass
+            case Kind.DATA if size >= MIN_DATA and not flags & PADDED:
+                self.small_data.allow_one()
+            case Kind.DATA if size:
+                self.small_data.count()
             case Kind.WINDOW_UPDATE if number:
                 pass
             case Kind.HEADERS | Kind.CONTINUATION if size or flags & END_HEADERS:

@@ -4,16 +4,19 @@ from contextlib import nullcontext
 
 import pytest
 
-from talos.rpc.http2.frames import END_HEADERS, Kind
-from talos.rpc.http2.meter import FloodError, FrameMeter, FrameRates
+from talos.rpc.http2.frames import END_HEADERS, END_STREAM, PADDED, Kind
+from talos.rpc.http2.meter import MIN_DATA, FloodError, FrameMeter, FrameRates
 
-NONE = FrameRates(resets=0, settings=0, control=0)
+NONE = FrameRates(resets=0, settings=0, control=0, small_data=0)
 
 
 @pytest.mark.parametrize(
     ("kind", "flags", "number", "size", "counted"),
     [
-        (Kind.DATA, 0, 1, 1, ""),
+        (Kind.DATA, END_STREAM, 1, 1, ""),
+        (Kind.DATA, 0, 1, MIN_DATA, ""),
+        (Kind.DATA, 0, 1, MIN_DATA - 1, "small frames of data"),
+        (Kind.DATA, PADDED, 1, 16_384, "small frames of data"),
         (Kind.DATA, 0, 1, 0, "control frames"),
         (Kind.WINDOW_UPDATE, 0, 1, 4, ""),
         (Kind.WINDOW_UPDATE, 0, 0, 4, "control frames"),
@@ -47,3 +50,13 @@ def test_what_was_not_sent_in_a_second_is_not_kept() -> None:
     count(4)
     now += 0.75
     count(2)
+
+
+def test_each_message_may_end_in_a_small_frame() -> None:
+    meter = FrameMeter(FrameRates(small_data=2), clock=lambda: 0.0)
+    for _ in range(10):
+        meter.count(Kind.DATA, 0, 1, 16_384)
+        meter.count(Kind.DATA, 0, 1, 5)
+    meter.count(Kind.DATA, 0, 1, 1)
+    with pytest.raises(FloodError, match="more than 2 small frames of data a second"):
+        meter.count(Kind.DATA, 0, 1, 1)
