@@ -6,6 +6,7 @@ service's log.
 
 import os
 import shutil
+import stat
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -83,7 +84,7 @@ def keep_crash(
     ):
         names = os.listdir(place)  # noqa: PTH208 - a descriptor
         for old in sorted(name for name in names if name != moment)[: 1 - KEPT]:
-            shutil.rmtree(old, dir_fd=place)
+            _remove(place, old)
         os.fchmod(target, 0o700)
         _write(target, REASON, f"{reason}\n".encode())
         _write(target, KERNEL, kernel[-MAX_LOG:])
@@ -91,6 +92,14 @@ def keep_crash(
             _write(target, f"{name}.log", cut_log(services[name]))
     os.sync()
     return folder / moment
+
+
+def _remove(place: int, name: str) -> None:
+    """Remove a folder, or what a pod has put beside those that were kept."""
+    if stat.S_ISDIR(os.lstat(name, dir_fd=place).st_mode):
+        shutil.rmtree(name, dir_fd=place)
+    else:
+        os.unlink(name, dir_fd=place)
 
 
 def _write(place: int, name: str, content: bytes) -> None:

@@ -78,3 +78,16 @@ def test_links_that_pods_left_are_not_followed(tmp_path: Path) -> None:
     crash.keep_last(log)
     assert (folder / "reason").read_text() == "x\n"
     assert not (other / "made").exists()
+
+
+def test_files_of_others_among_the_folders_are_removed_with_the_oldest(tmp_path: Path) -> None:
+    for number in range(KEPT):
+        (tmp_path / "crash" / f"2000-{number}").mkdir(parents=True)
+    (tmp_path / "crash" / "1999").write_text("x")
+    (tmp_path / "crash" / "1998").symlink_to(tmp_path)
+    crash = make([])
+    crash.reason = "x"
+    crash.keep_last(tmp_path)
+    names = sorted(path.name for path in (tmp_path / "crash").iterdir())
+    assert len(names) == KEPT
+    assert not {"1998", "1999", "2000-0"} & {*names}
