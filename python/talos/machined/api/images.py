@@ -1,7 +1,7 @@
 """ImageService, and its two older methods: the images that containerd holds."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 import trio
@@ -18,9 +18,9 @@ from talos.images.reference import DIGEST, parse_reference
 from talos.images.registry.hosts import NoSuchImageError, UnavailableRegistryError
 from talos.machined.api import containerd_instances as instances
 from talos.machined.containerd.client import PODS, SYSTEM, Containerd, find_root, open_namespace
-from talos.machined.containerd.pull import Admit, LayerProgress, admit_all, pull_image, read_sources
+from talos.machined.containerd.pull import Admit, LayerProgress, Report, admit_all, pull_image, read_sources
 from talos.machined.containerd.release import check_manifest
-from talos.machined.containerd.store import read_image
+from talos.machined.containerd.store import Image, read_image
 from talos.machined.containerd.verify.search import Verifier
 from talos.machined.node.ports.node import Node
 from talos.system.errors import UserError
@@ -47,20 +47,6 @@ async def measure(containerd: Containerd, target: Descriptor) -> int:
     except (RpcError, UserError):
         return target.size
     return image.size
-
-
-@contextmanager
-def registry_status() -> Generator[None]:
-    """Answer NOT_FOUND when no registry has an image, as existing clients expect; UNAVAILABLE when one fails.
-
-    Every other UserError is answered as INVALID_ARGUMENT.
-    """
-    try:
-        yield
-    except NoSuchImageError as error:
-        raise RpcError(Code.NOT_FOUND, str(error)) from None
-    except UnavailableRegistryError as error:
-        raise RpcError(Code.UNAVAILABLE, str(error)) from None
 
 
 async def remove_image(containerd: Containerd, reference: str) -> None:
@@ -157,6 +143,37 @@ class ProgressFeed:
             await self._send(image_pb2.ImageServicePullResponse(pull_progress=pull))
 
 
+async def pull_into(
+    instance: Instance,
+    name: str,
+    node: Node,
+    *,
+    report: Report = lambda _: None,
+    admit: Admit = admit_all,
+) -> Image:
+    """Pull an image from the registries of the config.
+
+    RpcError: NOT_FOUND when no registry has it, as existing clients expect; UNAVAILABLE when one fails.
+    UserError, which is answered as INVALID_ARGUMENT: the reference, or what a registry sends, is not right.
+    """
+    sources = await read_sources(node.state)
+    verifier = Verifier(run=node.processes.capture, state=node.state)
+    try:
+        return await pull_image(
+            instance.containerd,
+            name,
+            sources,
+            root=instance.root,
+            verifier=verifier,
+            report=report,
+            admit=admit,
+        )
+    except NoSuchImageError as error:
+        raise RpcError(Code.NOT_FOUND, str(error)) from None
+    except UnavailableRegistryError as error:
+        raise RpcError(Code.UNAVAILABLE, str(error)) from None
+
+
 def handlers(node: Node) -> Mapping[str, Handler]:
     """Those of machine.ImageService."""
 
@@ -175,19 +192,10 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
     async def pull(request: image_pb2.ImageServicePullRequest, call: Call, send: Send) -> None:
         feed = ProgressFeed(send)
-        sources = await read_sources(node.state)
         async with _open(node, request.containerd) as instance, trio.open_nursery() as nursery:
             nursery.start_soon(feed.run)
-            with registry_status():
-                image = await pull_image(
-                    instance.containerd,
-                    request.image_ref,
-                    sources,
-                    root=instance.root,
-                    verifier=Verifier(run=node.processes.capture, state=node.state),
-                    report=feed.report,
-                    admit=_choose_admission(node, call),
-                )
+            admit = _choose_admission(node, call)
+            image = await pull_into(instance, request.image_ref, node, report=feed.report, admit=admit)
             nursery.cancel_scope.cancel()
         await feed.flush()
         await send(image_pb2.ImageServicePullResponse(name=image.name))
@@ -238,16 +246,8 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
                 )
 
     async def pull(request: machine_pb2.ImagePullRequest, _call: Call) -> machine_pb2.ImagePullResponse:
-        sources = await read_sources(node.state)
         async with _open_old(node, request.namespace) as instance:
-            with registry_status():
-                await pull_image(
-                    instance.containerd,
-                    request.reference,
-                    sources,
-                    root=instance.root,
-                    verifier=Verifier(run=node.processes.capture, state=node.state),
-                )
+            await pull_into(instance, request.reference, node)
         return machine_pb2.ImagePullResponse(messages=[machine_pb2.ImagePull()])
 
     return {"ImageList": list_all, "ImagePull": pull}

@@ -11,11 +11,9 @@ from talos.api.machine import lifecycle_pb2, machine_pb2
 from talos.api.rpc import Call, Code, Handler, RpcError, Send
 from talos.disks.installation import is_installed
 from talos.images.reference import parse_reference
-from talos.machined.api.images import Instance, open_instance, registry_status
-from talos.machined.containerd.pull import pull_image, read_sources
+from talos.machined.api.images import Instance, open_instance, pull_into
 from talos.machined.containerd.release import check_manifest, load_release
 from talos.machined.containerd.store import find_image
-from talos.machined.containerd.verify.search import Verifier
 from talos.machined.node.ports.node import Node
 from talos.machined.node.ports.power import RebootMode, SequenceLockedError
 from talos.system.errors import UserError
@@ -137,16 +135,7 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
             # This instance keeps its content in memory: it is still there when /var is unmounted.
             async with open_instance(node, common_pb2.NS_SYSTEM, is_cri=False) as instance:
                 if await find_image(instance.containerd, str(parse_reference(request.image))) is None:
-                    sources = await read_sources(node.state)
-                    with registry_status():
-                        await pull_image(
-                            instance.containerd,
-                            request.image,
-                            sources,
-                            root=instance.root,
-                            verifier=Verifier(run=node.processes.capture, state=node.state),
-                            admit=partial(_admit, node=node),
-                        )
+                    await pull_into(instance, request.image, node, admit=partial(_admit, node=node))
                 release = await _load(instance, request.image, node)
             installer = await node.upgrades.prepare(release, force=request.force)
             lock = None if request.force or request.preserve else node.upgrade_lock
