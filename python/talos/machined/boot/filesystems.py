@@ -96,7 +96,7 @@ def mount_etc(mounts: Mounts) -> None:
     )
     upper, work = ETC_LAYER.folder / "diff", ETC_LAYER.folder / "workdir"
     for path, mode in ((upper, 0o755), (work, 0o700), (ETC_LAYER.image, 0o755), (ETC_LAYER.writable, 0o755)):
-        _make(str(path), mode)
+        make_folder(path, mode)
     # Where the root is shared, as in a container, the layer above /etc would appear above its copy, too.
     mounts.bind(ETC, str(ETC_LAYER.image), read_only=True, private=True)
     data = f"lowerdir={ETC},upperdir={upper},workdir={work}"
@@ -114,7 +114,7 @@ def _targets(mounts: Mounts) -> frozenset[str]:
 def make_system_directories() -> None:
     """Folders in memory."""
     for path, mode in SYSTEM_DIRECTORIES:
-        _make(path, mode)
+        make_folder(Path(path), mode)
 
 
 def make_var_directories(dedicated: Collection[str], log: Log) -> None:
@@ -167,10 +167,10 @@ def mount_opt(mounts: Mounts) -> None:
     """
     if any(mount.target == OPT for mount in mounts.list()):
         return
-    _make(str(OVERLAYS.parent), 0o700)
+    make_folder(OVERLAYS.parent, 0o700)
     upper, work = OVERLAYS / "opt-diff", OVERLAYS / "opt-workdir"
-    _make(str(upper), 0o755)
-    _make(str(work), 0o700)
+    make_folder(upper, 0o755)
+    make_folder(work, 0o700)
     data = f"lowerdir={OPT},upperdir={upper},workdir={work}"
     mounts.mount(
         MountPoint(source="overlay", target=OPT, type="overlay", options=("nosuid", "nodev"), data=data)
@@ -180,13 +180,9 @@ def mount_opt(mounts: Mounts) -> None:
 def make_missing_directory(path: str, mode: int) -> None:
     """A folder that can be written to, unless there is one: its owner may have changed it."""
     if not Path(path).is_dir():
-        _make(path, mode)
+        make_folder(Path(path), mode)
     with suppress(OSError):  # not every filesystem has the flag of a guarded mount point
         kernel.set_immutable(path, immutable=False)
-
-
-def _make(path: str, mode: int) -> None:
-    make_folder(Path(path), mode)
 
 
 EXEMPT = {
