@@ -35,7 +35,7 @@ _GUID = b"0" * 32
 _CREDENTIALS = struct.Struct("3i")
 
 
-class GreetingError(Exception):
+class AuthenticationError(Exception):
     """A client does not authenticate itself."""
 
 
@@ -65,7 +65,7 @@ async def serve_bus(
         connections.add(connection)
         try:
             await connection.run(owner)
-        except* (GreetingError, MessageError) as group:
+        except* (AuthenticationError, MessageError) as group:
             log.warning("a connection to the bus has ended", reason=describe(group))
         except* (OSError, trio.BrokenResourceError, trio.TooSlowError) as group:
             log.debug("a connection to the bus is lost", reason=describe(group))
@@ -90,7 +90,7 @@ class Connection:
         self._serial = 0
 
     async def run(self, owner: int) -> None:
-        """Answer calls until the client ends the connection. GreetingError, MessageError."""
+        """Answer calls until the client ends the connection. AuthenticationError, MessageError."""
         with trio.fail_after(AUTHENTICATION_TIMEOUT):
             await self._authenticate(owner)
         async with trio.open_nursery() as nursery:
@@ -113,7 +113,7 @@ class Connection:
                 part = await self._stream.receive_some(MAX_LINE)
                 data = (data + part).removeprefix(b"\0")
                 if not part or len(data) > MAX_LINE:
-                    raise GreetingError("it has not authenticated itself")
+                    raise AuthenticationError("it has not authenticated itself")
             line, _, data = data.partition(b"\r\n")
             command, _, rest = line.partition(b" ")
             if command == b"BEGIN" and is_known:
@@ -124,7 +124,7 @@ class Connection:
             else:
                 reply = b"AGREE_UNIX_FD" if command == b"NEGOTIATE_UNIX_FD" and is_known else b"ERROR"
             await self._stream.send_all(reply + b"\r\n")
-        raise GreetingError("it does not end to authenticate itself")
+        raise AuthenticationError("it does not end to authenticate itself")
 
     async def _receive(self) -> Incoming | None:
         """The next message; None at the end of the connection."""
