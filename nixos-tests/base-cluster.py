@@ -10,5 +10,5 @@ NODES = MEMBERS
 
 def test(world: World) -> None:
     with diagnosed_on_failure(world):
-        switch_off(form_cluster(world))
+        switch_off(form_cluster(world).machines)
     save(world)

@@ -1,7 +1,7 @@
 """Machines form a cluster with Kubernetes and are switched off; tests of it begin with their disks."""
 
 from driver.clusters import diagnosed_on_failure
-from driver.kubernetes import MACHINES, form_kubernetes, switch_off
+from driver.kubernetes import MACHINES, form_kubernetes
 from driver.saved import save
 from driver.world import World
 
@@ -11,5 +11,5 @@ NODES = MACHINES
 
 def test(world: World) -> None:
     with diagnosed_on_failure(world):
-        switch_off(form_kubernetes(world))
+        form_kubernetes(world).switch_off()
     save(world)

@@ -5,10 +5,10 @@ from functools import partial
 
 import yaml
 from driver.clusters import diagnosed_on_failure
-from driver.kubernetes import FORM_TIMEOUT, INTERVALS, MACHINES, Kubernetes, start_kubernetes
+from driver.kubernetes import FORM_TIMEOUT, MACHINES, Kubernetes, start_kubernetes
 from driver.kubernetes_api import KubernetesApi, Object
 from driver.process import run as run_program
-from driver.scenarios import INSTALLED_VERSION, UPGRADE_TIMEOUT, patch
+from driver.scenarios import INSTALLED_VERSION, patch
 from driver.world import World
 
 ASSETS = (
@@ -30,8 +30,6 @@ ENDPOINT = "talos.default"
 CLOSED = "the maintenance window is closed"
 CHECK_INTERVAL = 10.0
 """Seconds between two calls of the API server: an emulated processor has work with each."""
-MAX_SILENCE = 60.0
-"""Seconds without an answer of the service."""
 
 
 def test(world: World) -> None:
@@ -56,14 +54,10 @@ def run(world: World) -> None:
     assert kubernetes.read_versions() == [OLD] * len(machines)
 
     world.section("the window opens")
-    with (
-        kubernetes.requested(MAX_SILENCE),
-        kubernetes.members.observed(max_gap=UPGRADE_TIMEOUT, intervals=INTERVALS),
-    ):
+    with kubernetes.observed():
         apply(kubernetes, api, policy(hours_from_now=-1))
         status = wait_for_status(kubernetes, api, "current", seconds=len(machines) * FORM_TIMEOUT)
         assert {node["version"] for node in status["nodes"]} == {NEXT}, status
-        kubernetes.wait_until_ready()
     assert kubernetes.read_versions() == [NEW] * len(machines)
 
 

@@ -5,7 +5,7 @@ machine to machine and to the test, where their discovery server and their regis
 """
 
 import json
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +22,7 @@ from driver.etcd import HTTP_PORT, Member
 from driver.failure import Failed
 from driver.fleet import Fleet
 from driver.machine import Machine
+from driver.node import Node
 from driver.releases import Releases
 from driver.saved import restore
 from driver.scenarios import DISK, INSTALLED, UPGRADED, fix_kernel, install_new, patch, read_version
@@ -262,25 +263,32 @@ def form_cluster(world: World) -> Members:
     return members
 
 
-def switch_off(members: Members) -> None:
-    """Shut all machines down, each of which writes what it has to its disk."""
-    for machine in members.machines:
+def switch_off(machines: Sequence[Machine], seconds: float = FORM_TIMEOUT) -> None:
+    """Shut machines down, in this order; each writes what it has to its disk."""
+    for machine in machines:
         machine.talosctl("shutdown", "--force", "--wait=false")
-    for machine in members.machines:
-        machine.wait_for_off(FORM_TIMEOUT)
+    for machine in machines:
+        machine.wait_for_off(seconds)
+
+
+def start_formed(
+    members: Members, machines: Sequence[Machine], nodes: Mapping[str, Node], seconds: float = FORM_TIMEOUT
+) -> None:
+    """Start the machines of a cluster from their disks, with the servers of this test in their configs."""
+    for machine in machines:
+        machine.start(node=nodes[machine.name])
+    patches = members.make_service_patches()
+    for machine in machines:
+        machine.wait_for_api(seconds=seconds)
+        patch(machine, *patches)
 
 
 def start_cluster(world: World) -> Members:
     """The saved cluster, if the test's assets name it, else a new one; it is healthy."""
     if not restore(world, FORMED):
-        switch_off(form_cluster(world))
+        switch_off(form_cluster(world).machines)
     members = make_members(world)
-    for machine in members.machines:
-        machine.start(node=MEMBERS[machine.name])
-    patches = members.make_service_patches()
-    for machine in members.machines:
-        machine.wait_for_api(seconds=FORM_TIMEOUT)
-        patch(machine, *patches)
+    start_formed(members, members.machines, MEMBERS)
     members.wait_until_healthy()
     return members
 

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import yaml
+from driver import clusters
 from driver.arguments import mac
 from driver.client import at
 from driver.clock import CLOCK
@@ -19,6 +20,8 @@ from driver.clusters import (
     Intervals,
     Members,
     install_all,
+    start_formed,
+    switch_off,
     write_address_argument,
     write_network,
 )
@@ -26,9 +29,9 @@ from driver.etcd import HTTP_PORT
 from driver.fleet import Fleet
 from driver.kubernetes_api import API_SERVER_PORT, KubernetesApi, open_api
 from driver.machine import Machine
-from driver.requests import Answers, fetch, requesting
+from driver.requests import fetch, requesting
 from driver.saved import restore
-from driver.scenarios import DISK, fix_kernel, patch, read_version
+from driver.scenarios import DISK, UPGRADE_TIMEOUT, fix_kernel, read_version
 from driver.world import World
 
 FORMED = "base-kubernetes"
@@ -59,6 +62,10 @@ READY_INTERVAL = 10.0
 """Seconds between two questions whether a node is ready: an emulated processor has work with each."""
 INTERVALS = Intervals(sample=15.0, calls=(8.0, 12.0))
 """A connection by TLS each four seconds took a quarter of a machine that has Kubernetes to start."""
+MAX_GAP = clusters.MAX_GAP if CONTROL_PLANES > 1 else UPGRADE_TIMEOUT
+"""Seconds without an acknowledged write: one member of etcd takes none while its machine is down."""
+MAX_SILENCE = 60.0
+"""Seconds without an answer of the service."""
 REQUEST_INTERVAL = 2.0
 """Seconds between two requests of the service's client."""
 ANSWER_TIMEOUT = 8.0
@@ -217,13 +224,21 @@ class Kubernetes:
         timeout = self.world.timeout_scale.seconds(ANSWER_TIMEOUT)
         return {one.name: partial(fetch, one.ports[NODE_PORT], timeout) for one in self.machines}
 
+    def switch_off(self) -> None:
+        """Shut all machines down, workers first."""
+        switch_off([*reversed(self.machines)], FORM_TIMEOUT)
+
     @contextmanager
-    def requested(self, max_gap: float) -> Generator[Answers]:
-        """A client of the service, which may be without an answer for so many seconds."""
-        with requesting(self._servers(), REQUEST_INTERVAL, CLOCK.now) as answers:
-            yield answers
+    def observed(self) -> Generator[None]:
+        """A client of the service beside those of etcd, for as long as the context is open."""
+        with (
+            requesting(self._servers(), REQUEST_INTERVAL, CLOCK.now) as answers,
+            self.members.observed(MAX_GAP, INTERVALS),
+        ):
+            yield
+            self.wait_until_ready()
         self.world.show(f"service: {answers.describe()}")
-        limit = self.world.timeout_scale.seconds(max_gap)
+        limit = self.world.timeout_scale.seconds(MAX_SILENCE)
         assert answers.longest_gap < limit, f"the service gave no answer for {answers.longest_gap:.1f} s"
 
 
@@ -273,23 +288,11 @@ def form_kubernetes(world: World) -> Kubernetes:
     return kubernetes
 
 
-def switch_off(kubernetes: Kubernetes) -> None:
-    """Shut all machines down, workers first, each of which writes what it has to its disk."""
-    for machine in reversed(kubernetes.machines):
-        machine.talosctl("shutdown", "--force", "--wait=false")
-    for machine in kubernetes.machines:
-        machine.wait_for_off(FORM_TIMEOUT)
-
-
 def start_kubernetes(world: World) -> Kubernetes:
     """The saved cluster, if the test's assets name it, else a new one; all nodes are ready."""
     if not restore(world, FORMED):
-        switch_off(form_kubernetes(world))
+        form_kubernetes(world).switch_off()
     kubernetes = _make(world)
-    for machine in kubernetes.machines:
-        machine.start(node=MACHINES[machine.name])
-    for machine in kubernetes.machines:
-        machine.wait_for_api(seconds=FORM_TIMEOUT)
-        patch(machine, *kubernetes.members.make_service_patches())
+    start_formed(kubernetes.members, kubernetes.machines, MACHINES, FORM_TIMEOUT)
     kubernetes.wait_until_ready()
     return kubernetes
