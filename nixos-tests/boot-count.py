@@ -97,6 +97,7 @@ def test(world: World) -> None:
     node.crash()
 
     world.section("neither slot comes up: each is started three times, then GRUB waits")
+    node.skips_menu = False
     make_boot(world.programs, path, world.folder / "boot", size=SIZE, room=SIZE, kernel=make_kernel())
     node.start()
     node.wait_for_console_text("Neither slot has come up in 3 starts", 300)

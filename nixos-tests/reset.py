@@ -94,11 +94,13 @@ def test(world: World) -> None:
     assert read_log(node) != log, "EPHEMERAL is what it was"
 
     world.section("STATE and EPHEMERAL, from GRUB's menu")
+    node.skips_menu = False
     node.talosctl("reboot", "--wait=false")
     node.wait_for_reset()
     node.wait_for_console_text("Reset A - Talos")
     node.send_console(f"{NEXT}\r")
     node.wait_for_console_text(r"erasing .*talos\.experimental\.wipe.*EPHEMERAL")
+    node.skips_menu = True
     node.client.talosconfig = None
     node.wait_for_api(insecure=True)
 

@@ -28,6 +28,8 @@ from driver.retry import POLL_INTERVAL, TimeoutScale, retry
 from driver.tpm import start_tpm
 
 CHUNK = 1 << 16
+MENU = "GNU GRUB  version"
+"""The line above GRUB's menu."""
 SHOWN = 20
 """Lines of an answer that are worth printing."""
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -56,15 +58,15 @@ class Machine:
         self.name, self.node, self._around, self._index = name, node, around, index
         self.folder = around.folder / name
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.console = Console(
-            lambda line: around.show(f"{name} | {line}"), is_emulated=around.accelerator.is_emulated
-        )
+        self.console = Console(self._take_line, is_emulated=around.accelerator.is_emulated)
         self.ports = ports
         self.client = Client(around.talosctl, ports[API_PORT], self.folder)
         self.lan: Path | None = None
         self.cdrom: Path | None = around.assets.path(node.cdrom) if node.cdrom else None
         self.initramfs: Path | None = None
         """Another initramfs than the asset."""
+        self.skips_menu = True
+        """Whether Enter is typed at GRUB's menu, which is three seconds of an emulated processor sooner."""
         self.started_at = 0.0
         self.qmp: Qmp | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -216,6 +218,11 @@ class Machine:
                 log.flush()
                 self.console.feed(data)
         self.console.close()
+
+    def _take_line(self, line: str) -> None:
+        self._around.show(f"{self.name} | {line}")
+        if self.skips_menu and MENU in line:
+            self.send_console("\r")
 
     def crash(self) -> None:
         """Cut the power."""
