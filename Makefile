@@ -42,7 +42,7 @@ PYTEST := PATH="$(CURDIR)/build/workstation/sbin:$$PATH" PYTHONPATH=python $(BYT
 CHECK := .\#checks.$(SYSTEM)
 # They wait for watchdogs and limits, boot many times, or repeat what others show: `make soak` runs them, and `nix flake check`.
 SLOW_VM_TESTS := base-cluster base-kubernetes bond boot-count cloud cluster-controller cluster-heals cluster-power-cut cluster-pxe cluster-reverts cluster-upgrade cluster-upgrade-kubernetes encryption encryption-tpm extensions-installed image-cache install-bios kubespan measured-boot nocloud-kept oom power-cut power-cut-raid power-cut-upgrade pxe \
-	secure-boot secure-boot-counts secure-boot-iso secure-boot-keys secure-boot-upgrade siderolink system-raid upgrade-faults upgrade-hangs upgrade-legacy upgrade-loader-hangs upgrade-uefi-panics upgrade-unwell volumes-lvm volumes-raid volumes-system
+	secure-boot secure-boot-counts secure-boot-iso secure-boot-keys secure-boot-upgrade siderolink system-raid upgrade-faults upgrade-hangs upgrade-legacy upgrade-loader-hangs upgrade-uefi-panics upgrade-unhealthy volumes-lvm volumes-raid volumes-system
 VM_TESTS := $(filter-out $(SLOW_VM_TESTS),$(basename $(notdir $(wildcard nixos-tests/*.py) $(patsubst %/test.py,%,$(wildcard nixos-tests/*/test.py)))))
 
 .DEFAULT_GOAL := help

@@ -119,7 +119,7 @@ CHECKS = {
     MACHINE: Job(name="", command=(), memory=2500, minutes=3),
     "vm-boot": Job(name="", command=(), memory=2500, minutes=1.3),
     "vm-nocloud": Job(name="", command=(), memory=2500, minutes=1),
-    "vm-wrong-things": Job(name="", command=(), memory=2500, minutes=0.5),
+    "vm-boot-failures": Job(name="", command=(), memory=2500, minutes=0.5),
     "vm-upgrade": Job(name="", command=(), memory=2500, minutes=7.5),
     "vm-upgrade-uefi": Job(name="", command=(), memory=2500, minutes=6),
     "vm-reset": Job(name="", command=(), memory=2500, minutes=7.5),

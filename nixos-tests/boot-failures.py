@@ -1,4 +1,4 @@
-"""What is wrong with an image or its arguments is one clear line on the console, and nothing goes on."""
+"""A damaged image or a missing kernel argument is one clear line on the console, and the boot ends there."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Configs and disks that can't be used are named with the reason; then the right one is taken."""
+"""Errors of configs and disks are reported with their reason; then a valid config is applied."""
 
 from driver.configs import Cluster
 from driver.machine import Machine

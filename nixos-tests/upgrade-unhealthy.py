@@ -1,4 +1,4 @@
-"""A PID 1 that ends, an apid that never answers, no network: the old version is back and reports why."""
+"""A PID 1 that ends, an apid that does not answer, no network: the old version is back and has the reason."""
 
 from driver.releases import Releases
 from driver.scenarios import UPGRADED, check_revert, start_installed
