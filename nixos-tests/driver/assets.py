@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from driver.failure import Failed
+from driver.failure import VmTestError
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,5 +17,5 @@ class Assets:
         """Where an asset is."""
         if name not in self.paths:
             known = ", ".join(self.paths) or "none"
-            raise Failed(f'the asset "{name}" is not in the test\'s ASSETS, which are {known}')
+            raise VmTestError(f'the asset "{name}" is not in the test\'s ASSETS, which are {known}')
         return self.paths[name]

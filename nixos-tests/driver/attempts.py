@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from driver.failure import Failed, Stalled
+from driver.failure import StalledMachineError, VmTestError
 from driver.script import Script
 from driver.world import World
 
@@ -63,10 +63,10 @@ def _run(script: Script, world: World, source: Path) -> bool:
     try:
         script.test(world)
         world.check()
-    except Stalled as error:
+    except StalledMachineError as error:
         world.show(f"{script.name}: {error}")
         return False
-    except Failed as error:
+    except VmTestError as error:
         world.show(f"FAILED {script.name}: {error}")
         for frame in traceback.extract_tb(error.__traceback__):
             if Path(frame.filename).is_relative_to(source):

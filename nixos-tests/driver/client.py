@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-from driver.failure import ConditionNotMet
+from driver.failure import ConditionNotMetError
 from driver.process import Result, run
 
 type Document = dict[str, object]
@@ -47,7 +47,7 @@ def check_tls(port: int, seconds: float = 3) -> None:
         ):
             pass
     except OSError as error:
-        raise ConditionNotMet(f"no answer at the API's port: {error}") from error
+        raise ConditionNotMetError(f"no answer at the API's port: {error}") from error
 
 
 class Client:

@@ -19,7 +19,7 @@ from driver.client_certificate import make_context
 from driver.clock import CLOCK
 from driver.configs import NO_KUBERNETES, Cluster
 from driver.etcd import HTTP_PORT, Member
-from driver.failure import Failed
+from driver.failure import VmTestError
 from driver.fleet import Fleet
 from driver.machine import Machine
 from driver.node import Node
@@ -315,7 +315,7 @@ def describe(machine: Machine) -> str:
         ("get", "metakeys", "-o", "yaml"),
         ("logs", "etcd", "--tail", "15"),
     )
-    with suppress(Failed):
+    with suppress(VmTestError):
         for command in commands if machine.is_on else ():
             result = machine.client.run(*command, check=False, seconds=CALL_TIMEOUT)
             parts.append(f"--- {machine.name}: {' '.join(command)}\n{result.stdout}{result.stderr}".rstrip())

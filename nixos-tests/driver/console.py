@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from driver.clock import CLOCK
-from driver.failure import Failed, Stalled
+from driver.failure import StalledMachineError, VmTestError
 from driver.rules import LOST_TIMER, find_broken_rule, is_stall
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?=]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b[=>c]|\r|\x00")
@@ -122,11 +122,11 @@ class Console:
             self._allowed.remove(known)
 
     def check(self) -> None:
-        """Fail when a rule was broken at any time; Stalled when the processor has lost a timer."""
+        """VmTestError when a rule was broken at any time; StalledMachineError when a timer is lost."""
         if self._lost_timer:
-            raise Stalled(f"the emulated processor has lost a timer: {self._lost_timer}")
+            raise StalledMachineError(f"the emulated processor has lost a timer: {self._lost_timer}")
         if self._broken:
-            raise Failed("the console shows " + "; ".join(self._broken))
+            raise VmTestError("the console shows " + "; ".join(self._broken))
 
     def wait_for(self, pattern: str, seconds: float, *, is_wanted_when_off: bool = False) -> re.Match[str]:
         """Wait for a line that matches; the first one is given back."""
@@ -145,7 +145,7 @@ class Console:
                 self.check()
                 left = end - self._clock()
                 if not self._open and not is_wanted_when_off:
-                    raise Failed(f"the machine went off before its console showed /{pattern}/")
+                    raise VmTestError(f"the machine went off before its console showed /{pattern}/")
                 if left <= 0:
-                    raise Failed(f"not within {seconds:.0f} s: the console shows /{pattern}/")
+                    raise VmTestError(f"not within {seconds:.0f} s: the console shows /{pattern}/")
                 self._changed.wait(min(left, 1))

@@ -1,13 +1,13 @@
-"""How a test fails."""
+"""The exceptions of a test on virtual machines."""
 
 
-class Failed(AssertionError):
-    """Something was not as the test wants it; the text is all that one needs to read."""
+class VmTestError(AssertionError):
+    """The test fails; the text has all that a reader needs."""
 
 
-class ConditionNotMet(AssertionError):
-    """What is waited for has not come yet; the text has what is there instead."""
+class ConditionNotMetError(AssertionError):
+    """A condition that is waited for does not hold yet; the text has the present state."""
 
 
-class Stalled(Failed):
-    """A timer of the emulated processor is lost: the machine crawls from now on, whatever it runs."""
+class StalledMachineError(VmTestError):
+    """The emulated processor has lost a timer: the machine is slow from now on, and the test is repeated."""

@@ -11,7 +11,7 @@ from typing import cast
 
 from driver.client import Client
 from driver.clock import CLOCK
-from driver.failure import Failed
+from driver.failure import VmTestError
 from driver.machine import Machine
 from driver.process import end_process, start_process
 from driver.retry import POLL_INTERVAL
@@ -69,7 +69,7 @@ class Upgrade:
             if wanted.search(read()):
                 return
             if has_ended:
-                raise Failed(f"the upgrade ended before {what}:\n{self.output}")
+                raise VmTestError(f"the upgrade ended before {what}:\n{self.output}")
             self._check_time(what)
             time.sleep(POINT_INTERVAL)
 
@@ -93,7 +93,7 @@ class Upgrade:
     def _check_time(self, what: str) -> None:
         if CLOCK.now() > self._end:
             end_process(self._process)
-            raise Failed(f"the time was over before {what}:\n{self.output}")
+            raise VmTestError(f"the time was over before {what}:\n{self.output}")
 
 
 class Fleet:

@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 from typing import cast
 
-from driver.failure import ConditionNotMet
+from driver.failure import ConditionNotMetError
 
 PORT = "org.qemu.guest_agent.0"
 ANSWER_TIMEOUT = 10.0
@@ -15,7 +15,7 @@ _DELIMITER = b"\xff"
 
 
 def execute(path: Path, command: str) -> object:
-    """What the agent returns; ConditionNotMet when it does not answer.
+    """What the agent returns; ConditionNotMetError when it does not answer.
 
     What an earlier attempt has left on the line is skipped, as the protocol provides for: the delimiter ends
     it in the machine, which gives an error, and comes before the answer to the synchronization.
@@ -32,7 +32,7 @@ def execute(path: Path, command: str) -> object:
                 line.sendall(_encode(command))
                 return _read(replies.readline())["return"]
         except (OSError, ValueError, KeyError) as error:
-            raise ConditionNotMet(f"the guest agent does not answer to {command}: {error}") from error
+            raise ConditionNotMetError(f"the guest agent does not answer to {command}: {error}") from error
 
 
 def _encode(command: str, **arguments: object) -> bytes:

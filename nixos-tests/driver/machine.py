@@ -16,7 +16,7 @@ from driver.assets import Assets
 from driver.client import Client, Document, at, check_tls
 from driver.console import Console
 from driver.disks import add_to_initramfs, copy_disk, flatten_disk, make_disk, parse_size, read_disk
-from driver.failure import ConditionNotMet, Failed, Stalled
+from driver.failure import ConditionNotMetError, StalledMachineError, VmTestError
 from driver.guest_agent import execute
 from driver.io_uring import has_io_uring
 from driver.node import Node, slow_seconds
@@ -164,9 +164,9 @@ class Machine:
         self._reader.start()
         try:
             self.qmp = Qmp(self._qmp_path)
-        except Failed as error:
+        except VmTestError as error:
             log = (self.folder / "qemu.log").read_text(errors="replace")
-            raise Failed(f"{self.name}: QEMU does not start: {error}\n{log}") from error
+            raise VmTestError(f"{self.name}: QEMU does not start: {error}\n{log}") from error
         self._events_seen = 0
 
     @property
@@ -259,7 +259,7 @@ class Machine:
 
     def _assert_off(self, process: subprocess.Popen[bytes]) -> None:
         if process.poll() is None:
-            raise ConditionNotMet("it is on")
+            raise ConditionNotMetError("it is on")
 
     def wait_for_reset(self, seconds: float = 240) -> None:
         """Wait until the machine restarts by itself; what is waited for later comes after that.
@@ -344,8 +344,8 @@ class Machine:
         self._log(f"wait: console /{pattern}/")
         try:
             return self.console.wait_for(pattern, self.timeout_scale.seconds(seconds))
-        except Failed as error:
-            raise Failed(f"{self.name}: {error}\n{self.diagnose()}") from error
+        except VmTestError as error:
+            raise VmTestError(f"{self.name}: {error}\n{self.diagnose()}") from error
 
     def wait_for_port(self, seconds: float | None = None) -> float:
         """Wait until something speaks TLS at the API's port; the seconds since it was switched on."""
@@ -353,12 +353,12 @@ class Machine:
 
         def check() -> None:
             if not self.is_on:
-                raise Failed(f"{self.name} went off\n{self.diagnose()}")
+                raise VmTestError(f"{self.name} went off\n{self.diagnose()}")
             check_tls(self.client.port)
 
         try:
             self._wait(f"{self.name}'s API listens", check, limit)
-        except Stalled as error:
+        except StalledMachineError as error:
             if not self._is_untouched():
                 raise
             self._start_anew(error)
@@ -370,7 +370,7 @@ class Machine:
         has_files = any(disk.raw or disk.recorded for disk in self.node.disks.values())
         return self._starts == 1 and not has_files and not self.client.calls
 
-    def _start_anew(self, error: Stalled) -> None:
+    def _start_anew(self, error: StalledMachineError) -> None:
         self.started_anew = str(error)
         self._log(f"STARTED ANEW, with new disks: {error}")
         self._end(is_power_cut=True)
@@ -397,7 +397,7 @@ class Machine:
     def _attempt(self, *argv: str, insecure: bool) -> Result:
         result = self.client.run(*argv, insecure=insecure, check=False)
         if result.code:
-            raise ConditionNotMet((result.stderr or result.stdout).strip())
+            raise ConditionNotMetError((result.stderr or result.stdout).strip())
         return result
 
     def wait_until[T](
@@ -408,8 +408,8 @@ class Machine:
         def attempt() -> T:
             try:
                 return check()
-            except Failed as error:
-                raise ConditionNotMet(str(error)) from error
+            except VmTestError as error:
+                raise ConditionNotMetError(str(error)) from error
 
         return self._wait(what, attempt, seconds, pause)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from driver.clock import CLOCK
-from driver.failure import Failed
+from driver.failure import VmTestError
 
 PR_SET_PDEATHSIG = 1
 """linux/prctl.h"""
@@ -100,7 +100,7 @@ def run(
         finally:
             process.kill()
     if check and result.code:
-        raise Failed(f"{' '.join(argv)}: exit code {result.code}\n{result.stdout}{result.stderr}")
+        raise VmTestError(f"{' '.join(argv)}: exit code {result.code}\n{result.stdout}{result.stderr}")
     return result
 
 

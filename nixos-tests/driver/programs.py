@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from driver.failure import Failed
+from driver.failure import VmTestError
 
 LOADER = "lib64/ld-linux-x86-64.so.2"
 LIBRARIES = (
@@ -29,14 +29,14 @@ class Programs:
                 if program.exists():
                     path = ":".join(str(root / folder) for folder in LIBRARIES)
                     return [str(root / LOADER), "--library-path", path, str(program)]
-        raise Failed(f"there is no program {name} in {', '.join(map(str, self.roots))}")
+        raise VmTestError(f"there is no program {name} in {', '.join(map(str, self.roots))}")
 
     def file(self, path: str) -> Path:
         """A file of the roots."""
         for root in self.roots:
             if (root / path).exists():
                 return root / path
-        raise Failed(f"there is no file {path} in {', '.join(map(str, self.roots))}")
+        raise VmTestError(f"there is no file {path} in {', '.join(map(str, self.roots))}")
 
     @property
     def qemu(self) -> list[str]:

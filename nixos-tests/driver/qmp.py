@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import cast
 
 from driver.clock import CLOCK
-from driver.failure import ConditionNotMet, Failed
+from driver.failure import ConditionNotMetError, VmTestError
 from driver.retry import TimeoutScale, retry
 
 type Json = dict[str, object]
@@ -46,7 +46,7 @@ class Qmp:
         try:
             self._socket.connect(str(path))
         except OSError as error:
-            raise ConditionNotMet(str(error)) from error
+            raise ConditionNotMetError(str(error)) from error
 
     def _read(self) -> None:
         with self._socket.makefile("rb") as stream:
@@ -66,9 +66,9 @@ class Qmp:
         try:
             answer = self._answers.get(timeout=ANSWER_TIMEOUT)
         except queue.Empty:
-            raise Failed(f"QEMU did not answer to {command} within {ANSWER_TIMEOUT:.0f} s") from None
+            raise VmTestError(f"QEMU did not answer to {command} within {ANSWER_TIMEOUT:.0f} s") from None
         if "error" in answer:
-            raise Failed(f"QEMU refuses {command}: {answer['error']}")
+            raise VmTestError(f"QEMU refuses {command}: {answer['error']}")
         return answer["return"]
 
     def wait_for_event(
@@ -88,7 +88,7 @@ class Qmp:
                 left = end - CLOCK.now()
                 if left <= 0:
                     names = ", ".join(event.name for event in self.events[after:]) or "nothing"
-                    raise Failed(f"not within {seconds:.0f} s: {name} of QEMU; it sent {names}")
+                    raise VmTestError(f"not within {seconds:.0f} s: {name} of QEMU; it sent {names}")
                 check()
                 self._changed.wait(min(left, 1))
 

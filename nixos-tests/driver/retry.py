@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from driver.clock import CLOCK
-from driver.failure import Failed
+from driver.failure import VmTestError
 
 POLL_INTERVAL, MAX_POLL_INTERVAL = 0.5, 4.0
 """Seconds between two tries: as long as the try took, within these bounds."""
@@ -48,12 +48,12 @@ def retry[T](
         tries += 1
         try:
             return attempt()
-        except Failed:
+        except VmTestError:
             raise
         except AssertionError as error:
             if is_last:
                 diagnosis = diagnose()
                 text = f"not within {limit:.0f} s ({tries} tries): {what}\n  the last time: {error}"
-                raise Failed(f"{text}\n{diagnosis}" if diagnosis else text) from error
+                raise VmTestError(f"{text}\n{diagnosis}" if diagnosis else text) from error
         took = min(timeout_scale.now() - began, MAX_POLL_INTERVAL)
         timeout_scale.pause(min(max(pause, took), max(0.01, end - timeout_scale.now())))

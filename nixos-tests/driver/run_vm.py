@@ -8,7 +8,7 @@ from pathlib import Path
 
 from driver.accelerator import find_accelerator
 from driver.assets import Assets
-from driver.failure import Failed
+from driver.failure import VmTestError
 from driver.node import Boot, Disk, Node
 from driver.programs import Programs
 from driver.world import World, free_port
@@ -97,7 +97,7 @@ def main() -> int:
         machine.start()
         while machine.is_on and not over.wait(1):
             pass
-    except Failed as error:
+    except VmTestError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     finally:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from driver.failure import Failed
+from driver.failure import VmTestError
 from driver.node import Node
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def load_script(path: Path, name: str | None = None) -> Script:
     spec.loader.exec_module(module)
     nodes, test = getattr(module, "NODES", None), getattr(module, "test", None)
     if not isinstance(nodes, dict) or not callable(test):
-        raise Failed(f"{file}: a test has NODES, a dictionary of Node, and a function test(world)")
+        raise VmTestError(f"{file}: a test has NODES, a dictionary of Node, and a function test(world)")
     return Script(
         name=name or path.stem,
         title=(module.__doc__ or file.stem).strip().splitlines()[0],

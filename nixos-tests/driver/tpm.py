@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from driver.failure import ConditionNotMet
+from driver.failure import ConditionNotMetError
 from driver.process import start_process
 from driver.programs import Programs
 from driver.retry import TimeoutScale, retry
@@ -21,7 +21,7 @@ def start_tpm(programs: Programs, folder: Path) -> Path:
 
     def check() -> None:
         if not control.exists():
-            raise ConditionNotMet((folder / "tpm.log").read_text(errors="replace"))
+            raise ConditionNotMetError((folder / "tpm.log").read_text(errors="replace"))
 
     retry("the TPM listens", check, timeout_scale=TimeoutScale(), seconds=LISTENS_TIMEOUT, pause=0.02)
     return control

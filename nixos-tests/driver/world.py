@@ -13,7 +13,7 @@ from driver.boot_server import BootServer
 from driver.configs import ENDPOINT, Cluster
 from driver.discovery import Discovery
 from driver.disks import make_iso
-from driver.failure import Failed
+from driver.failure import VmTestError
 from driver.hub import Forward, Hub
 from driver.kms import KeyService
 from driver.machine import Machine, MachineContext
@@ -177,8 +177,8 @@ class World(Mapping[str, Machine]):
         for machine in self._machines.values():
             try:
                 machine.console.check()
-            except Failed as error:
-                raise Failed(f"{machine.name}: {error}\n{machine.diagnose()}") from error
+            except VmTestError as error:
+                raise VmTestError(f"{machine.name}: {error}\n{machine.diagnose()}") from error
 
     def close(self) -> None:
         """Switch everything off."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from driver.console import Console
-from driver.failure import Failed
+from driver.failure import VmTestError
 from driver.process import end_process, start_process
 from tests.netboot.segment import Segment, family
 
@@ -37,7 +37,7 @@ class Watched:
         """Wait for a line; the first group, or all that matched."""
         try:
             match = self.console.wait_for(pattern, seconds)
-        except Failed as error:
+        except VmTestError as error:
             errors = self._log.read_text(encoding="utf-8", errors="replace")
             raise AssertionError(f"{self.name}: {error}\n{errors}") from error
         return match[1] if match.re.groups else match[0]

@@ -17,7 +17,7 @@ from driver.arguments import Files, kernel_arguments, mac, make_arguments
 from driver.assets import Assets
 from driver.client import Client, at, parse_documents
 from driver.disks import add_to_initramfs, pack_file
-from driver.failure import Failed
+from driver.failure import VmTestError
 from driver.hub import Forward, hub_arguments
 from driver.node import Disk, Node
 from driver.programs import Programs
@@ -122,7 +122,7 @@ def test_processors() -> None:
 
 
 def test_an_asset_that_the_test_does_not_list_is_named() -> None:
-    with pytest.raises(Failed, match='the asset "iso" is not in the test\'s ASSETS, which are kernel'):
+    with pytest.raises(VmTestError, match='the asset "iso" is not in the test\'s ASSETS, which are kernel'):
         Assets({"kernel": Path("/k")}).path("iso")
 
 
@@ -133,7 +133,7 @@ def test_programs_run_with_their_own_loader(tmp_path: Path) -> None:
     found = Programs((Path("/nowhere"), tmp_path)).argv("dnsmasq")
     assert found[0] == f"{tmp_path}/lib64/ld-linux-x86-64.so.2"
     assert found[-1] == str(program)
-    with pytest.raises(Failed, match="no program xorriso"):
+    with pytest.raises(VmTestError, match="no program xorriso"):
         Programs((tmp_path,)).argv("xorriso")
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from driver.attempts import run_test
 from driver.console import Console
-from driver.failure import Failed
+from driver.failure import VmTestError
 from driver.script import Script
 from driver.world import World
 
@@ -64,11 +64,11 @@ def script(test: Callable[[FakeWorld], None]) -> Script:
 
 def fail_after_a_stall(world: FakeWorld) -> None:
     if world.console.stalls:
-        raise Failed("it took too long")
+        raise VmTestError("it took too long")
 
 
 def fail(_: FakeWorld) -> None:
-    raise Failed("it is broken")
+    raise VmTestError("it is broken")
 
 
 def test_a_failure_after_a_stall_is_repeated_in_a_new_world_and_reported() -> None:

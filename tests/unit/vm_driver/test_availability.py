@@ -3,7 +3,7 @@
 import threading
 
 from driver.availability import Samples, sampling
-from driver.failure import ConditionNotMet
+from driver.failure import ConditionNotMetError
 from tests.harness.limits import REAL_TIMEOUT
 
 
@@ -13,7 +13,7 @@ def test_who_is_down_at_a_time_is_found() -> None:
     def check(name: str) -> None:
         seen.release()
         if name in down:
-            raise ConditionNotMet(f"{name} does not answer")
+            raise ConditionNotMetError(f"{name} does not answer")
 
     with sampling({name: lambda name=name: check(name) for name in ("one", "two")}, 0.001) as samples:
         for _ in range(4):

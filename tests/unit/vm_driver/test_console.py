@@ -4,7 +4,7 @@ import threading
 
 import pytest
 from driver.console import Console
-from driver.failure import Failed, Stalled
+from driver.failure import StalledMachineError, VmTestError
 from driver.rules import find_broken_rule, is_stall
 
 
@@ -34,7 +34,7 @@ def test_a_restart_hides_output_of_before() -> None:
     console = Console()
     console.feed(b"ready\n")
     console.restart()
-    with pytest.raises(Failed, match="not within 0 s: the console shows /ready/"):
+    with pytest.raises(VmTestError, match="not within 0 s: the console shows /ready/"):
         console.wait_for("ready", 0)
     console.feed(b"ready\n")
     assert console.wait_for("ready", 0)
@@ -50,23 +50,23 @@ def test_a_mark_hides_output_of_before_and_nothing_that_came_since() -> None:
     console.mark(2.0)
     assert [line.text for line in console.lines()] == ["since"]
     console.mark(1.0)
-    with pytest.raises(Failed, match="not within 0 s: the console shows /before/"):
+    with pytest.raises(VmTestError, match="not within 0 s: the console shows /before/"):
         console.wait_for("before", 0)
 
 
 def test_a_machine_that_is_off_has_no_more_output() -> None:
     console = Console()
     console.close()
-    with pytest.raises(Failed, match="went off before"):
+    with pytest.raises(VmTestError, match="went off before"):
         console.wait_for("ready", 30)
 
 
 def test_a_traceback_ends_any_wait() -> None:
     console = Console()
     console.feed(b"[talos] Traceback (most recent call last):\n")
-    with pytest.raises(Failed, match="a traceback: \\[talos\\] Traceback"):
+    with pytest.raises(VmTestError, match="a traceback: \\[talos\\] Traceback"):
         console.wait_for("ready", 30)
-    with pytest.raises(Failed):
+    with pytest.raises(VmTestError):
         console.check()
 
 
@@ -76,7 +76,7 @@ def test_a_panic_may_be_expected_for_a_while() -> None:
         console.feed(b"Kernel panic - not syncing: the system image is damaged\n")
     console.check()
     console.feed(b"Kernel panic - not syncing: the system image is damaged\n")
-    with pytest.raises(Failed, match="a kernel panic"):
+    with pytest.raises(VmTestError, match="a kernel panic"):
         console.check()
 
 
@@ -123,7 +123,7 @@ def test_what_a_kernel_writes_at_every_start_is_no_stall(line: str) -> None:
 def test_a_lost_timer_of_an_emulated_processor_ends_a_wait_at_once() -> None:
     console = Console(is_emulated=True)
     console.feed(f"[   23.1] {LOST_TIMER}\n".encode())
-    with pytest.raises(Stalled, match=r"has lost a timer: .* timer wakeup didn't happen"):
+    with pytest.raises(StalledMachineError, match=r"has lost a timer: .* timer wakeup didn't happen"):
         console.wait_for("the API listens", 30)
     console.restart()
     console.check()

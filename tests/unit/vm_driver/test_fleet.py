@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from driver.clock import CLOCK
-from driver.failure import Failed
+from driver.failure import VmTestError
 from driver.fleet import Upgrade
 from driver.process import start_process
 from tests.unit.vm_driver.fake_machine import make_machine
@@ -39,7 +39,7 @@ def test_the_outcome_is_the_code_and_the_rows(tmp_path: Path) -> None:
 def test_a_refusal_is_the_reason(tmp_path: Path) -> None:
     upgrade = begin(tmp_path, "import sys; sys.exit('error: it is on trial')")
     assert upgrade.finish().reason == "error: it is on trial\n"
-    with pytest.raises(Failed, match="ended before it reported /done/"):
+    with pytest.raises(VmTestError, match="ended before it reported /done/"):
         upgrade.wait_for("done")
 
 
@@ -49,7 +49,7 @@ def test_how_far_it_is_a_console_shows(tmp_path: Path) -> None:
     machine.console.feed(b"machined: v1.15.3 is on trial\n")
     upgrade.wait_for_console_text(machine, "v1.15.3 is on trial")
     reason = "ended before node's console showed /the default from now on/:\nerror: it is on trial"
-    with pytest.raises(Failed, match=reason):
+    with pytest.raises(VmTestError, match=reason):
         upgrade.wait_for_console_text(machine, "the default from now on")
 
 

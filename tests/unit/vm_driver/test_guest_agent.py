@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from driver.failure import ConditionNotMet
+from driver.failure import ConditionNotMetError
 from driver.guest_agent import execute
 
 
@@ -43,8 +43,8 @@ def test_an_answer_is_that_of_the_question(tmp_path: Path) -> None:
 @pytest.mark.parametrize("answers", [True, False])
 def test_no_answer_may_come_yet(tmp_path: Path, answers: bool) -> None:
     thread = serve(tmp_path / "agent", answers=answers)
-    with pytest.raises(ConditionNotMet, match="does not answer to guest-exec"):
+    with pytest.raises(ConditionNotMetError, match="does not answer to guest-exec"):
         execute(tmp_path / "agent", "guest-exec")
     thread.join()
-    with pytest.raises(ConditionNotMet, match="No such file"):
+    with pytest.raises(ConditionNotMetError, match="No such file"):
         execute(tmp_path / "nothing", "guest-ping")

@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from driver.failure import ConditionNotMet
+from driver.failure import ConditionNotMetError
 from driver.requests import Answers, fetch, requesting
 from driver.world import free_port
 from tests.harness.limits import REAL_TIMEOUT
@@ -15,7 +15,7 @@ def test_the_next_machine_is_called_when_one_gives_no_answer() -> None:
     def answer(name: str) -> str:
         seen.release()
         if name in down:
-            raise ConditionNotMet(f"{name} does not answer")
+            raise ConditionNotMetError(f"{name} does not answer")
         return f"pod on {name}"
 
     servers = {name: lambda name=name: answer(name) for name in ("one", "two")}

@@ -1,7 +1,7 @@
 """Waiting: until it is so, or with a failure that has what was there instead."""
 
 import pytest
-from driver.failure import ConditionNotMet, Failed
+from driver.failure import ConditionNotMetError, VmTestError
 from driver.retry import TimeoutScale, retry
 
 
@@ -30,7 +30,7 @@ def test_repeats_until_it_is_there() -> None:
     def attempt() -> int:
         tries.append(1)
         if len(tries) < 4:
-            raise ConditionNotMet("no")
+            raise ConditionNotMetError("no")
         return len(tries)
 
     assert retry("x", attempt, timeout_scale=clock.timeout_scale(), seconds=10, pause=1) == 4
@@ -44,7 +44,7 @@ def test_tries_that_take_long_leave_as_much_time_to_the_machine() -> None:
         tries.append(clock.now)
         clock.now += 2
         if len(tries) < 3:
-            raise ConditionNotMet("no")
+            raise ConditionNotMetError("no")
 
     retry("x", attempt, timeout_scale=clock.timeout_scale(), seconds=60)
     assert tries == [0, 4, 8]
@@ -54,9 +54,9 @@ def test_last_try_reports_what_was_there_and_the_diagnosis() -> None:
     clock = Clock()
 
     def attempt() -> None:
-        raise ConditionNotMet(f"it is {clock.now:.0f} o'clock")
+        raise ConditionNotMetError(f"it is {clock.now:.0f} o'clock")
 
-    with pytest.raises(Failed) as failed:
+    with pytest.raises(VmTestError) as failed:
         retry(
             "it is noon",
             attempt,
@@ -74,9 +74,9 @@ def test_times_scale_with_what_the_probe_found() -> None:
     clock = Clock()
 
     def attempt() -> None:
-        raise ConditionNotMet("no")
+        raise ConditionNotMetError("no")
 
-    with pytest.raises(Failed, match="not within 15 s"):
+    with pytest.raises(VmTestError, match="not within 15 s"):
         retry("x", attempt, timeout_scale=clock.timeout_scale(1.5), seconds=10)
     assert clock.now == 15
 
@@ -85,9 +85,9 @@ def test_a_failure_ends_the_wait_at_once() -> None:
     clock = Clock()
 
     def attempt() -> None:
-        raise Failed("the console shows a traceback")
+        raise VmTestError("the console shows a traceback")
 
-    with pytest.raises(Failed, match="traceback"):
+    with pytest.raises(VmTestError, match="traceback"):
         retry("x", attempt, timeout_scale=clock.timeout_scale(), seconds=10)
     assert clock.now == 0
 
