@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from talos.system.decimals import parse_decimal
 from talos.system.errors import UserError
 
 API_PORT = 50000
@@ -46,9 +47,12 @@ def parse_endpoint(text: str) -> Endpoint:
     else:
         host, _, tail = rest.partition(":")
     if tail:
-        if not tail.isdigit() or not 0 < int(tail) < 2**16:
-            raise UserError(f'"{tail}" is not a port', where=f"endpoint {text}", hint="a port is 1 to 65535")
-        port = int(tail)
+        try:
+            port = parse_decimal(tail, 1, 0xFFFF)
+        except ValueError:
+            raise UserError(
+                f'"{tail}" is not a port', where=f"endpoint {text}", hint="a port is 1 to 65535"
+            ) from None
     return Endpoint(host=host, port=port)
 
 

@@ -24,6 +24,7 @@ from talos.api.definitions.network_pb2 import (
 )
 from talos.networkd.operators import make_dhcp4
 from talos.networkd.spec_makers import make_address, make_bond, make_hostname, make_route
+from talos.system.decimals import parse_decimal
 from talos.system.net.links import Address
 from talos.system.net.vlan_names import make_vlan_name
 from talos.system.proc.cmdline import Cmdline
@@ -283,24 +284,18 @@ def _parse_length(text: str, client: Address | None) -> int:
         return maximum
     if text.isascii() and text.isdigit():
         return _parse_number("netmask", text, (0, maximum))
-    if isinstance(client, IPv6Address):
-        try:
-            mask, width = int(IPv6Address(text)), 128
-        except ValueError:
-            raise ValueError(f"netmask {text!r} is neither a mask nor a length") from None
-    else:
-        try:
-            mask, width = int(IPv4Address(text)), 32
-        except ValueError:
-            raise ValueError(f"netmask {text!r} is neither a mask nor a length") from None
+    try:
+        mask = int(IPv6Address(text) if isinstance(client, IPv6Address) else IPv4Address(text))
+    except ValueError:
+        raise ValueError(f"netmask {text!r} is neither a mask nor a length") from None
     length = mask.bit_count()
-    if mask != ((1 << length) - 1) << (width - length):
+    if mask != ((1 << length) - 1) << (maximum - length):
         raise ValueError(f"netmask {text!r} has holes")
     return length
 
 
 def _parse_number(name: str, text: str, limits: tuple[int, int]) -> int:
-    minimum, maximum = limits
-    if not (text.isascii() and text.isdigit() and len(text) <= 20 and minimum <= int(text) <= maximum):
-        raise ValueError(f"{name} {text!r} is not between {minimum} and {maximum}")
-    return int(text)
+    try:
+        return parse_decimal(text, *limits)
+    except ValueError as error:
+        raise ValueError(f"{name} {error}") from None

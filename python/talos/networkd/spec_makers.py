@@ -1,6 +1,7 @@
 """Specs of links, addresses, routes and names, from whatever layer."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from ipaddress import ip_address
 from typing import Any
 
@@ -14,6 +15,7 @@ from talos.api.definitions.network_pb2 import (
 )
 from talos.networkd.layers import ROUTE_METRIC
 from talos.resource.addresses import family_of
+from talos.system.decimals import parse_decimal
 from talos.system.net.links import Address, Interface, Network
 
 type Layer = enums_pb2.NetworkConfigLayer
@@ -98,12 +100,7 @@ def _words(named: Mapping[str, int]) -> Callable[[str], int]:
 
 
 def _number(maximum: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and len(text) <= 20) or int(text) > maximum:
-            raise ValueError(f"{text!r} is not between 0 and {maximum}")
-        return int(text)
-
-    return parse
+    return partial(parse_decimal, minimum=0, maximum=maximum)
 
 
 # Names as the kernel's driver has them, <bonding.rst>.

@@ -3,13 +3,14 @@
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, cast
 
 from talos.config.problem import ConfigError
 from talos.config.read.tree import parse_documents, plain
+from talos.system.decimals import parse_decimal
 from talos.system.errors import UserError
 
-MAX_DIGITS = 12
 MAX_ITEMS = 1024
 """Of one list or mapping: a text of aliases can stand for more than there is memory."""
 MAX_TEXT = 1024
@@ -97,11 +98,8 @@ def parse_value[T](parse: Callable[[], T], where: str) -> T:
 
 def as_number(value: object, limits: tuple[int, int], where: str) -> int:
     """A number, or its text, between two others."""
-    minimum, maximum = limits
     text = str(value) if isinstance(value, int | str) else ""
-    if len(text) > MAX_DIGITS or not (text.isascii() and text.isdigit() and minimum <= int(text) <= maximum):
-        raise UserError(f"{text[:20]!r} is not between {minimum} and {maximum}", where=where)
-    return int(text)
+    return parse_value(partial(parse_decimal, text, *limits), where)
 
 
 def as_switch(value: object, where: str) -> bool:
