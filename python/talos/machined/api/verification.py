@@ -59,25 +59,23 @@ async def approve(
     verifier: Verifier,
     threads: trio.CapacityLimiter | None = None,
 ) -> Approval:
-    """Hold an image to the rules of the config; ``threads`` are those that fetch, else all pulls' own.
+    """Check an image by the rules of the config. ``threads`` fetch it; by default those of all pulls.
 
     RpcError: the rules refuse it, there is no such image, or its registry is not available.
-    UserError: the sources or what they send is not right.
+    UserError: the settings of the registries, or what a registry sends, is invalid.
     """
     # Few nodes ever get here, and what HTTP needs is not loaded before.
     from talos.images.registry.session import open_session
 
-    judged = apply_rules(sources.rules, reference)
-    if isinstance(judged, Verdict):
-        return Approval(message=judged.message)
+    applied = apply_rules(sources.rules, reference)
+    if isinstance(applied, Verdict):
+        return Approval(message=applied.message)
     session = open_session(reference, sources, threads=threads)
     try:
-        try:
-            image = await session.fetch_manifest(reference.object)
-        except NoSuchImageError as error:
-            reason = f"image reference not found during resolution: {error}"
-            raise RpcError(Code.NOT_FOUND, reason) from None
-        verdict = await verify_image(session, image, judged, verifier)
+        image = await session.fetch_manifest(reference.object)
+        verdict = await verify_image(session, image, applied, verifier)
+    except NoSuchImageError as error:
+        raise RpcError(Code.NOT_FOUND, f"image reference not found during resolution: {error}") from None
     except UnavailableRegistryError as error:
         raise RpcError(Code.UNAVAILABLE, str(error)) from None
     verified = replace(reference, tag="", digest=image.descriptor.digest)
