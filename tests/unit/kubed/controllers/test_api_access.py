@@ -1,16 +1,23 @@
-"""Accounts of pods: the secret that each gets, and what becomes of it when it is refused."""
+"""Access of pods to the nodes' API: what the config allows, and the secret that each account gets."""
 
 from typing import Any, cast, override
 
 import pytest
+import trio
+import trio.testing
 from tests.unit.kubernetes.twin import Twin
 
 from talos.api.definitions.kubeaccess_pb2 import ConfigSpec
 from talos.api.definitions.secrets_pb2 import KubernetesRootSpec, OSRootSpec
-from talos.kubed.controllers.api_access import Accounts
+from talos.api.resource.config_pb2 import MachineConfigSpec
+from talos.kubed.controllers.api_access import AccessConfigController, Accounts
 from talos.kubernetes.client import KubernetesError
 from talos.pki.authority import CertificateAuthority
 from talos.pki.keys import KeyType
+from talos.resource import ids, kinds
+from talos.resource.changes import put
+from talos.resource.controller.runtime import run_controllers
+from talos.resource.memory.state import MemoryState
 from talos.system.logging import Log
 
 ACCESS = ConfigSpec(enabled=True, allowed_api_roles=["os:reader"], allowed_kubernetes_namespaces=["default"])
@@ -110,3 +117,54 @@ async def test_a_refusal_of_the_api_ends_no_other_account(
     with pytest.raises(KubernetesError):
         await accounts.handle("ADDED", api.give("os:reader"))
     await accounts.handle("DELETED", api.give("os:reader"))
+
+
+CLUSTER = "cluster: {controlPlane: {endpoint: https://10.0.0.1:6443}}\n"
+FEATURE = """\
+  features:
+    kubernetesTalosAPIAccess:
+      enabled: true
+      allowedRoles: [os:reader]
+      allowedKubernetesNamespaces: [monitoring]
+"""
+DOCUMENT = """\
+---
+apiVersion: v1alpha1
+kind: KubeTalosAPIAccessConfig
+allowedRoles: [os:admin]
+allowedKubernetesNamespaces: [kube-system]
+"""
+
+
+@pytest.mark.parametrize(
+    ("config", "access"),
+    [
+        (f"machine:\n  type: controlplane\n{CLUSTER}", ConfigSpec()),
+        (
+            f"machine:\n  type: controlplane\n{FEATURE}{CLUSTER}",
+            ConfigSpec(
+                enabled=True, allowed_api_roles=["os:reader"], allowed_kubernetes_namespaces=["monitoring"]
+            ),
+        ),
+        (
+            f"machine:\n  type: controlplane\n{CLUSTER}{DOCUMENT}",
+            ConfigSpec(
+                enabled=True, allowed_api_roles=["os:admin"], allowed_kubernetes_namespaces=["kube-system"]
+            ),
+        ),
+        (f"machine:\n  type: worker\n{FEATURE}{CLUSTER}", None),
+    ],
+    ids=["none", "feature", "document", "worker"],
+)
+async def test_the_config_of_a_control_plane_node_decides_who_has_access(
+    config: str, access: ConfigSpec | None
+) -> None:
+    state = MemoryState()
+    text = f"version: v1alpha1\n{config}"
+    await put(state, *ids.MACHINE_CONFIG, MachineConfigSpec(yaml_marshalled=text.encode()))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(run_controllers, state, [AccessConfigController()])
+        await trio.testing.wait_all_tasks_blocked()
+        found = [resource.spec for resource in await state.list(kinds.KUBERNETES_ACCESS_CONFIG)]
+        assert found == ([] if access is None else [access])
+        nursery.cancel_scope.cancel()
