@@ -9,7 +9,9 @@ from talos.disks.lvm.deactivate import deactivate_groups
 from talos.disks.volumes.requests import end_lifecycle
 from talos.machined.boot.machine import SystemPorts
 from talos.machined.boot.power import PowerSequences
+from talos.machined.boot.power_hooks import PowerHooks
 from talos.machined.boot.sequence import Sequencer
+from talos.machined.boot.stop_phases import StopPhases
 from talos.machined.node.events import EventLog
 from talos.machined.node.meta_store import MetaStore, forget_state_keys
 from talos.machined.node.stage import MachineStage
@@ -46,7 +48,7 @@ def make_power(
     """The sequences of this machine; ``runner`` has what services share."""
     connect, state, log = runner.connect, runner.service.state, runner.log
 
-    async def leave() -> None:
+    async def leave_if_member() -> None:
         if await has_member(connect, state):
             await leave_etcd(connect, supervisor)
 
@@ -56,7 +58,7 @@ def make_power(
         supervisor.start_soon([KUBELET])
         await supervisor.terminate(CLUSTERD.name)  # it has resigned until its end
 
-    async def finalize() -> None:
+    async def close_volumes() -> None:
         """Unmount all volumes, then deactivate the groups that some of them are in."""
         await end_lifecycle(state, log)
         await deactivate_groups(state, Lvm(runner.service.processes.capture, make_blank), log)
@@ -64,23 +66,29 @@ def make_power(
     return PowerSequences(
         nursery=nursery,
         sequencer=sequencer,
-        supervisor=supervisor,
         stage=stage,
         events=events,
-        logs=runner.logs,
+        stop_phases=StopPhases(
+            supervisor=supervisor,
+            logs=runner.logs,
+            mounts=ports.mounts,
+            files=ports.files,
+            log=log,
+            close_volumes=close_volumes,
+        ),
+        hooks=PowerHooks(
+            drain=partial(drain, connect, supervisor, log),
+            resign=partial(resign, connect),
+            shut_kubelet_down=partial(shut_kubelet_down, connect, state, supervisor, log),
+            stop_pods=partial(stop_pods, connect, supervisor, log),
+            leave_etcd=leave_if_member,
+            forget_state_keys=partial(forget_state_keys, meta),
+            resume=resume,
+        ),
         mounts=ports.mounts,
         switch=ports.power,
-        files=ports.files,
         log=log,
         off=choose_off(platform),
-        finalize=finalize,
-        leave=leave,
-        resign=partial(resign, connect),
-        drain=partial(drain, connect, supervisor, log),
-        shut_kubelet_down=partial(shut_kubelet_down, connect, state, supervisor, log),
-        stop_pods=partial(stop_pods, connect, supervisor, log),
-        resume=resume,
-        forget_state_keys=partial(forget_state_keys, meta),
     )
 
 

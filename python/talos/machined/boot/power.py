@@ -1,8 +1,8 @@
-"""The sequences that end this boot: reboot, shutdown and reset, each with a deadline."""
+"""The sequences that end this boot: reboot, shutdown, reset and upgrade, each with a deadline."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import trio
@@ -11,20 +11,17 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import RpcError
 from talos.disks.reset import ResetPlan
-from talos.machined.boot.filesystems import OPT
 from talos.machined.boot.phases.reset import make_reset
+from talos.machined.boot.power_hooks import Hook, PowerHooks
 from talos.machined.boot.sequence import Phase, Sequencer, SequenceReplacedError, Task
 from talos.machined.boot.sequence_lock import LOCK_TIMEOUT, SequenceLock
-from talos.machined.logs.store import LogStore
+from talos.machined.boot.stop_phases import StopPhases, find_persistent
 from talos.machined.node.events import EventLog
 from talos.machined.node.ports.power import NodeLock, RebootMode
 from talos.machined.node.stage import MachineStage
-from talos.machined.services.supervisor import Supervisor
-from talos.system.files import Files
 from talos.system.logging import Log
 from talos.system.mounts import Mounts
 from talos.system.power import PowerAction, PowerSwitch
-from talos.system.proc.processes import find_holders
 
 DEADLINE = 60.0
 """Seconds for a whole sequence; then the machine ends with tasks still running."""
@@ -47,62 +44,48 @@ RESUME_TIMEOUT = 30.0
 """Seconds to begin anew what a sequence ended that does not end the machine."""
 REPLY_DELAY = 0.3
 """Seconds in which the last events reach the API's clients."""
-SYSTEM = frozenset({"machined", "apid", "routerd"})
-"""These services serve the API until the end."""
-STATE_TARGET = "/system/state"
-PERSISTENT_TYPES = frozenset({"xfs", "ext4", "vfat", "btrfs", "overlay"})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ending:
+    """One sequence. ``stay`` is called when this node stays up, as it can't take the lock anew."""
+
+    name: str
+    action: PowerAction
+    actor: str
+    phases: Sequence[Phase]
+    deadline: float = DEADLINE
+    """Seconds, beside those for pods and for the lock."""
+    drains: bool = False
+    stops_pods: bool = True
+    lock: SequenceLock | None = None
+    stay: Callable[[], None] = lambda: None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether other nodes need this one now, so that it stays up."""
+        return self.lock is not None and bool(self.lock.refusal)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PowerSequences:
-    """Starts reboot, shutdown and reset as background sequences."""
+    """Starts each sequence in the background. ``off`` is the end of a shutdown."""
 
-    def __init__(
-        self,
-        *,
-        nursery: trio.Nursery,
-        sequencer: Sequencer,
-        supervisor: Supervisor,
-        stage: MachineStage,
-        events: EventLog,
-        logs: LogStore,
-        mounts: Mounts,
-        switch: PowerSwitch,
-        files: Files,
-        log: Log,
-        off: PowerAction = PowerAction.POWER_OFF,
-        finalize: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
-        leave: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
-        resign: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
-        drain: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
-        shut_kubelet_down: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
-        stop_pods: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
-        resume: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
-        forget_state_keys: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
-    ) -> None:
-        self._nursery = nursery
-        self._sequencer = sequencer
-        self._supervisor = supervisor
-        self._stage = stage
-        self._events = events
-        self._logs = logs
-        self._mounts = mounts
-        self._switch = switch
-        self._files = files
-        self._log = log
-        self._off = off
-        self._finalize = finalize
-        self._leave = leave
-        self._resign_elections = resign
-        self._drain_node = drain
-        self._shut_kubelet_down = shut_kubelet_down
-        self._stop_all_pods = stop_pods
-        self._resume = resume
-        self._forget_state_keys = forget_state_keys
+    nursery: trio.Nursery
+    sequencer: Sequencer
+    stage: MachineStage
+    events: EventLog
+    stop_phases: StopPhases
+    hooks: PowerHooks
+    mounts: Mounts
+    switch: PowerSwitch
+    log: Log
+    off: PowerAction = PowerAction.POWER_OFF
 
     @property
     def is_locked(self) -> bool:
         """Whether a sequence runs that does not give way to another one."""
-        return self._sequencer.is_locked
+        return self.sequencer.is_locked
 
     def reboot(
         self,
@@ -115,13 +98,24 @@ class PowerSequences:
 
         Into a release that is to be tried the pods move elsewhere before, unless it is to be by force.
         """
-        drains = is_upgrade and mode is not RebootMode.FORCE
-        actor = self._sequencer.reserve("reboot", takeover=mode is RebootMode.FORCE)
-        stay = partial(self._stage.set, self._stage.value)
-        self._stage.set(enums.MACHINE_STAGE_UPGRADING if drains else enums.MACHINE_STAGE_REBOOTING)
-        held = SequenceLock(lock, self._log) if lock else None
-        end = partial(self._end, drains=drains, cleans=mode is not RebootMode.FORCE, held=held, stay=stay)
-        self._nursery.start_soon(end, "reboot", PowerAction.REBOOT, actor, self.make_stop_phases(held))
+        is_forced = mode is RebootMode.FORCE
+        drains = is_upgrade and not is_forced
+        actor = self.sequencer.reserve("reboot", takeover=is_forced)
+        stay = partial(self.stage.set, self.stage.value)
+        self.stage.set(enums.MACHINE_STAGE_UPGRADING if drains else enums.MACHINE_STAGE_REBOOTING)
+        held = SequenceLock(lock, self.log) if lock else None
+        self._start(
+            _Ending(
+                name="reboot",
+                action=PowerAction.REBOOT,
+                actor=actor,
+                phases=self.stop_phases.make(held),
+                drains=drains,
+                stops_pods=not is_forced,
+                lock=held,
+                stay=stay,
+            )
+        )
         return actor
 
     def shutdown(self, *, force: bool = False) -> str:
@@ -129,23 +123,30 @@ class PowerSequences:
 
         Pods move elsewhere before, unless it is to be by force.
         """
-        actor = self._sequencer.reserve("shutdown", takeover=True)
-        self._stage.set(enums.MACHINE_STAGE_SHUTTING_DOWN)
-        phases = self.make_stop_phases()
-        self._nursery.start_soon(self._end, "shutdown", self._off, actor, phases, DEADLINE, not force)
+        actor = self.sequencer.reserve("shutdown", takeover=True)
+        self.stage.set(enums.MACHINE_STAGE_SHUTTING_DOWN)
+        phases = self.stop_phases.make()
+        self._start(_Ending(name="shutdown", action=self.off, actor=actor, phases=phases, drains=not force))
         return actor
 
     def reset(self, plan: ResetPlan) -> str:
         """Start to erase what the plan names, then reboot or power off; the actor id. SequenceLockedError."""
-        actor = self._sequencer.reserve("reset")
-        self._stage.set(enums.MACHINE_STAGE_RESETTING)
-        action = PowerAction.REBOOT if plan.reboot else self._off
-        stop = tuple(replace(phase, may_fail=True) for phase in self.make_stop_phases())
+        actor = self.sequencer.reserve("reset")
+        self.stage.set(enums.MACHINE_STAGE_RESETTING)
+        stop = tuple(replace(phase, may_fail=True) for phase in self.stop_phases.make())
         # Nothing is erased when the cluster refuses to let the node go.
-        leave = Phase("leave", (Task("leaveEtcd", self._leave),))
-        erase = make_reset(plan, self._mounts, self._log, self._forget_state_keys)
-        phases = (*((leave,) if plan.graceful else ()), *stop, *erase)
-        self._nursery.start_soon(self._end, "reset", action, actor, phases, RESET_DEADLINE, plan.graceful)
+        leave = Phase("leave", (Task("leaveEtcd", self.hooks.leave_etcd),))
+        erase = make_reset(plan, self.mounts, self.log, self.hooks.forget_state_keys)
+        self._start(
+            _Ending(
+                name="reset",
+                action=PowerAction.REBOOT if plan.reboot else self.off,
+                actor=actor,
+                phases=(*((leave,) if plan.graceful else ()), *stop, *erase),
+                deadline=RESET_DEADLINE,
+                drains=plan.graceful,
+            )
+        )
         return actor
 
     def upgrade(
@@ -161,165 +162,124 @@ class PowerSequences:
         What fails leaves the old system the one that is booted. SequenceLockedError.
         """
         name = "stageUpgrade" if staged else "upgrade"
-        actor = self._sequencer.reserve(name)
-        before = self._stage.value
+        actor = self.sequencer.reserve(name)
+        before = self.stage.value
 
         def go_on() -> None:
-            self._stage.set(before)
+            self.stage.set(before)
             stay()
 
-        self._stage.set(enums.MACHINE_STAGE_UPGRADING)
+        self.stage.set(enums.MACHINE_STAGE_UPGRADING)
         work = Phase("upgrade", (Task("upgrade", install),))
-        held = SequenceLock(lock, self._log) if lock else None
-        stop = self.make_stop_phases(held)
-        phases = (work, *stop) if staged else (*stop, work)
-        end = partial(self._end, deadline=UPGRADE_DEADLINE, drains=not staged, held=held, stay=go_on)
-        self._nursery.start_soon(end, name, PowerAction.REBOOT, actor, phases)
+        held = SequenceLock(lock, self.log) if lock else None
+        stop = self.stop_phases.make(held)
+        self._start(
+            _Ending(
+                name=name,
+                action=PowerAction.REBOOT,
+                actor=actor,
+                phases=(work, *stop) if staged else (*stop, work),
+                deadline=UPGRADE_DEADLINE,
+                drains=not staged,
+                lock=held,
+                stay=go_on,
+            )
+        )
         return actor
 
-    async def _end(
-        self,
-        name: str,
-        action: PowerAction,
-        actor: str,
-        phases: Sequence[Phase],
-        deadline: float = DEADLINE,
-        drains: bool = False,
-        cleans: bool = True,
-        held: SequenceLock | None = None,
-        stay: Callable[[], None] = lambda: None,
-    ) -> None:
-        deadline += LOCK_TIMEOUT if held else 0.0
-        scope = trio.CancelScope(deadline=trio.current_time() + deadline)
+    def _start(self, ending: _Ending) -> None:
+        self.nursery.start_soon(self._end, ending)
 
-        async def drain() -> None:
-            await self._drain()
-            scope.deadline = trio.current_time() + deadline + KUBELET_TIMEOUT + PODS_TIMEOUT
-
-        async def clean_up() -> None:
-            await self._stop_pods()
-            scope.deadline = trio.current_time() + deadline
-
-        if cleans:
-            scope.deadline += KUBELET_TIMEOUT + PODS_TIMEOUT
-            phases = (Phase("cleanup", (Task("stopAllPods", clean_up),), may_fail=True), *phases)
-        # While etcd, the network and this node's API server are there: without it, other nodes wait for the
-        # end of a lease, and a virtual address leads to a node without an API server.
-        phases = (Phase("resign", (Task("resignElections", self._resign),), may_fail=True), *phases)
-        if drains:
-            scope.deadline += DRAIN_TIMEOUT
-            phases = (Phase("drain", (Task("cordonAndDrainNode", drain),), may_fail=True), *phases)
+    async def _end(self, ending: _Ending) -> None:
+        deadline = ending.deadline + (LOCK_TIMEOUT if ending.lock else 0.0)
+        scope, is_replaced = trio.CancelScope(deadline=trio.current_time() + deadline), False
+        phases = self._prepend_preparations(ending, scope, deadline)
         with trio.CancelScope(shield=True):
             with scope:
-                async with held.renewed() if held else nullcontext():
-                    try:
-                        await self._sequencer.run(name, phases, actor_id=actor)
-                    except SequenceReplacedError:
-                        return  # by one that ends the machine itself
-                    except Exception:  # noqa: BLE001 - the machine ends all the same
-                        if not (held and held.refusal):
-                            self._log.exception(f"sequence {name}: failed, the machine ends all the same")
-            if held and held.refusal:
-                await self._stay_up(name, held, stay)
+                is_replaced = not await self._run(ending, phases)
+            if is_replaced:
+                return
+            if ending.lock and ending.is_refused:
+                await self._stay_up(ending, ending.lock)
                 return
             if scope.cancelled_caught:
-                self._log.error(f"sequence {name}: not done within {deadline:.0f} s", **self._find_stuck())
-            self._announce_end(action, actor)
+                running = self.stop_phases.find_running()
+                self.log.error(f"sequence {ending.name}: not done within {deadline:.0f} s", **running)
+            self._announce_end(ending)
             await trio.sleep(REPLY_DELAY)
-            await finish(action, self._switch, self._mounts, self._log)
+            await finish(ending.action, self.switch, self.mounts, self.log)
 
-    async def _stay_up(self, name: str, held: SequenceLock, stay: Callable[[], None]) -> None:
+    def _prepend_preparations(
+        self, ending: _Ending, scope: trio.CancelScope, deadline: float
+    ) -> Sequence[Phase]:
+        """All phases, those about pods and elections first. ``scope`` is prolonged by the time for pods."""
+        phases, hooks = ending.phases, self.hooks
+
+        async def drain() -> None:
+            await self._attempt(DRAIN_TIMEOUT, hooks.drain, "the node's pods are not moved elsewhere")
+            scope.deadline = trio.current_time() + deadline + KUBELET_TIMEOUT + PODS_TIMEOUT
+
+        async def resign() -> None:
+            await self._attempt(RESIGN_TIMEOUT, hooks.resign, "clusterd did not resign")
+
+        async def stop_pods() -> None:
+            failure = "the kubelet does not end its pods"
+            await self._attempt(KUBELET_TIMEOUT, hooks.shut_kubelet_down, failure)
+            await self._attempt(PODS_TIMEOUT, hooks.stop_pods, "the node's pods end with it")
+            scope.deadline = trio.current_time() + deadline
+
+        if ending.stops_pods:
+            scope.deadline += KUBELET_TIMEOUT + PODS_TIMEOUT
+            phases = (Phase("cleanup", (Task("stopAllPods", stop_pods),), may_fail=True), *phases)
+        # While etcd, the network and this node's API server are there: without it, other nodes wait for the
+        # end of a lease, and a virtual address leads to a node without an API server.
+        phases = (Phase("resign", (Task("resignElections", resign),), may_fail=True), *phases)
+        if ending.drains:
+            scope.deadline += DRAIN_TIMEOUT
+            phases = (Phase("drain", (Task("cordonAndDrainNode", drain),), may_fail=True), *phases)
+        return phases
+
+    async def _run(self, ending: _Ending, phases: Sequence[Phase]) -> bool:
+        """Run the phases; False when another sequence, which ends the machine itself, has replaced it."""
+        async with ending.lock.renewed() if ending.lock else nullcontext():
+            try:
+                await self.sequencer.run(ending.name, phases, actor_id=ending.actor)
+            except SequenceReplacedError:
+                return False
+            except Exception:  # the machine ends all the same
+                if not ending.is_refused:
+                    self.log.exception(f"sequence {ending.name}: failed, the machine ends all the same")
+        return True
+
+    async def _stay_up(self, ending: _Ending, lock: SequenceLock) -> None:
         """End a sequence before it has stopped a service that others need: what it has ended begins anew."""
-        self._log.error(f"sequence {name}: the node stays up", reason=held.refusal)
-        await held.release()
-        stay()
-        await self._attempt(RESUME_TIMEOUT, self._resume, "what the sequence has ended does not begin anew")
+        self.log.error(f"sequence {ending.name}: the node stays up", reason=lock.refusal)
+        await lock.release()
+        ending.stay()
+        failure = "what the sequence has ended does not begin anew"
+        await self._attempt(RESUME_TIMEOUT, self.hooks.resume, failure)
 
-    def _announce_end(self, action: PowerAction, actor: str) -> None:
+    def _announce_end(self, ending: _Ending) -> None:
         """Send clients that what is left, the API, ends with the machine.
 
         Existing ones take the begin of this task for the end of a shutdown and of a reset, and wait for it.
         """
-        self._events.publish(
-            pb.PhaseEvent(phase="stopEverything", action=pb.PhaseEvent.START), actor_id=actor
-        )
-        self._events.publish(pb.TaskEvent(task="stopAllServices", action=pb.TaskEvent.START), actor_id=actor)
-        self._events.publish(pb.RestartEvent(cmd=action.value), actor_id=actor)
+        for event in (
+            pb.PhaseEvent(phase="stopEverything", action=pb.PhaseEvent.START),
+            pb.TaskEvent(task="stopAllServices", action=pb.TaskEvent.START),
+            pb.RestartEvent(cmd=ending.action.value),
+        ):
+            self.events.publish(event, actor_id=ending.actor)
 
-    def make_stop_phases(self, held: SequenceLock | None = None) -> tuple[Phase, ...]:
-        """The phases that stop all services but the API and unmount all filesystems."""
-        return (
-            *((Phase("lock", (Task("takeUpgradeLock", held.take),)),) if held else ()),
-            Phase("denyNewServices", (Task("denyNewServices", self._deny),)),
-            Phase("stopServices", (Task("stopServicesForUpgrade", self._stop_services),), may_fail=True),
-            Phase("umount", (Task("unmountPodMounts", self._unmount_pods),), may_fail=True),
-            Phase("unmountSystem", (Task("unmountEphemeralPartition", self._unmount_var),), may_fail=True),
-            Phase("volumeFinalize", (Task("teardownLifecycle", self._unmount_state),), may_fail=True),
-        )
-
-    async def _stop_pods(self) -> None:
-        await self._attempt(KUBELET_TIMEOUT, self._shut_kubelet_down, "the kubelet does not end its pods")
-        await self._attempt(PODS_TIMEOUT, self._stop_all_pods, "the node's pods end with it")
-
-    async def _drain(self) -> None:
-        await self._attempt(DRAIN_TIMEOUT, self._drain_node, "the node's pods are not moved elsewhere")
-
-    async def _resign(self) -> None:
-        await self._attempt(RESIGN_TIMEOUT, self._resign_elections, "clusterd did not resign")
-
-    async def _attempt(self, limit: float, work: Callable[[], Awaitable[None]], failure: str) -> None:
+    async def _attempt(self, limit: float, work: Hook, failure: str) -> None:
         """Do what others wait for but the machine's end does not depend on; ``limit`` in seconds."""
         with trio.move_on_after(limit) as scope:
             try:
                 await work()
             except (RpcError, OSError) as error:
-                self._log.warning(failure, reason=str(error))
+                self.log.warning(failure, reason=str(error))
         if scope.cancelled_caught:
-            self._log.warning(failure, reason=f"it takes more than {limit:.0f} s")
-
-    async def _deny(self) -> None:
-        self._supervisor.deny_starts("the machine is ending")
-
-    async def _stop_services(self) -> None:
-        await self._supervisor.stop_all(keep=SYSTEM)
-
-    async def _unmount_pods(self) -> None:
-        await self._unmount(lambda target: target.startswith(("/var/lib/kubelet/", "/run/containerd/")))
-
-    async def _unmount_var(self) -> None:
-        if not await trio.to_thread.run_sync(self._logs.close_files):
-            self._log.warning("the disk takes no more logs")
-        await self._unmount(lambda target: target.startswith("/var/") or target == OPT)
-        await self._unmount(lambda target: target == "/var")
-
-    async def _unmount_state(self) -> None:
-        await self._finalize()
-        await self._unmount(lambda target: target == STATE_TARGET)
-
-    async def _unmount(self, wanted: Callable[[str], bool]) -> None:
-        """Unmount, the newest first; a busy mount is logged and made read-only."""
-        for mount in reversed(self._mounts.list()):
-            if wanted(mount.target):
-                try:
-                    self._mounts.unmount(mount.target)
-                except OSError as error:
-                    held = await trio.to_thread.run_sync(find_holders, self._files, mount.target)
-                    self._log.warning("still in use", mount=mount.target, reason=error.strerror, held_by=held)
-                    make_read_only(self._mounts, mount.target)
-            await trio.lowlevel.checkpoint()
-
-    def _find_stuck(self) -> dict[str, object]:
-        mounts = [mount.target for mount in self._mounts.list() if mount.type in PERSISTENT_TYPES]
-        services = [status.id for status in self._supervisor.list() if status.pid and status.id not in SYSTEM]
-        return {"services": services, "mounts": mounts}
-
-
-def make_read_only(mounts: Mounts, target: str) -> None:
-    """Remount read-only, if possible: a bind mount or a file open for writing prevents it."""
-    try:
-        mounts.remount_read_only(target)
-    except OSError:
-        return
+            self.log.warning(failure, reason=f"it takes more than {limit:.0f} s")
 
 
 async def finish(action: PowerAction, switch: PowerSwitch, mounts: Mounts, log: Log) -> None:
@@ -328,7 +288,7 @@ async def finish(action: PowerAction, switch: PowerSwitch, mounts: Mounts, log: 
         # A disk that was removed makes sync wait for ever: leave the thread behind then.
         await trio.to_thread.run_sync(switch.flush, abandon_on_cancel=True)
     if scope.cancelled_caught:
-        stuck = [mount.target for mount in mounts.list() if mount.type in PERSISTENT_TYPES]
+        stuck = find_persistent(mounts)
         log.error(f"the disks did not take everything within {FLUSH_TIMEOUT:.0f} s", mounts=stuck)
     log.info(f"{action.name.lower().replace('_', ' ')} now")
     await trio.to_thread.run_sync(partial(switch.press, action))

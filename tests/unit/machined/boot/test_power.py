@@ -18,10 +18,11 @@ from talos.machined.boot.power import (
     FLUSH_TIMEOUT,
     KUBELET_TIMEOUT,
     RESIGN_TIMEOUT,
-    SYSTEM,
     PowerSequences,
 )
+from talos.machined.boot.power_hooks import PowerHooks
 from talos.machined.boot.sequence import Sequencer
+from talos.machined.boot.stop_phases import SYSTEM, StopPhases
 from talos.machined.logs.store import LogStore
 from talos.machined.node.events import EventLog
 from talos.machined.node.ports.power import RebootMode, SequenceLockedError
@@ -95,19 +96,28 @@ class Machine:
         self.power = PowerSequences(
             nursery=nursery,
             sequencer=Sequencer(self.events, log),
-            supervisor=services,  # pyright: ignore[reportArgumentType]
             stage=self.stage,
             events=self.events,
-            logs=LogStore(),
+            stop_phases=StopPhases(
+                supervisor=services,  # pyright: ignore[reportArgumentType]
+                logs=LogStore(),
+                mounts=self.mounts,
+                files=MemoryFiles({"/proc/17/comm": "apid\n"}, {"/proc/17/fd/4": "/var/log/x"}),
+                log=log,
+                close_volumes=succeed,
+            ),
+            hooks=PowerHooks(
+                drain=drain,
+                resign=resign,
+                shut_kubelet_down=shut_kubelet_down,
+                stop_pods=stop_pods,
+                leave_etcd=succeed,
+                forget_state_keys=succeed,
+                resume=resume,
+            ),
             mounts=self.mounts,
             switch=self.switch,
-            files=MemoryFiles({"/proc/17/comm": "apid\n"}, {"/proc/17/fd/4": "/var/log/x"}),
             log=log,
-            resign=resign,
-            drain=drain,
-            shut_kubelet_down=shut_kubelet_down,
-            stop_pods=stop_pods,
-            resume=resume,
         )
 
 

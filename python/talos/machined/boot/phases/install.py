@@ -58,7 +58,7 @@ async def make_install(machine: Machine, sysfs: Sysfs) -> tuple[Phase, ...]:
         Phase("install", (Task("install", work.install),)),
         Phase("saveConfig", (Task("saveConfig", work.wait_for_config),)),
         Phase("copyImageCache", (Task("copyImageCache", work.wait_for_image_cache),)),
-        *machine.power.make_stop_phases(),
+        *machine.power.stop_phases.make(),
         Phase("reboot", (Task("reboot", work.reboot),)),
     )
 

@@ -43,7 +43,7 @@ class SlowMachine:
 
     @property
     def machine(self) -> Any:
-        power = SimpleNamespace(make_stop_phases=lambda: ())
+        power = SimpleNamespace(stop_phases=SimpleNamespace(make=lambda: ()))
         return SimpleNamespace(state=self.state, log=self.log, power=power)
 
     @property
