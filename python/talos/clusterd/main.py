@@ -19,8 +19,11 @@ from talos.clusterd.controllers.members import AffiliateMergeController, Endpoin
 from talos.clusterd.controllers.nodename import NodenameController
 from talos.clusterd.controllers.siderolink import SiderolinkManagerController
 from talos.clusterd.controllers.virtual_address import VirtualAddressController
-from talos.clusterd.etcd.membership import Membership
+from talos.clusterd.etcd.join import MemberJoin
+from talos.clusterd.etcd.membership_service import MembershipService
+from talos.clusterd.etcd.removal import MemberRemoval
 from talos.clusterd.etcd.service import EtcdService
+from talos.clusterd.etcd.upgrade_lock import UpgradeLock
 from talos.etcd.access import EtcdAccess
 from talos.process.host import mirrored_state, run_controller_daemon
 from talos.process.run import Daemon, run
@@ -61,11 +64,15 @@ async def serve_cluster(daemon: Daemon) -> None:
     async with remote_state(daemon) as remote:
         access = EtcdAccess(daemon, remote)
         virtual = VirtualAddressController(access.local, daemon.log)
-        etcd = EtcdService(remote, access, Membership(access, daemon.log), virtual.resign)
-        machine = Service(machine_pb2.DESCRIPTOR.services_by_name["MachineService"], etcd.make_public())
+        removal = MemberRemoval(access, daemon.log)
+        membership = MembershipService(
+            access, MemberJoin(access, daemon.log), removal, UpgradeLock(access), virtual.resign
+        )
+        handlers = EtcdService(remote, access, removal).make_handlers()
+        machine = Service(machine_pb2.DESCRIPTOR.services_by_name["MachineService"], handlers)
         controllers = make_controllers(daemon.bridge, access, virtual, daemon.log)
         async with mirrored_state(daemon, controllers) as state:
-            services = (machine, etcd.make_internal())
+            services = (machine, membership.make_service())
             await run_controller_daemon(daemon, state, controllers, services=services)
 
 

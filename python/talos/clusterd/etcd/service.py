@@ -1,16 +1,14 @@
-"""What clusterd serves of etcd: its part of ``machine.MachineService``, and PID 1's questions."""
+"""The calls of ``machine.MachineService`` about etcd."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 from google.protobuf.empty_pb2 import Empty
 
 from talos.api.common.common_pb2 import Data
 from talos.api.etcd import rpc_pb2 as pb
-from talos.api.internal import membership_pb2 as internal
 from talos.api.machine import machine_pb2 as machine
-from talos.api.rpc import Call, Code, Handler, RpcError, Send, Service
-from talos.clusterd.etcd.arguments import make_argv, make_initial_cluster, make_restore_argv, peer_urls
-from talos.clusterd.etcd.membership import Membership
+from talos.api.rpc import Call, Code, Handler, RpcError, Send
+from talos.clusterd.etcd.removal import MemberRemoval
 from talos.etcd.access import EtcdAccess
 from talos.process.machine_type import require_control_plane
 from talos.resource.state import State
@@ -22,38 +20,13 @@ CHUNK = 32 * 1024
 class EtcdService:
     """The handlers."""
 
-    def __init__(
-        self,
-        state: State,
-        access: EtcdAccess,
-        membership: Membership,
-        resign: Callable[[], Awaitable[None]],
-    ) -> None:
+    def __init__(self, state: State, access: EtcdAccess, removal: MemberRemoval) -> None:
         self._state = state
         self._access = access
-        self._membership = membership
-        self._resign = resign
+        self._removal = removal
 
-    def make_internal(self) -> Service:
-        """The service for PID 1."""
-        descriptor = internal.DESCRIPTOR.services_by_name["Membership"]
-        handlers: Mapping[str, Handler] = {
-            "Plan": self.plan,
-            "CheckNoCluster": self.check_no_cluster,
-            "Check": self.check,
-            "CheckLeave": self.check_leave,
-            "CheckNoMember": self.check_no_member,
-            "CheckUpgrade": self.check_upgrade,
-            "LockUpgrade": self.lock_upgrade,
-            "EndUpgrade": self.end_upgrade,
-            "EndEarlierUpgrades": self.end_earlier_upgrades,
-            "Leave": self.leave,
-            "Resign": self.resign,
-        }
-        return Service(descriptor, handlers)
-
-    def make_public(self) -> Mapping[str, Handler]:
-        """Handlers of ``machine.MachineService``."""
+    def make_handlers(self) -> Mapping[str, Handler]:
+        """By the names of their methods."""
         return {
             "EtcdMemberList": self.list_members,
             "EtcdRemoveMemberByID": self.remove_member,
@@ -67,78 +40,6 @@ class EtcdService:
             "EtcdDowngradeEnable": self.enable_downgrade,
             "EtcdDowngradeCancel": self.cancel_downgrade,
         }
-
-    # For PID 1.
-
-    async def plan(self, request: internal.PlanRequest, _call: Call) -> internal.PlanResponse:
-        """How etcd starts next; waits to be a member of a cluster if it has neither data nor an order."""
-        spec = await self._access.spec()
-        own = make_initial_cluster(spec.name, peer_urls(spec))
-        is_new = request.start == internal.PlanRequest.NEW
-        # A user's mistake in the arguments is found before anything changes.
-        plan = internal.PlanResponse(
-            image=spec.image, argv=make_argv(spec, is_new=is_new, initial_cluster=own)
-        )
-        if request.start == internal.PlanRequest.JOIN:
-            cluster = await self._membership.join(spec)
-            plan.argv[:] = make_argv(spec, is_new=False, initial_cluster=cluster)
-        elif request.snapshot:
-            plan.restore_argv[:] = make_restore_argv(
-                spec, request.snapshot, request.restore_directory, skip_hash_check=request.skip_hash_check
-            )
-        return plan
-
-    async def check_no_cluster(self, request: Empty, _call: Call) -> Empty:
-        """Refuse a bootstrap while another node runs etcd."""
-        await self._membership.check_no_cluster()
-        return request
-
-    async def check(self, request: Empty, _call: Call) -> Empty:
-        """Read through the quorum."""
-        async with self._access.local() as client:
-            await client.check_quorum()
-        return request
-
-    async def check_leave(self, request: Empty, _call: Call) -> Empty:
-        """Refuse when the others need this node's member."""
-        await self._membership.check_leave()
-        return request
-
-    async def check_no_member(self, request: Empty, _call: Call) -> Empty:
-        """Refuse when this node has a member, or may have one."""
-        await self._membership.check_no_member()
-        return request
-
-    async def check_upgrade(self, request: internal.UpgradeLock, _call: Call) -> Empty:
-        """Refuse while etcd would not survive that this node is down; else no other node may upgrade."""
-        await self._membership.check_upgrade(request.lease)
-        return Empty()
-
-    async def lock_upgrade(self, request: internal.UpgradeLock, _call: Call) -> internal.LockUpgradeResponse:
-        """Let no other node upgrade, or report which one does."""
-        return internal.LockUpgradeResponse(refusal=await self._membership.lock_upgrade(request.lease))
-
-    async def end_upgrade(self, request: internal.UpgradeLock, _call: Call) -> Empty:
-        """Let the next node upgrade."""
-        await self._membership.end_upgrade(request.lease)
-        return Empty()
-
-    async def end_earlier_upgrades(self, request: internal.UpgradeLock, _call: Call) -> Empty:
-        """End those of earlier boots."""
-        await self._membership.end_earlier_upgrades(request.lease)
-        return Empty()
-
-    async def leave(self, request: Empty, _call: Call) -> Empty:
-        """Remove this node's member."""
-        await self._membership.leave()
-        return request
-
-    async def resign(self, request: Empty, _call: Call) -> Empty:
-        """End this node's part in all elections."""
-        await self._resign()
-        return request
-
-    # For users.
 
     async def list_members(
         self, request: machine.EtcdMemberListRequest, _call: Call
@@ -167,7 +68,7 @@ class EtcdService:
     ) -> machine.EtcdRemoveMemberByIDResponse:
         """Remove a member that will not come back."""
         await require_control_plane(self._state, "etcd remove member by ID")
-        await self._membership.remove(request.member_id)
+        await self._removal.remove(request.member_id)
         return machine.EtcdRemoveMemberByIDResponse(messages=[machine.EtcdRemoveMemberByID()])
 
     async def forfeit_leadership(
@@ -175,7 +76,7 @@ class EtcdService:
     ) -> machine.EtcdForfeitLeadershipResponse:
         """Have another member lead."""
         await require_control_plane(self._state, "etcd forfeit leadership")
-        leader = await self._membership.forfeit()
+        leader = await self._removal.forfeit()
         message = machine.EtcdForfeitLeadership(member=leader)
         return machine.EtcdForfeitLeadershipResponse(messages=[message])
 

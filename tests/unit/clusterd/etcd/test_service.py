@@ -2,16 +2,13 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from ipaddress import ip_address
 from typing import Any, cast
 
 import pytest
 from google.protobuf.empty_pb2 import Empty
 
-from talos.api.common.common_pb2 import Data, NetIP
-from talos.api.definitions.etcd_pb2 import SpecSpec
+from talos.api.common.common_pb2 import Data
 from talos.api.etcd import rpc_pb2 as pb
-from talos.api.internal import membership_pb2 as internal
 from talos.api.machine import machine_pb2 as machine
 from talos.api.resource import config_pb2
 from talos.api.rpc import Call, Code, RpcError
@@ -20,9 +17,6 @@ from talos.resource import ids
 from talos.resource.changes import put
 from talos.resource.memory.state import MemoryState
 
-SPEC = SpecSpec(name="cp-1", image="etcd", advertised_addresses=[NetIP(ip=ip_address("10.0.0.2").packed)])
-OWN = "cp-1=https://10.0.0.2:2380"
-OTHERS = "cp-2=https://10.0.0.3:2380,cp-1=https://10.0.0.2:2380"
 CALL = cast("Call", None)
 """What these handlers take and don't read."""
 
@@ -37,9 +31,6 @@ class Member:
             pb.AlarmMember(memberID=8, alarm=pb.CORRUPT),
         ]
 
-    async def spec(self) -> SpecSpec:
-        return SPEC
-
     @asynccontextmanager
     async def local(self) -> AsyncGenerator["Member"]:
         self.done.append("local")
@@ -49,10 +40,6 @@ class Member:
     async def any(self) -> AsyncGenerator["Member"]:
         self.done.append("any")
         yield self
-
-    async def join(self, spec: SpecSpec) -> str:
-        self.done.append(f"{spec.name} joins")
-        return OTHERS
 
     async def members(self, *, linearizable: bool) -> Sequence[pb.Member]:
         self.done.append(linearizable)
@@ -86,37 +73,8 @@ async def make_service(
 ) -> EtcdService:
     state = MemoryState()
     await put(state, *ids.MACHINE_TYPE, config_pb2.MachineTypeSpec(machine_type=kind))
-
-    async def resign() -> None:
-        member.done.append("resigned")
-
     given = cast("Any", member)
-    return EtcdService(state, given, given, resign)
-
-
-def find_argument(argv: Sequence[str], name: str) -> str:
-    (value,) = [argument.partition("=")[2] for argument in argv if argument.startswith(f"--{name}=")]
-    return value
-
-
-@pytest.mark.parametrize(
-    ("request_", "state", "cluster", "has_restored"),
-    [
-        (internal.PlanRequest(start=internal.PlanRequest.NEW), "new", OWN, False),
-        (internal.PlanRequest(start=internal.PlanRequest.NEW, snapshot="/s"), "new", OWN, True),
-        (internal.PlanRequest(start=internal.PlanRequest.JOIN), "existing", OTHERS, False),
-    ],
-)
-async def test_how_etcd_starts(
-    request_: internal.PlanRequest, state: str, cluster: str, *, has_restored: bool
-) -> None:
-    member = Member()
-    plan = await (await make_service(member)).plan(request_, CALL)
-    assert plan.image == "etcd"
-    assert find_argument(plan.argv, "initial-cluster-state") == state
-    assert find_argument(plan.argv, "initial-cluster") == cluster
-    assert bool(plan.restore_argv) is has_restored
-    assert member.done == (["cp-1 joins"] if cluster == OTHERS else [])
+    return EtcdService(state, given, given)
 
 
 @pytest.mark.parametrize("is_local", [False, True])
@@ -189,7 +147,7 @@ async def test_what_is_no_version_is_refused(text: str) -> None:
 )
 async def test_there_is_no_etcd_but_on_control_plane_nodes(kind: config_pb2.MachineType, text: str) -> None:
     member = Member()
-    for name, handler in (await make_service(member, kind)).make_public().items():
+    for name, handler in (await make_service(member, kind)).make_handlers().items():
         streams = [cast("Any", None)] if name == "EtcdSnapshot" else []
         with pytest.raises(RpcError, match=text) as raised:
             await handler(Empty(), CALL, *streams)
