@@ -29,7 +29,7 @@ from talos.machined.node.events import EventLog
 from talos.machined.platform.platform import ContainerPlatform
 from talos.machined.services.processes import ProcessRunner
 from talos.machined.services.reaper import Reaper
-from talos.machined.services.runner import RunnerContext
+from talos.machined.services.runner_context import RunnerContext
 from talos.machined.services.spec import RunContainer, ServiceContext, ServiceSpec
 from talos.machined.services.supervisor import Supervisor
 from talos.process.run import Daemon, host

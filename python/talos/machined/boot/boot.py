@@ -22,7 +22,7 @@ from talos.machined.node.key_requests import make_key_service
 from talos.machined.platform.platform import CLOUD
 from talos.machined.services.daemons import make_directories, make_state_directory
 from talos.machined.services.kubelet import IMAGES_DIRECTORY
-from talos.machined.services.runner import make_directory
+from talos.machined.services.process_start import make_directory
 from talos.machined.services.table import GROUPS, MACHINE_DIRECTORY, SERVICES
 from talos.process.callers import make_state_limits
 from talos.process.config_view import make_view

@@ -29,7 +29,7 @@ from talos.machined.platform.platform import detect_platform
 from talos.machined.services.extensions import load_services
 from talos.machined.services.processes import ProcessRunner
 from talos.machined.services.reaper import Reaper
-from talos.machined.services.runner import RunnerContext
+from talos.machined.services.runner_context import RunnerContext
 from talos.machined.services.spec import ServiceContext
 from talos.machined.services.supervisor import Supervisor
 from talos.machined.services.table import SERVICES

@@ -20,7 +20,7 @@ from talos.machined.services.etcd import has_member, leave_etcd, resign
 from talos.machined.services.kubelet import KUBELET, drain
 from talos.machined.services.kubelet_shutdown import shut_kubelet_down
 from talos.machined.services.pods import stop_pods
-from talos.machined.services.runner import RunnerContext
+from talos.machined.services.runner_context import RunnerContext
 from talos.machined.services.supervisor import Supervisor
 from talos.process.daemons import CLUSTERD
 from talos.resource import ids

@@ -10,7 +10,7 @@ from talos.machined.node.events import EventLog
 from talos.machined.node.meta_store import MetaStore
 from talos.machined.node.ports.services import Services, ServiceState
 from talos.machined.platform.platform import PlatformPort
-from talos.machined.services.runner import RunnerContext
+from talos.machined.services.runner_context import RunnerContext
 from talos.resource.state import State
 from talos.upgrade.session import NETWORK, Upgrades, is_network_ready
 from talos.upgrade.slots.choose import choose_slots

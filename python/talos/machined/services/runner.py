@@ -2,47 +2,34 @@
 
 import os
 import signal
-import socket
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import inf
-from pathlib import Path
 
 import trio
 
 from talos.api.rpc import RpcError
-from talos.machined.logs.store import LogStore
 from talos.machined.node.child import Child
 from talos.machined.node.ports.services import ServiceState, ServiceStatus
-from talos.machined.node.resources import read_variables
-from talos.machined.services.health import Connect
 from talos.machined.services.health_watch import HealthWatch
 from talos.machined.services.lifecycle import FOLLOWERS, Lifecycle
-from talos.machined.services.listener import open_listener
 from talos.machined.services.output import ServiceOutput
-from talos.machined.services.reaper import Reaper
+from talos.machined.services.process_start import ProcessStarter, make_directory
+from talos.machined.services.runner_context import RunnerContext
 from talos.machined.services.spec import (
-    ENVIRONMENT,
-    Directory,
-    Execute,
     Fork,
     InProcess,
     Isolate,
     Restart,
     RunContainer,
-    ServiceContext,
     ServiceSpec,
 )
-from talos.machined.services.zygote import ExecuteRequest, ForkRequest, IsolateRequest
-from talos.machined.services.zygote_client import Zygote, ZygoteLostError
+from talos.machined.services.zygote_client import ZygoteLostError
 from talos.process.ready import READY_MESSAGE
 from talos.system.backoff import Backoff
-from talos.system.cgroups import Groups
 from talos.system.errors import UserError
-from talos.system.logging import Log
-from talos.system.process import describe_exit, set_oom_score, spawn
+from talos.system.process import describe_exit
 
 RESTART_BACKOFF = Backoff(0.2, 30.0)
 """Seconds before a service that ended is restarted."""
@@ -55,19 +42,6 @@ FINISHED = "Service finished successfully"
 """The message after a run that was ended on purpose."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunnerContext:
-    """What all runners share."""
-
-    reaper: Reaper
-    zygote: Zygote
-    logs: LogStore
-    groups: Groups
-    service: ServiceContext
-    connect: Connect
-    log: Log
-
-
 class Runner:
     """One service. :meth:`run` keeps it running until :meth:`stop`."""
 
@@ -77,6 +51,7 @@ class Runner:
         self.health = HealthWatch(spec.health, life, context.connect, context.log)
         self._context = context
         self._output = ServiceOutput(spec, context.logs)
+        self._starter = ProcessStarter(spec, context, self._output)
         self._child: Child | None = None
         self._started = inf
         self._delays = iter(RESTART_BACKOFF)
@@ -86,8 +61,6 @@ class Runner:
         self._is_requested = False
         self._is_terminated = False
         """Whether the process is being ended so that another one begins."""
-        self._listener: socket.socket | None = None
-        """Of a daemon that listens, for as long as PID 1 runs: no other gets its port between two runs."""
         self._exit_code: int | None = None
         """Of the last run; None when there was none."""
 
@@ -254,10 +227,9 @@ class Runner:
         reading, writing = os.pipe()
         try:
             try:
-                child = await self._start(self.spec.start, writing)
+                child = await self._starter.start(self.spec.start, writing)
             finally:
                 os.close(writing)
-            self._settle_process(child.pid)
             return await self._accompany(child, reading, f"Process started with PID {child.pid}")
         finally:
             os.close(reading)
@@ -288,46 +260,6 @@ class Runner:
         self._exit_code = await child.wait()
         return f"Process {child.pid} ended with {describe_exit(self._exit_code)}"
 
-    async def _start(self, start: Fork | Isolate | Execute, ready: int) -> Child:
-        workloads = self._context.service.workloads
-        match start:
-            case Isolate():
-                request = IsolateRequest(title=self.spec.id)
-                return await self._context.zygote.fork(request, self._output.writing, ready)
-            case Fork():
-                request = ForkRequest(
-                    module=start.module,
-                    title=self.spec.id,
-                    uid=start.uid,
-                    gid=start.gid,
-                    capabilities=start.capabilities,
-                    paths=start.paths,
-                    sockets=start.sockets,
-                    families=start.families,
-                    environment=ENVIRONMENT,
-                )
-                if start.listens and self._listener is None:
-                    self._listener = open_listener()
-                handed = (self._listener.fileno(),) if self._listener else ()
-                return await self._context.zygote.fork(request, self._output.writing, ready, *handed)
-            case Execute():
-                variables = await read_variables(self._context.service.state)
-                environment = {**start.environment, **variables}
-                if start.is_workload and workloads.is_isolated:
-                    request = ExecuteRequest(argv=start.argv, environment=environment)
-                    return await self._context.zygote.fork(request, self._output.writing, workloads.pidfd)
-                pid = spawn(
-                    start.argv, env=environment, stdout=self._output.writing, stderr=self._output.writing
-                )
-                return self._context.reaper.register(pid)
-
-    def _settle_process(self, pid: int) -> None:
-        """Put a process into its group; it may have ended already, and a kernel may refuse."""
-        with suppress(OSError):
-            if self.spec.group:
-                self._context.groups.join(self.spec.group, pid)
-        set_oom_score(pid, self.spec.oom_score_adj)
-
     async def _watch(self, child: Child | None, ready: int) -> None:
         """Run health checks until the process has ended."""
         self.health.begin()
@@ -354,11 +286,3 @@ class Runner:
 
 def _is_up(life: Lifecycle) -> bool:
     return life.is_up
-
-
-def make_directory(directory: Directory) -> None:
-    """Make a directory, or set owner and mode of an existing one."""
-    path = Path(directory.path)
-    path.mkdir(parents=True, exist_ok=True)
-    os.chown(path, directory.uid, directory.gid)
-    path.chmod(directory.mode)

@@ -20,7 +20,8 @@ from talos.machined.node.ports.services import (
     UnknownServiceError,
 )
 from talos.machined.services.lifecycle import Lifecycle, make_health
-from talos.machined.services.runner import BACKOFF_RESET, RESTART_BACKOFF, Runner, RunnerContext
+from talos.machined.services.runner import BACKOFF_RESET, RESTART_BACKOFF, Runner
+from talos.machined.services.runner_context import RunnerContext
 from talos.machined.services.spec import ApiAction, Fork, Isolate, ServiceSpec
 from talos.resource import changes, kinds
 from talos.resource.state import State, StateError

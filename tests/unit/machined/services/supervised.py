@@ -34,7 +34,8 @@ from talos.machined.services import runner
 from talos.machined.services import zygote as zygote_module
 from talos.machined.services.processes import ProcessRunner
 from talos.machined.services.reaper import Reaper
-from talos.machined.services.runner import RESTART_BACKOFF, RunnerContext
+from talos.machined.services.runner import RESTART_BACKOFF
+from talos.machined.services.runner_context import RunnerContext
 from talos.machined.services.sandboxd import SANDBOXD_SERVICE
 from talos.machined.services.spec import (
     ApiAction,
