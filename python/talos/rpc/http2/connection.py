@@ -8,15 +8,14 @@ Everything here runs on asyncio's loop. Streams are used from asyncio or from tr
 """
 
 import asyncio
-from typing import ClassVar, cast
+from typing import cast, override
 
 from talos.rpc.http2.abandoned import AbandonedStreams
+from talos.rpc.http2.frame_reader import FrameReader
 from talos.rpc.http2.frames import (
     ACK,
     DEFAULT_WINDOW,
-    END_HEADERS,
     END_STREAM,
-    HEAD,
     MAX_WINDOW,
     Bounds,
     ErrorCode,
@@ -26,25 +25,19 @@ from talos.rpc.http2.frames import (
     ProtocolError,
     Setting,
     StreamClosedError,
-    check_priority,
     make_frame,
     make_settings,
     make_window_update,
-    parse_number,
     parse_settings,
     strip_padding,
-    strip_priority,
 )
 from talos.rpc.http2.headers import HeaderDecoder
 from talos.rpc.http2.receiver import Receiver
 from talos.rpc.http2.rules import count_body, parse_length
-from talos.rpc.http2.sender import Sender
 from talos.rpc.protocol import Headers
-from talos.rpc.receive_buffer import ReceiveBuffer
 
 MAX_SENT_FRAME = 64 * 1024
 """Bytes of the largest frame that is sent, though a peer may allow 16 MiB."""
-_received = ReceiveBuffer()
 
 _PING_SIZE, _GOAWAY_SIZE = 8, 8
 
@@ -52,13 +45,8 @@ MAX_REASON = 256
 """Bytes of the reason that a peer gets for the end of its connection."""
 
 
-class Connection(Sender):
+class Connection(FrameReader):
     """What both ends have in common. Subclasses begin streams, which are numbered up to ``last``."""
-
-    preface: ClassVar[bytes] = b""
-    """What this end sends first: empty for a server."""
-    peer_preface: ClassVar[bytes] = b""
-    """What the peer has to send first: empty for a client."""
 
     def __init__(self, bounds: Bounds) -> None:
         super().__init__(bounds)
@@ -72,23 +60,16 @@ class Connection(Sender):
         self.paused = False
         self._receive_window = bounds.connection_window
         self._decoder = HeaderDecoder(bounds.headers)
-        self._rest = b""
-        self._has_preface = False
         self._has_gaps = False
         """Whether the peer has left out numbers of streams, which it may not use later."""
         self._abandoned = AbandonedStreams()
         self._is_waking = False
-        self._block: tuple[int, int, bytes] | None = None
-        """Headers that are to be continued: the stream, the flags of the first frame, what has arrived."""
 
     # What subclasses do.
 
     def begin_stream(self, number: int, headers: Headers, *, ended: bool) -> Receiver | None:
         """The peer begins a stream above ``last``, all of which it may have sent; None when it is refused."""
         raise NotImplementedError
-
-    def measure(self, kind: int, flags: int, number: int, size: int) -> None:
-        """Count a frame; ProtocolError when there are too many of its kind."""
 
     def take_late_headers(self, headers: Headers, *, ended: bool) -> None:
         """Check headers of a stream that was ended here, which are ignored; ProtocolError."""
@@ -99,31 +80,12 @@ class Connection(Sender):
     def retire(self, last: int) -> None:
         """The peer takes no streams above a number."""
 
-    # What asyncio calls.
+    # What asyncio calls, besides what the base classes have.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send the preface and the settings."""
         self.transport = cast("asyncio.Transport", transport)
         self.transport.write(self.preface + make_settings(self.bounds, is_client=not self.peer_preface))
-
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
-        """Where received data is written."""
-        return _received.view
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """Process received data."""
-        self.data_received(_received.view[:nbytes])
-
-    def data_received(self, data: bytes | memoryview) -> None:
-        """Process received data, which need not be valid any longer than this takes."""
-        if self.closed:
-            return
-        view = memoryview(self._rest + data if self._rest else data)
-        try:
-            self._rest = bytes(view[self._take_all(view) :])
-        except ProtocolError as error:
-            self._rest = b""
-            self.fail(f"HTTP/2 protocol error: {error}", error.code)
 
     def pause_writing(self) -> None:
         """The peer does not read."""
@@ -142,85 +104,18 @@ class Connection(Sender):
             stream.mark_lost("the connection was closed")
         self.streams.clear()
 
-    # Frames in.
+    # What the base class calls for each frame.
 
-    def _take_all(self, data: memoryview) -> int:
-        """Take all complete frames; returns where the incomplete one begins."""
-        position, size = 0, len(data)
-        if not self._has_preface:
-            if not self._check_preface(data):
-                return 0
-            self._has_preface, position = True, len(self.peer_preface)
-        while size - position >= HEAD.size:
-            high, low, kind, flags, number = HEAD.unpack_from(data, position)
-            length = high << 8 | low
-            self._check_size(kind, length)
-            end = position + HEAD.size + length
-            if end > size:
-                break
-            number &= MAX_WINDOW
-            self.measure(kind, flags, number, length)
-            payload = data[position + HEAD.size : end]
-            if kind == Kind.DATA and self._block is None:
-                self._take_data(flags, number, payload)
-            else:
-                self._take(kind, flags, number, bytes(payload))
-            if self.closed:
-                return size
-            position = end
-        return position
-
-    def _check_preface(self, data: memoryview) -> bool:
-        """Whether the preface has arrived and settings begin; ProtocolError for anything else (3.4)."""
-        size = len(self.peer_preface)
-        if bytes(data[:size]) != self.peer_preface[: len(data)]:
-            raise ProtocolError("no preface")
-        if len(data) < size + HEAD.size:
-            return False
-        _, _, kind, flags, _ = HEAD.unpack_from(data, size)
-        if kind != Kind.SETTINGS or flags & ACK:
-            raise ProtocolError("no settings after the preface")
-        return True
-
-    def _check_size(self, kind: int, length: int) -> None:
-        """Refuse a frame by the length that it announces, before it has arrived."""
-        if length > self.bounds.frame:
-            raise FrameSizeError(f"a frame of {length} bytes, at most {self.bounds.frame} are allowed")
-        if kind in {Kind.HEADERS, Kind.CONTINUATION}:
-            before = len(self._block[2]) if self._block is not None else 0
-            if before + length > self.bounds.headers:
-                raise ProtocolError(f"headers of more than {self.bounds.headers} bytes")
-
-    def _take(self, kind: int, flags: int, number: int, payload: bytes) -> None:
-        if self._block is not None and kind != Kind.CONTINUATION:
-            raise ProtocolError("headers are interrupted")
-        match kind:
-            case Kind.HEADERS:
-                self._take_headers(flags, number, flags, strip_priority(flags, number, payload))
-            case Kind.CONTINUATION:
-                self._take_continuation(flags, number, payload)
-            case Kind.WINDOW_UPDATE:
-                self._open_window(number, parse_number(payload) & MAX_WINDOW)
-            case Kind.RST_STREAM:
-                self._take_reset(number, parse_number(payload))
-            case Kind.PUSH_PROMISE:
-                raise ProtocolError("a push")
-            case Kind.SETTINGS | Kind.PING | Kind.GOAWAY:
-                self._take_control(kind, flags, number, payload)
-            case Kind.PRIORITY:
-                check_priority(number, payload)  # it means nothing any more
-            case _:
-                pass  # RFC 9113, 4.1: frames of unknown types are ignored
-
-    def _take_reset(self, number: int, code: int) -> None:
+    @override
+    def take_reset(self, number: int, code: int) -> None:
         if (stream := self._find(number)) is not None:
             del self.streams[number]
             stream.reset(code)
         else:
             self._abandoned.remove(number)
 
-    def _take_control(self, kind: int, flags: int, number: int, payload: bytes) -> None:
-        """A frame of the whole connection."""
+    @override
+    def take_control(self, kind: int, flags: int, number: int, payload: bytes) -> None:
         if number:
             raise ProtocolError("a frame of the connection on a stream")
         if kind == Kind.SETTINGS:
@@ -268,13 +163,8 @@ class Connection(Sender):
         if ended:
             self._abandoned.remove(number)
 
-    def _take_continuation(self, flags: int, number: int, payload: bytes) -> None:
-        if self._block is None or self._block[0] != number:
-            raise ProtocolError("a continuation of nothing")
-        _, first, before = self._block
-        self._take_headers(first | flags & END_HEADERS, number, first, before + payload)
-
-    def _take_data(self, flags: int, number: int, payload: memoryview) -> None:
+    @override
+    def take_data(self, flags: int, number: int, payload: memoryview) -> None:
         size = len(payload)
         self._receive_window -= size
         if self._receive_window < 0:
@@ -303,12 +193,9 @@ class Connection(Sender):
             self._receive_window += owed
             self.write(make_window_update(0, owed))
 
-    def _take_headers(self, flags: int, number: int, first: int, block: bytes) -> None:
-        if not flags & END_HEADERS:
-            self._block = (number, first, block)
-            return
-        self._block = None
-        headers, ended = self._decoder.decode(block), bool(first & END_STREAM)
+    @override
+    def take_header_block(self, number: int, block: bytes, *, ended: bool) -> None:
+        headers = self._decoder.decode(block)
         stream = self.streams.get(number)
         if stream is not None:
             if stream.received_all:
@@ -343,7 +230,8 @@ class Connection(Sender):
         self.note_settings()
         self._wake_writers()
 
-    def _open_window(self, number: int, size: int) -> None:
+    @override
+    def open_window(self, number: int, size: int) -> None:
         if not size:
             raise ProtocolError("a window is opened by nothing")
         if number == 0:
@@ -369,8 +257,8 @@ class Connection(Sender):
         payload = self.last.to_bytes(4) + ErrorCode.NO_ERROR.to_bytes(4)
         self.write(make_frame(Kind.GOAWAY, 0, 0, payload))
 
+    @override
     def fail(self, reason: str, code: int) -> None:
-        """End a connection because of the peer's protocol error."""
         payload = self.last.to_bytes(4) + code.to_bytes(4) + reason.encode()[:MAX_REASON]
         self.write(make_frame(Kind.GOAWAY, 0, 0, payload))
         self.close()
