@@ -17,7 +17,7 @@ from tests.harness.limits import REAL_TIMEOUT
 from talos.rpc.http2.server_call import ServerCall
 from talos.rpc.port import call as http2_call
 from talos.rpc.port import connection as http2
-from talos.rpc.port import listener, refusals
+from talos.rpc.port import listener, open_connections, refusals
 from talos.rpc.port.limits import Limits
 from talos.rpc.protocol import OK, Status
 
@@ -100,7 +100,7 @@ class TestLimits:
     async def test_an_unused_connection_makes_room(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pki: Pki
     ) -> None:
-        monkeypatch.setattr(listener, "RECENTLY_USED", 0.0)
+        monkeypatch.setattr(open_connections, "RECENTLY_USED", 0.0)
         async with (
             node(tmp_path, pki, answer, limits=Limits(connections=2)) as a,
             http2_client(a, pki) as first,

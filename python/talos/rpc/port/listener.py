@@ -9,34 +9,31 @@ import errno
 import gc
 import socket
 import ssl
-import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
 from talos.rpc.client_quota import ClientQuota
 from talos.rpc.port.addresses import format_address, host_of, network_of
 from talos.rpc.port.alert import AlertingProtocol
 from talos.rpc.port.connection import CallHandler, PortConnection
 from talos.rpc.port.limits import Limits
+from talos.rpc.port.open_connections import OpenConnections
 from talos.rpc.port.pending import KnownNetworks, Pending
 from talos.rpc.port.refusals import Refusals
+from talos.rpc.port.sockets import keep_alive, open_listening_socket
+from talos.rpc.port.tasks import Tasks
 from talos.rpc.port.tls import Client, RefusedError, anchors_of, check_client, describe
 from talos.rpc.port.tls_buffer import share_buffer
 from talos.rpc.protocol import Peer
 from talos.system.kernel import trim_heap
 from talos.system.logging import Log
 
-BACKLOG = 256
-"""Connections that the kernel completes before they are accepted here."""
-
 SWEEP = 5.0
 """Seconds between checks for expired certificates and for memory to return."""
 
 TRIM_AFTER, QUIET_TRIM_AFTER = 32, 8
 """Connections that have ended before their memory is given back, and so many when no other is open."""
-
-RECENTLY_USED = 1.0
-"""Seconds for which a connection without a call is not ended in favour of a new one."""
 
 NO_CERTIFICATE = "no certificate yet"
 NOT_ADMITTED = "this machine serves its manager alone"
@@ -72,65 +69,52 @@ class TlsListener:
         self._known = KnownNetworks()
         self._silent = Pending(self._limits.silent, self._known)
         self._handshakes = Pending(self._limits.handshakes, self._known)
-        self._connections: set[PortConnection] = set()
+        self._connections = OpenConnections(self._limits, self._refusals)
         self._ended = 0
-        self._serving: set[asyncio.Task[None]] = set()
-        self._background: set[asyncio.Task[None]] = set()
+        self._serving, self._background = Tasks(), Tasks()
         self._listening: socket.socket | None = None
 
     def start(self, port: int, host: str = "") -> int:
         """Listen, by default on all addresses of both families; returns the port."""
         share_buffer()
-        self._listening = listening = _listen(host, port)
-        _start(self._background, self._accept(listening))
-        _start(self._background, self._sweep())
+        self._listening = listening = open_listening_socket(host, port)
+        self._background.start(self._accept(listening))
+        self._background.start(self._sweep())
         return int(listening.getsockname()[1])
 
     async def stop(self, grace: float) -> None:
         """Take no new connections and calls, give the open ones ``grace`` seconds, end the rest."""
-        await _end(self._background)
+        await self._background.end()
         if self._listening is not None:
             self._listening.close()
         self._silent.clear()
         self._handshakes.clear()
-        for connection in list(self._connections):
-            connection.drain()
-        if self._serving:
-            await asyncio.wait(self._serving, timeout=grace)
-        await _end(self._serving)
+        self._connections.drain()
+        await self._serving.wait(grace)
+        await self._serving.end()
 
     def retire(self, grace: float) -> None:
         """End the connections of this moment after ``grace`` seconds.
 
         There is no notice before: some clients end their open calls when they get one.
         """
-        old = set(self._connections)
+        old = self._connections.snapshot()
 
         async def end() -> None:
             await asyncio.sleep(grace)
-            for connection in old & self._connections:
-                connection.abort()
+            self._connections.abort(old)
 
-        _start(self._background, end())
+        self._background.start(end())
 
     def recheck(self) -> None:
         """End the connections whose CA is no longer accepted or whose certificate has expired."""
         context = self._context()
-        accepted = frozenset[bytes]() if context is None else anchors_of(context)
-        now = time.time()
-        for connection in list(self._connections):
-            client = connection.client
-            if client.expires is None or (now <= client.expires and client.anchor in accepted):
-                continue
-            reason = "expired" if now > client.expires else "comes from a CA that is not accepted any more"
-            self._refusals.record(client.peer.address, f"the client certificate {reason}")
-            connection.abort()
+        self._connections.recheck(frozenset[bytes]() if context is None else anchors_of(context))
 
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(SWEEP)
-            now = time.time()
-            if any(one.client.expires is not None and now > one.client.expires for one in self._connections):
+            if self._connections.has_expired():
                 self.recheck()
             if self._ended >= (TRIM_AFTER if self._connections else QUIET_TRIM_AFTER):
                 self._ended = 0
@@ -148,7 +132,7 @@ class TlsListener:
                     self._log.error("cannot accept connections", reason=error.strerror)
                     await asyncio.sleep(1)
                 continue
-            _start(self._serving, self._serve(connected, address))
+            self._serving.start(self._serve(connected, address))
 
     async def _serve(self, connected: socket.socket, address: tuple[str, int]) -> None:
         network, peer = network_of(address[0]), format_address(address)
@@ -168,7 +152,7 @@ class TlsListener:
                 connected.close()
         if not has_begun:
             return
-        _keep_alive(connected)
+        keep_alive(connected)
         connection = self._make_connection(network, peer)
         try:
             if await self._handshake(connection, connected, network, peer):
@@ -211,9 +195,8 @@ class TlsListener:
             own = transport.get_extra_info("sockname")
             if own:
                 client = replace(client, peer=replace(client.peer, reached=host_of(own)))
-            self._make_room(client)
+            self._connections.add(connection, client)
             self._known.add(network)
-            self._connections.add(connection)
             return client
 
         connection = PortConnection(
@@ -224,7 +207,7 @@ class TlsListener:
             calls=self._calls,
             refusals=self._refusals,
             log=self._log,
-            leave=self._connections.discard,
+            leave=self._connections.remove,
         )
         return connection
 
@@ -232,8 +215,8 @@ class TlsListener:
         self, connection: PortConnection, connected: socket.socket, network: str, peer: str
     ) -> bool:
         """Whether the TLS handshake has succeeded."""
-        handshake = _start(self._serving, self._shake_hands(connection, connected, peer))
-        entry = self._handshakes.add(network, lambda: _cancel(handshake))
+        handshake = self._serving.start(self._shake_hands(connection, connected, peer))
+        entry = self._handshakes.add(network, partial(_cancel, handshake))
         try:
             await asyncio.wait([handshake])
         finally:
@@ -277,60 +260,6 @@ class TlsListener:
             if not has_begun:
                 transport.abort()
 
-    def _make_room(self, client: Client) -> None:
-        """Bound the connections of a client and of all; an unused one is closed to make room."""
-        own = [one for one in self._connections if one.client.key == client.key]
-        limits = self._limits
-        if len(own) >= limits.connections_per_client and not _end_unused(own):
-            raise RefusedError(f"{limits.connections_per_client} connections of this client are open")
-        if len(self._connections) >= limits.connections and not _end_unused(self._connections):
-            raise RefusedError(f"{limits.connections} connections are open")
-
-
-def _end_unused(connections: "set[PortConnection] | list[PortConnection]") -> bool:
-    """End the connection that has had no call for longest, if there is one."""
-    before = asyncio.get_running_loop().time() - RECENTLY_USED
-    unused = [one for one in connections if one.unused_since is not None and one.unused_since < before]
-    if not unused:
-        return False
-    oldest = min(unused, key=lambda one: one.unused_since or 0.0)
-    oldest.drain()
-    return True
-
-
-def _start(tasks: set[asyncio.Task[None]], work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-    task = asyncio.get_running_loop().create_task(work)
-    tasks.add(task)
-    task.add_done_callback(tasks.discard)
-    return task
-
-
-async def _end(tasks: set[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks)
-
 
 def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    # One socket for both families, unless the kernel has no IPv6.
-    dual = not host and socket.has_dualstack_ipv6()
-    family = socket.AF_INET6 if dual or ":" in host else socket.AF_INET
-    listening = socket.create_server(
-        (host, port), family=family, backlog=BACKLOG, reuse_port=False, dualstack_ipv6=dual
-    )
-    listening.setblocking(False)
-    return listening
-
-
-def _keep_alive(connected: socket.socket) -> None:
-    """Notice clients that vanished: after 15 s of silence, 9 probes, 15 s apart, as Go does."""
-    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 9)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
