@@ -11,7 +11,7 @@ from talos.machined.services.listener import open_listener
 from talos.machined.services.output import ServiceOutput
 from talos.machined.services.runner_context import RunnerContext
 from talos.machined.services.spec import ENVIRONMENT, Directory, Execute, Fork, Isolate, ServiceSpec
-from talos.machined.services.zygote import ExecuteRequest, ForkRequest, IsolateRequest
+from talos.machined.services.zygote_request import ExecuteRequest, ForkRequest, IsolateRequest
 from talos.system.process import set_oom_score, spawn
 
 

@@ -8,7 +8,6 @@ thread without an event loop; PID 1's end is in :mod:`talos.machined.services.zy
 
 import gc
 import importlib
-import json
 import os
 import select
 import signal
@@ -17,15 +16,24 @@ import ssl
 import struct
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from talos.machined.platform.handover import is_container
 from talos.machined.services import isolation
+from talos.machined.services.zygote_request import (
+    MAX_DESCRIPTORS,
+    MAX_REQUEST,
+    PID_FORMAT,
+    ExecuteRequest,
+    ForkRequest,
+    IsolateRequest,
+    Request,
+    parse_request,
+)
 from talos.process.daemons import APID, DAEMONS, RUN
 from talos.process.listener import LISTENER_FD
 from talos.process.privileges import Privileges, drop_privileges, enter_sandbox
@@ -33,13 +41,7 @@ from talos.process.ready import READY_FD
 from talos.startup.bundle import open_bundles
 from talos.system import kernel
 from talos.system.memory import keep_objects, number_versions
-from talos.system.sandbox import NO_PATHS, Paths
 
-MAX_REQUEST = 16 * 1024
-"""Bytes of one request on the socket between PID 1 and the zygote."""
-MAX_DESCRIPTORS = 3
-"""Of one request: the daemon's output, its readiness pipe, and its listening socket, if it has one."""
-PID_FORMAT = "i"
 ZYGOTE_FD = 3
 """The file descriptor of the socket in a restarted zygote."""
 WARM_UP_MODULE = "talos.startup.warm_up"
@@ -51,71 +53,6 @@ ARENAS = 2
 NAMESPACES_GONE = "the namespaces of workloads have ended: sandboxd is started again, and then this process"
 FAILED_TO_START = 70
 """Exit code of a daemon that failed before its main function; EX_SOFTWARE of sysexits.h."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForkRequest:
-    """A daemon to start.
-
-    ``paths`` are directories that it sees writable, all else is read-only, and those that it reads beside
-    what every daemon does; ``sockets`` are the directories of the sockets that it connects to; ``families``
-    are the address families of its sockets.
-    """
-
-    module: str
-    title: str
-    uid: int
-    gid: int
-    capabilities: tuple[int, ...] = ()
-    paths: Paths = NO_PATHS
-    sockets: tuple[str, ...] = ()
-    families: tuple[int, ...] = ()
-    environment: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IsolateRequest:
-    """The first process of new namespaces for workloads; as a daemon, it reports readiness."""
-
-    title: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecuteRequest:
-    """A program to run in the workloads' namespaces; after its output comes a pidfd of the first process."""
-
-    argv: tuple[str, ...]
-    environment: Mapping[str, str]
-
-
-type Request = ForkRequest | IsolateRequest | ExecuteRequest
-
-
-def format_request(request: Request) -> bytes:
-    """A request for the socket."""
-    values = {field.name: getattr(request, field.name) for field in fields(request)}
-    return json.dumps([type(request).__name__, values], default=_make_plain).encode()
-
-
-def _make_plain(value: Any) -> Any:
-    return asdict(value) if isinstance(value, Paths) else dict(value)
-
-
-def parse_request(data: bytes) -> Request:
-    """A request from the socket."""
-    name: str
-    values: dict[str, Any]
-    name, values = json.loads(data)
-    match name:
-        case "IsolateRequest":
-            return IsolateRequest(**values)
-        case "ExecuteRequest":
-            return ExecuteRequest(argv=tuple(values["argv"]), environment=values["environment"])
-        case _:
-            for key in ("capabilities", "sockets", "families"):
-                values[key] = tuple(values[key])
-            values["paths"] = Paths(**{name: tuple(paths) for name, paths in values["paths"].items()})
-            return ForkRequest(**values)
 
 
 def fork_zygote(first: Sequence[str] = ()) -> tuple[socket.socket, int]:

@@ -12,7 +12,8 @@ import trio
 from talos.machined.node.child import Child
 from talos.machined.services.health import MIN_SILENCE_SHARE
 from talos.machined.services.reaper import Reaper
-from talos.machined.services.zygote import PID_FORMAT, ZYGOTE_FD, Request, format_request
+from talos.machined.services.zygote import ZYGOTE_FD
+from talos.machined.services.zygote_request import PID_FORMAT, Request, format_request
 from talos.system.process import read_processor_times
 
 ANSWER_TIMEOUT = 60.0

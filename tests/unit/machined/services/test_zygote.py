@@ -3,7 +3,7 @@
 import pytest
 
 from talos.machined.services.spec import ENVIRONMENT
-from talos.machined.services.zygote import (
+from talos.machined.services.zygote_request import (
     ExecuteRequest,
     ForkRequest,
     IsolateRequest,

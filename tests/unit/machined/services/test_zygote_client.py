@@ -11,8 +11,8 @@ import trio
 from talos.machined.services import zygote_client
 from talos.machined.services.health import MIN_SILENCE_SHARE
 from talos.machined.services.reaper import Reaper
-from talos.machined.services.zygote import ForkRequest
 from talos.machined.services.zygote_client import ANSWER_TIMEOUT, Zygote, ZygoteLostError
+from talos.machined.services.zygote_request import ForkRequest
 
 PID = 1 << 22
 """That of no process."""
