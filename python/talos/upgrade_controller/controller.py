@@ -2,11 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Protocol, override
+from typing import Any
 
 from talos.api.rpc import RpcError, format_reason
 from talos.fleet.calls import FleetCalls
@@ -18,12 +16,13 @@ from talos.system.logging import Log
 from talos.upgrade.state import Phase
 from talos.upgrade_controller import status as states
 from talos.upgrade_controller.channel import ChannelRelease, read_channel
-from talos.upgrade_controller.config import ClientAccess, Settings, load_settings
+from talos.upgrade_controller.config import ClientAccess, Settings
+from talos.upgrade_controller.policy_source import GoneError, PolicySource
 from talos.upgrade_controller.selection import select_nodes
 from talos.upgrade_controller.snapshots.config import Snapshots, open_destination
 from talos.upgrade_controller.snapshots.destination import Destination
 from talos.upgrade_controller.snapshots.schedule import Outcome, SnapshotSchedule
-from talos.upgrade_controller.status import Status, read_status, read_texts, write_status
+from talos.upgrade_controller.status import Status, read_texts
 
 WRITE_INTERVAL = 1.0
 """Seconds between two writes of the status while nodes are under way, at least."""
@@ -35,46 +34,6 @@ CLOSED, PAUSED = "the maintenance window is closed", "paused"
 
 type ReadChannel = Callable[[Settings], ChannelRelease]
 type Connect = Callable[[ClientAccess], FleetCalls]
-
-
-class GoneError(UserError):
-    """There is no policy any more."""
-
-
-class PolicySource(Protocol):
-    """Where a policy comes from and its status goes. ``read`` and ``write`` are of the status."""
-
-    def load(self) -> Settings:
-        """The policy as it is now; UserError."""
-        ...
-
-    def read(self) -> dict[str, Any]:
-        """The last status, empty before the first one; UserError."""
-        ...
-
-    def write(self, document: dict[str, Any]) -> None:
-        """Show another status; OSError."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class FilePlace(PolicySource):
-    """A config and the file beside it that it names. Without a config that can be read there is no status."""
-
-    path: Path
-
-    @override
-    def load(self) -> Settings:
-        return load_settings(self.path)[0]
-
-    @override
-    def read(self) -> dict[str, Any]:
-        return read_status(load_settings(self.path)[1])
-
-    @override
-    def write(self, document: dict[str, Any]) -> None:
-        with suppress(UserError):
-            write_status(load_settings(self.path)[1], document)
 
 
 def find_release(settings: Settings) -> ChannelRelease:

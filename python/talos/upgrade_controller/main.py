@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 from talos.client.target import Target
 from talos.fleet.calls import FleetCalls
-from talos.kubernetes.client import KubernetesClient, find_pod_access
+from talos.kubernetes.access import find_pod_access
+from talos.kubernetes.client import KubernetesClient
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.talosctl.cli.flag import Flags
@@ -26,7 +27,7 @@ from talos.talosctl.output.table import format_table
 from talos.talosctl.output.yaml_text import dump_yaml
 from talos.talosctl.web.nodes import Nodes
 from talos.upgrade_controller.config import ClientAccess, load_settings
-from talos.upgrade_controller.controller import FilePlace, UpgradeController
+from talos.upgrade_controller.controller import UpgradeController
 from talos.upgrade_controller.manifests import (
     METRICS_PORT,
     NAMESPACE,
@@ -36,6 +37,7 @@ from talos.upgrade_controller.manifests import (
 )
 from talos.upgrade_controller.page import run_page_in_pod
 from talos.upgrade_controller.policies import Policies, find_namespace
+from talos.upgrade_controller.policy_source import FilePolicySource
 from talos.upgrade_controller.status import HELD, as_object, read_status, write_status
 
 _EPILOG = """\
@@ -90,7 +92,7 @@ def find_target(access: ClientAccess) -> Target:
 def run(options: argparse.Namespace) -> int:
     """Follow the channel until stopped, or once."""
     load_settings(options.config)
-    place, log = FilePlace(options.config), Log({"service": PROGRAM})
+    place, log = FilePolicySource(options.config), Log({"service": PROGRAM})
     controller = UpgradeController(place=place, connect=connect, log=log)
     return asyncio.run(_run(controller.run_all_once() if options.once else controller.run()))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from talos.api.metadata import ETCD_BACKUP, READER, UPGRADE
 from talos.config.schema import Field, Form, Section, Shape, fields_of
-from talos.kubernetes.client import POD_FOLDER
+from talos.kubernetes.access import POD_FOLDER
 from talos.talosctl.output.yaml_text import dump_yaml
 from talos.upgrade_controller.config import Policy
 

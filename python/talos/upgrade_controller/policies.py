@@ -16,22 +16,18 @@ from typing import Any, override
 from urllib.parse import quote
 
 from talos.config.problem import ConfigError
-from talos.kubernetes.client import MERGE, POD_FOLDER, KubernetesClient, KubernetesError
+from talos.kubernetes.access import POD_FOLDER
+from talos.kubernetes.client import MERGE, KubernetesClient, KubernetesError
 from talos.kubernetes.watch import Object, Watch, check_event, make_path
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.upgrade.release.signature import parse_public
 from talos.upgrade_controller.channel import ChannelRelease
 from talos.upgrade_controller.config import ClientAccess, Policy, Settings, check_policy, read_policy
-from talos.upgrade_controller.controller import (
-    Connect,
-    GoneError,
-    PolicySource,
-    UpgradeController,
-    find_release,
-)
+from talos.upgrade_controller.controller import Connect, UpgradeController, find_release
 from talos.upgrade_controller.credentials import ANONYMOUS, Credentials, parse_credentials
 from talos.upgrade_controller.manifests import GROUP, PLURAL, PROGRAM, VERSION
+from talos.upgrade_controller.policy_source import GoneError, PolicySource
 from talos.upgrade_controller.reports import SnapshotCounts, record_event
 from talos.upgrade_controller.snapshots.config import (
     Snapshots,
@@ -62,7 +58,7 @@ def find_namespace(folder: Path = POD_FOLDER) -> str:
 
 
 @dataclass(slots=True)
-class ResourcePlace(PolicySource):
+class ResourcePolicySource(PolicySource):
     """One policy as it was last seen, and the status that is to be written."""
 
     access: ClientAccess
@@ -158,7 +154,7 @@ class Policies:
     connect: Connect
     log: Log
     find_release: Callable[[Settings], ChannelRelease] = find_release
-    _places: dict[str, ResourcePlace] = field(default_factory=dict[str, ResourcePlace])
+    _places: dict[str, ResourcePolicySource] = field(default_factory=dict[str, ResourcePolicySource])
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _counts: SnapshotCounts = field(default_factory=SnapshotCounts)
 
@@ -228,7 +224,7 @@ class Policies:
         elif len(self._places) >= MAX_POLICIES:
             self.log.once(f"{name}: there are more than {MAX_POLICIES} policies", key="many")
         else:
-            place = self._places[name] = ResourcePlace(self.access, found, self._list)
+            place = self._places[name] = ResourcePolicySource(self.access, found, self._list)
             controller = UpgradeController(
                 place=place,
                 connect=self.connect,
@@ -241,7 +237,9 @@ class Policies:
             group.create_task(controller.run())
             group.create_task(self._write(name, place))
 
-    def _report(self, group: asyncio.TaskGroup, name: str, place: ResourcePlace, outcome: Outcome) -> None:
+    def _report(
+        self, group: asyncio.TaskGroup, name: str, place: ResourcePolicySource, outcome: Outcome
+    ) -> None:
         if place.found is not None:
             self._counts.add(name, outcome)
             group.create_task(self._record(name, place.found, outcome))
@@ -297,7 +295,7 @@ class Policies:
         except (KeyError, TypeError, ValueError):
             raise UserError(f"has no {key}", where=where, hint=hint) from None
 
-    async def _write(self, name: str, place: ResourcePlace) -> None:
+    async def _write(self, name: str, place: ResourcePolicySource) -> None:
         """Write the status whenever it is another, the newest alone."""
         path = f"{self._collection}/{quote(name)}/status?fieldManager={PROGRAM}"
         while True:

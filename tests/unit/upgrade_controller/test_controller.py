@@ -20,8 +20,9 @@ from talos.upgrade.release.manifest import ReleaseManifest
 from talos.upgrade.release.signature import format_public
 from talos.upgrade_controller.channel import ChannelRelease
 from talos.upgrade_controller.config import Settings
-from talos.upgrade_controller.controller import FilePlace, UpgradeController
+from talos.upgrade_controller.controller import UpgradeController
 from talos.upgrade_controller.main import main
+from talos.upgrade_controller.policy_source import FilePolicySource
 from talos.upgrade_controller.status import read_status
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)  # a Saturday
@@ -68,7 +69,7 @@ class World:
 
     def make(self) -> UpgradeController:
         return UpgradeController(
-            place=FilePlace(self.path),
+            place=FilePolicySource(self.path),
             connect=lambda _: self.cluster,
             log=Log(write=self.lines.append),
             find_release=self._find,

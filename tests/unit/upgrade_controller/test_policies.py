@@ -9,10 +9,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from talos.system.errors import UserError
 from talos.upgrade.release.signature import format_public
 from talos.upgrade_controller.config import ClientAccess
-from talos.upgrade_controller.controller import GoneError
 from talos.upgrade_controller.main import main
 from talos.upgrade_controller.manifests import make_kind
-from talos.upgrade_controller.policies import RETRY, ResourcePlace, make_settings
+from talos.upgrade_controller.policies import RETRY, ResourcePolicySource, make_settings
+from talos.upgrade_controller.policy_source import GoneError
 
 KEY = Ed25519PrivateKey.generate().public_key()
 RECIPIENT = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
@@ -65,7 +65,7 @@ def test_mistakes_name_their_place(spec: dict[str, Any], reason: str) -> None:
 @pytest.mark.parametrize("found", [{}, {"spec": None}, {"spec": []}, {"spec": "x"}])
 def test_resources_that_are_something_else(found: dict[str, Any]) -> None:
     with pytest.raises(UserError):
-        ResourcePlace(ACCESS, {"metadata": {"name": "odd"}, **found}).load()
+        ResourcePolicySource(ACCESS, {"metadata": {"name": "odd"}, **found}).load()
 
 
 def test_two_policies_have_no_place_for_snapshots_in_common() -> None:
@@ -81,7 +81,7 @@ def test_two_policies_have_no_place_for_snapshots_in_common() -> None:
     odd = make_policy("x") | {"metadata": {"name": "0"}}
 
     def load(found: dict[str, Any]) -> None:
-        ResourcePlace(ACCESS, found, lambda: [odd, same, first, another, folder]).load()
+        ResourcePolicySource(ACCESS, found, lambda: [odd, same, first, another, folder]).load()
 
     for found in (first, another, folder):
         load(found)
@@ -90,7 +90,7 @@ def test_two_policies_have_no_place_for_snapshots_in_common() -> None:
 
 
 def test_a_deleted_one_is_gone() -> None:
-    place = ResourcePlace(ACCESS, make_policy(make_spec()))
+    place = ResourcePolicySource(ACCESS, make_policy(make_spec()))
     place.found = None
     with pytest.raises(GoneError):
         place.load()
@@ -99,7 +99,7 @@ def test_a_deleted_one_is_gone() -> None:
 
 
 def test_another_annotation_lets_a_release_be_tried_again() -> None:
-    place = ResourcePlace(ACCESS, make_policy(make_spec()))
+    place = ResourcePolicySource(ACCESS, make_policy(make_spec()))
     place.write({"state": "held", "held": {"digest": "sha256:1"}})
     assert place.written["observedGeneration"] == 3
     assert place.read()["held"]["digest"] == "sha256:1"
@@ -111,7 +111,7 @@ def test_another_annotation_lets_a_release_be_tried_again() -> None:
     place.write({"state": "held", "held": {"digest": "sha256:1"}})
     assert place.read()["held"]["digest"] == "sha256:1"
     # A controller that starts anew finds what the one before has written.
-    again = ResourcePlace(ACCESS, make_policy(make_spec(), retry="now", status=place.written))
+    again = ResourcePolicySource(ACCESS, make_policy(make_spec(), retry="now", status=place.written))
     assert again.read()["held"]["digest"] == "sha256:1"
 
 
