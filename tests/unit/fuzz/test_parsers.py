@@ -39,7 +39,7 @@ from talos.pki.authority import CertificateAuthority
 from talos.pki.certificate import parse_certificates
 from talos.pki.keys import parse_key
 from talos.resource.pattern import Pattern, PatternError
-from talos.resource.remote.service import parse_query
+from talos.resource.remote.requests import parse_query
 from talos.rpc.http2.frames import ProtocolError
 from talos.rpc.http2.rules import check_request
 from talos.rpc.port import request

@@ -7,14 +7,13 @@ from typing import Protocol
 
 from google.protobuf.message import Message
 
-from talos.api.cosi import resource_pb2, state_pb2
+from talos.api.cosi import state_pb2
 from talos.api.rpc import Call, Code, RpcError, Send, Service
 from talos.resource.changes import teardown_and_destroy
 from talos.resource.kind import Kind
 from talos.resource.kinds import REGISTRY
-from talos.resource.pattern import Pattern, PatternError
-from talos.resource.query import ALL, LabelTerm, Operator, Query
 from talos.resource.remote.messages import EventMessages
+from talos.resource.remote.requests import parse_query, parse_watch_options
 from talos.resource.resource import Phase, Resource
 from talos.resource.state import (
     AlreadyExistsError,
@@ -27,7 +26,6 @@ from talos.resource.state import (
     PhaseConflictError,
     State,
     StateError,
-    WatchOptions,
 )
 from talos.resource.yaml.spec import PLAIN_SPECS, resource_from_proto, resource_to_proto
 
@@ -197,7 +195,7 @@ class _Handlers:
     async def watch(self, request: state_pb2.WatchRequest, call: Call, send: Send) -> None:
         one = request.id if request.HasField("id") else None
         kind = await self._admit(call, Verb.WATCH, request, id=one)
-        options = _parse_watch_options(request)
+        options = parse_watch_options(request)
         query = parse_query(request.options.label_query, request.options.id_query)
         with _StatusOfStateError():
             async with self._state.watch(
@@ -284,67 +282,3 @@ class _StatusOfStateError:
 
 def _wants_yaml(call: Call) -> bool:
     return any(call.metadata.get(key) != value for key, value in PLAIN_SPECS.items())
-
-
-MAX_TERMS = 64
-"""Label terms of a query: all of them are compared with the labels of every resource."""
-
-MAX_VALUES = 64
-"""Values of one label term."""
-
-SHOWN_PATTERN = 128
-"""Characters of a refused pattern that the error repeats."""
-
-
-def parse_query(label_queries: Sequence[resource_pb2.LabelQuery], id_query: resource_pb2.IDQuery) -> Query:
-    """A query from the wire; RpcError when it is malformed, not supported or too large."""
-    if len(label_queries) > MAX_TERMS or sum(len(query.terms) for query in label_queries) > MAX_TERMS:
-        raise RpcError(Code.INVALID_ARGUMENT, f"a query has at most {MAX_TERMS} label terms")
-    labels = tuple(tuple(_parse_term(term) for term in label_query.terms) for label_query in label_queries)
-    if not labels and not id_query.regexp:
-        return ALL
-    try:
-        pattern = Pattern(id_query.regexp) if id_query.regexp else None
-    except PatternError as error:
-        shown = repr(id_query.regexp[:SHOWN_PATTERN])
-        raise RpcError(Code.INVALID_ARGUMENT, f"the id query {shown} is not supported: {error}") from error
-    return Query(labels=labels, id_pattern=pattern)
-
-
-def _parse_term(term: resource_pb2.LabelTerm) -> LabelTerm:
-    try:
-        operator = Operator(term.op)
-    except ValueError as error:
-        raise RpcError(Code.UNIMPLEMENTED, f"unsupported label query operator: {term.op}") from error
-    if len(term.value) > MAX_VALUES:
-        raise RpcError(Code.INVALID_ARGUMENT, f"a label term has at most {MAX_VALUES} values")
-    return LabelTerm(key=term.key, operator=operator, values=tuple(term.value), invert=term.invert)
-
-
-def _parse_watch_options(request: state_pb2.WatchRequest) -> WatchOptions:
-    given = request.options
-    if request.HasField("id"):
-        for is_set, name in (
-            (given.bootstrap_contents, "bootstrap_contents"),
-            (given.bootstrap_bookmark, "bootstrap_bookmark"),
-            (len(given.label_query) > 0, "label_query"),
-            (bool(given.id_query.regexp), "id_query"),
-        ):
-            if is_set:
-                raise RpcError(Code.UNIMPLEMENTED, f"{name} is not supported in the watch of one resource")
-    bookmark = given.start_from_bookmark if given.HasField("start_from_bookmark") else None
-    ways = sum(
-        (given.bootstrap_contents, given.bootstrap_bookmark, given.tail_events > 0, bookmark is not None)
-    )
-    if ways > 1 or given.tail_events < 0:
-        raise RpcError(
-            Code.INVALID_ARGUMENT,
-            "a watch begins in one way: with contents, with a bookmark, at the tail or from a bookmark",
-        )
-    return WatchOptions(
-        bootstrap=given.bootstrap_contents,
-        bootstrap_bookmark=given.bootstrap_bookmark,
-        tail=given.tail_events,
-        bookmark=bookmark,
-        aggregated=given.aggregated,
-    )
