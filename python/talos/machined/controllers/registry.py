@@ -91,11 +91,7 @@ from talos.machined.controllers.runtime.oom import OOMController
 from talos.machined.controllers.runtime.own_memory import OwnMemoryController
 from talos.machined.controllers.runtime.sbom import SBOMItemController
 from talos.machined.controllers.runtime.security_state import SecurityStateController
-from talos.machined.controllers.runtime.self_check import (
-    SelfCheckController,
-    open_watchdog,
-    read_nothing,
-)
+from talos.machined.controllers.runtime.self_check import SelfCheckController, open_watchdog, read_nothing
 from talos.machined.controllers.runtime.trial_probes import TrialProbeController
 from talos.machined.controllers.runtime.unique_token import UniqueMachineTokenController
 from talos.machined.controllers.runtime.upgrade_lock import UpgradeLockController

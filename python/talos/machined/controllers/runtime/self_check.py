@@ -11,9 +11,7 @@ from math import inf
 import trio
 
 from talos.api.definitions.runtime_pb2 import DiagnosticSpec
-from talos.config.active import read_config
-from talos.config.effective.trial_checks import TrialCheck, is_trial_probe, list_trial_checks
-from talos.config.problem import ConfigError
+from talos.machined.controllers.runtime.trial_health import find_unmet, is_service, read_trial_checks
 from talos.machined.controllers.runtime.trial_probes import put_probe
 from talos.machined.node.ports.upgrades import Trial
 from talos.resource import ids, kinds
@@ -22,8 +20,7 @@ from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.proc.cmdline import parse_cmdline
 from talos.system.watchdog import KernelWatchdog, Watchdog, find_watchdog
-from talos.upgrade.session import NETWORK
-from talos.upgrade.state import TIMEOUT_ARGUMENT, TRIAL_CHECK, Phase, Upgrade
+from talos.upgrade.state import TIMEOUT_ARGUMENT, Phase, Upgrade
 from talos.upgrade.trial_checks import INPUTS, find_failing, wait_for_last_probes
 
 CHECK_TIMEOUT = 300.0
@@ -196,7 +193,7 @@ class SelfCheckController(Controller):
         if not self._were_probed:
             return unmet or ([UNREAD] if not self._is_read and now >= self._deadline else [])
         async with self._feeding():
-            failures = await self._probe([name for name in checks if _is_service(name)])
+            failures = await self._probe([name for name in checks if is_service(name)])
             silent = [f"service {name} does not answer: {failure}" for name, failure in failures.items()]
             failing = [] if silent else await self._probe_trial_checks(runtime, checks)
         # Whatever happened meanwhile counts as well.
@@ -205,7 +202,7 @@ class SelfCheckController(Controller):
     async def _probe_trial_checks(self, runtime: ControllerRuntime, checks: Sequence[str]) -> list[str]:
         """What does not hold by probes that begin now; what is shown next removes their specs."""
         self._probed += 1
-        chosen, problems = await _read_trial_checks(runtime, checks)
+        chosen, problems = await read_trial_checks(runtime, checks)
         for check in chosen:
             await put_probe(runtime, check, self._probed)
         await wait_for_last_probes(runtime, chosen, self._probed)
@@ -257,59 +254,6 @@ def find_timeout(cmdline: str) -> float:
 def find_stable(limit: float) -> float:
     """Seconds for which everything has to stay healthy, by the limit in seconds."""
     return min(MAX_STABLE, max(MIN_STABLE, limit * STABLE_SHARE))
-
-
-async def find_unmet(runtime: ControllerRuntime, checks: Sequence[str]) -> list[str]:
-    """What should be healthy and is not, each with what is the matter."""
-    unmet: list[str] = []
-    services = {resource.id: resource.spec for resource in await runtime.list(kinds.SERVICE)}
-    for name in checks:
-        if name == NETWORK:
-            status = await runtime.get_or_none(*ids.NETWORK_STATUS)
-            if status is None or not (status.spec.address_ready and status.spec.connectivity_ready):
-                unmet += await _find_failing_probes(runtime) or ["the network is not ready"]
-        elif not _is_service(name):
-            continue  # the trial checks come at the end
-        elif (spec := services.get(name)) is None or not spec.running:
-            unmet.append(f"service {name} does not run")
-        elif not spec.healthy:
-            unmet.append(f"service {name} is not healthy")
-    return unmet + await _find_unmet_trial_checks(runtime, checks)
-
-
-def _is_service(check: str) -> bool:
-    return check != NETWORK and not check.startswith(TRIAL_CHECK)
-
-
-async def _find_unmet_trial_checks(runtime: ControllerRuntime, checks: Sequence[str]) -> list[str]:
-    """Of those that held before and are still in the config, what does not hold."""
-    chosen, problems = await _read_trial_checks(runtime, checks)
-    return problems + list((await find_failing(runtime, chosen)).values())
-
-
-async def _read_trial_checks(
-    runtime: ControllerRuntime, checks: Sequence[str]
-) -> tuple[list[TrialCheck], list[str]]:
-    """Those that held before and are still in the config; and why they can't be read."""
-    names = {check.removeprefix(TRIAL_CHECK) for check in checks if check.startswith(TRIAL_CHECK)}
-    if not names:
-        return [], []
-    try:
-        config = await read_config(runtime)
-    except ConfigError as error:
-        return [], [f"trial checks can't be read: {error}"]
-    if config is None:
-        return [], ["trial checks can't be read: there is no config"]
-    return [check for check in list_trial_checks(config) if check.name in names], []
-
-
-async def _find_failing_probes(runtime: ControllerRuntime) -> list[str]:
-    """Why there is no connectivity, where the config's probes decide about that."""
-    return [
-        f"probe {resource.id} fails: {resource.spec.last_error}"
-        for resource in await runtime.list(kinds.PROBE_STATUS)
-        if not resource.spec.success and not is_trial_probe(resource.id)
-    ]
 
 
 async def _show(runtime: ControllerRuntime, state: Upgrade, unmet: Sequence[str], fallback: str = "") -> None:
