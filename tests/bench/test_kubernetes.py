@@ -20,13 +20,8 @@ from tests.harness.kubernetes import Kubernetes, all_images
 from tests.harness.processor import find_processes, processor_seconds
 from tests.kubernetes.objects import SLEEP, make_pod
 
-from talos.kubernetes.client import (
-    ClusterAccess,
-    KubernetesClient,
-    KubernetesError,
-    make_context,
-    parse_kubeconfig,
-)
+from talos.kubernetes.access import ClusterAccess, make_context, parse_kubeconfig
+from talos.kubernetes.client import KubernetesClient, KubernetesError
 from talos.provision.cluster import Role
 
 CLUSTER_TIMEOUT = 300.0  # seconds

@@ -17,7 +17,8 @@ from tests.harness.credentials import API_PORT
 from tests.harness.etcd import open_keys
 from tests.harness.kubernetes import Kubernetes
 
-from talos.kubernetes.client import ClusterAccess, KubernetesClient, KubernetesError, parse_kubeconfig
+from talos.kubernetes.access import ClusterAccess, parse_kubeconfig
+from talos.kubernetes.client import KubernetesClient, KubernetesError
 from talos.provision.cluster import NodeInfo
 
 KUBE_PRISM = "https://127.0.0.1:7445"

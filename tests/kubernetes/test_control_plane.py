@@ -11,7 +11,8 @@ from tests.harness.etcd import open_keys
 from tests.harness.kubernetes import Kubernetes
 from tests.kubernetes.objects import make_head, make_pod_spec
 
-from talos.kubernetes.client import KubernetesClient, parse_kubeconfig
+from talos.kubernetes.access import parse_kubeconfig
+from talos.kubernetes.client import KubernetesClient
 
 AUDIT = "var/log/audit/kube"
 CHANGE_TIMEOUT = 240.0

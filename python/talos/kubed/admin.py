@@ -8,7 +8,8 @@ import trio
 from talos.api.definitions.secrets_pb2 import KubernetesRootSpec
 from talos.config.static_pods import API_SERVER
 from talos.kubed.controllers.certificates import ADMIN, MASTERS, load_authority
-from talos.kubernetes.client import ClusterAccess, KubernetesClient, Reply
+from talos.kubernetes.access import ClusterAccess
+from talos.kubernetes.client import KubernetesClient, Reply
 from talos.pki.authority import Usage
 from talos.pki.certificate import join_certificates
 from talos.resource import ids, kinds

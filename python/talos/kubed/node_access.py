@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from talos.api.definitions.secrets_pb2 import KubeletSpec
 from talos.config.static_pods import API_SERVER
 from talos.kubed.admin import AdminAccess, call_in_thread
-from talos.kubernetes.client import ClusterAccess, KubernetesClient
+from talos.kubernetes.access import ClusterAccess
+from talos.kubernetes.client import KubernetesClient
 from talos.pki.certificate import join_certificates
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input

@@ -1,50 +1,43 @@
-"""The smallest client of the Kubernetes API that serves us: JSON over HTTP/1.1, one connection a call.
+"""A small client of the Kubernetes API: JSON over HTTP/1.1, one connection for each call.
 
 The maintained client for Python takes 60 MB of memory for what is four kinds of request here. Calls block,
 so they run in threads, trio's on a node and asyncio's in talosctl; every one has a timeout and a bound on
-what it reads. What an API server that stops leaves undone is requested again, by the rules of client-go
-(rest/with_retry.go): any request that is refused for now, and a GET whose connection ends without an answer.
+what it reads. While an API server stops, requests are repeated by the rules of client-go
+(rest/with_retry.go): any request that is refused with Retry-After, and a GET whose connection ends without
+an answer.
 """
 
 import asyncio
 import http.client
 import json
-import os
 import ssl
 import time
-from base64 import b64decode
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote, urlsplit
 
-import yaml
-
-from talos.system.errors import UserError
-from talos.system.secret_file import open_secret_file
+from talos.kubernetes.access import ClusterAccess, make_context
 
 TIMEOUT = 15.0  # seconds
 MAX_REPEATS = 3
-"""Of a request that an API server which stops has not taken; the next server gets it, if there is one."""
+"""Repeats of one request; they reach another API server, if there is one."""
 MAX_RETRY_DELAY = 5.0
-"""Seconds that such an API server may demand before a request is repeated."""
+"""Seconds before a repeat at most, whatever Retry-After demands."""
 MAX_REPLY = 16 << 20
 """Bytes of an answer; a longer one is an error. Parsed it takes several times as much memory."""
 MAX_PAGE = 4 << 20
 """Bytes of a part of a list. One object has 1.5 MiB at most, as etcd has it by default."""
 OBJECTS_PER_PAGE = 100
 """Objects of a part, unless they are so large that fewer are requested."""
-POD_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where the kubelet puts what a pod's account needs."""
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 
 _ENDED = (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError)
-"""How a connection ends that an API server which stops had accepted."""
+"""How a connection ends when its API server stops before it answers."""
 
 type Reply = dict[str, Any]
 type InThread = Callable[[Callable[[], Reply]], Awaitable[Reply]]
@@ -61,45 +54,6 @@ class KubernetesError(Exception):
 
 class TooLongError(KubernetesError):
     """The answer has more bytes than its caller takes."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterAccess:
-    """Where the API is, and its user: by a certificate, or by a token's file. All but the token is PEM."""
-
-    server: str
-    authority: bytes
-    certificate: bytes = b""
-    key: bytes = b""
-    token: Path | None = None
-
-
-def parse_kubeconfig(text: str) -> ClusterAccess:
-    """The access of an administrator's kubeconfig, as nodes issue it; ValueError when it is another one."""
-    try:
-        document = yaml.safe_load(text)
-        cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
-        return ClusterAccess(
-            server=cluster["server"],
-            authority=b64decode(cluster["certificate-authority-data"]),
-            certificate=b64decode(user["client-certificate-data"]),
-            key=b64decode(user["client-key-data"]),
-        )
-    except (yaml.YAMLError, LookupError, TypeError, RecursionError) as error:
-        raise ValueError(f"not an administrator's kubeconfig: {error}") from error
-
-
-def find_pod_access(folder: Path = POD_FOLDER) -> ClusterAccess:
-    """The access of the pod that this runs in, as its account; UserError outside of one."""
-    host, port = (os.environ.get(f"KUBERNETES_SERVICE_{name}", "") for name in ("HOST", "PORT"))
-    try:
-        authority = (folder / "ca.crt").read_bytes()
-    except OSError:
-        authority = b""
-    if not host or not authority:
-        raise UserError("this is no pod with an account", where=str(folder))
-    host = f"[{host}]" if ":" in host else host
-    return ClusterAccess(server=f"https://{host}:{port or 443}", authority=authority, token=folder / "token")
 
 
 class KubernetesClient:
@@ -250,31 +204,17 @@ class KubernetesClient:
         text = None if body is None else json.dumps(body)
         send = partial(self._send, method, path, text, headers, max_reply + 1)
         try:
-            for _ in range(MAX_REPEATS):
-                try:
-                    status, answer, pause = send()
-                except _ENDED:
-                    if method != "GET":
-                        raise
-                    continue
-                if pause is None:
-                    return status, self._check(answer, path, max_reply)
-                time.sleep(pause)
-            status, answer, _ = send()
-        except (OSError, http.client.HTTPException, UnicodeError) as error:  # the last one of no host's name
+            status, answer = _send_until_final(send, may_resend=method == "GET")
+        except (OSError, http.client.HTTPException, UnicodeError) as error:  # UnicodeError: no host's name
             raise KubernetesError(0, f"{self._host}:{self._port}: {error}") from error
-        return status, self._check(answer, path, max_reply)
-
-    @staticmethod
-    def _check(answer: bytes, path: str, max_reply: int) -> bytes:
         if len(answer) > max_reply:
             raise TooLongError(0, f"{path} has more than {max_reply >> 20} MiB")
-        return answer
+        return status, answer
 
     def _send(
         self, method: str, path: str, text: str | None, headers: Mapping[str, str], max_bytes: int
     ) -> tuple[int, bytes, float | None]:
-        """One request: its status, so much of its body, and the seconds to wait if it is to be repeated."""
+        """One request: its status, ``max_bytes`` of its body at most, the seconds before a repeat, if any."""
         connection = self.open()
         try:
             connection.request(method, path, text, headers)
@@ -284,8 +224,26 @@ class KubernetesClient:
             connection.close()
 
 
+def _send_until_final(
+    send: Callable[[], tuple[int, bytes, float | None]], *, may_resend: bool
+) -> tuple[int, bytes]:
+    """Repeat a request as its answers demand, and with ``may_resend`` one that ends without an answer."""
+    for _ in range(MAX_REPEATS):
+        try:
+            status, answer, pause = send()
+        except _ENDED:
+            if not may_resend:
+                raise
+            continue
+        if pause is None:
+            return status, answer
+        time.sleep(pause)
+    status, answer, _ = send()
+    return status, answer
+
+
 def _parse(answer: bytes) -> Reply | None:
-    """The object that an answer is, none when it is something else. Nothing is an empty one."""
+    """An answer's object, an empty one when the answer is empty; None when it is anything else."""
     try:
         reply: object = json.loads(answer) if answer else {}
     except (ValueError, RecursionError):
@@ -299,15 +257,3 @@ def _find_pause(response: http.client.HTTPResponse) -> float | None:
     if response.status != HTTPStatus.SERVICE_UNAVAILABLE or not delay.isdecimal():
         return None
     return min(float(delay), MAX_RETRY_DELAY)
-
-
-def make_context(access: ClusterAccess) -> ssl.SSLContext:
-    """TLS 1.3, with a client's certificate if there is one; the server's has to be by the authority."""
-    context = ssl.create_default_context(cadata=access.authority.decode("ascii"))
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    if not access.certificate:
-        return context
-    with open_secret_file(access.certificate + b"\n" + access.key) as path:
-        context.load_cert_chain(path)
-    return context

@@ -16,7 +16,8 @@ from tests.harness.availability import watched
 from tests.harness.cluster import eventually
 from tests.harness.kubernetes import Kubernetes
 
-from talos.kubernetes.client import ClusterAccess, KubernetesClient, KubernetesError, parse_kubeconfig
+from talos.kubernetes.access import ClusterAccess, parse_kubeconfig
+from talos.kubernetes.client import KubernetesClient, KubernetesError
 
 ROLLOUT_TIMEOUT = 240.0
 """For three API servers to be replaced, each within a minute, on a machine that others use."""

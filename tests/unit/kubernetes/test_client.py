@@ -12,12 +12,12 @@ import pytest
 import trio
 from tests.harness.tls import make_server_tls
 
+from talos.kubernetes.access import ClusterAccess
 from talos.kubernetes.client import (
     MAX_PAGE,
     MAX_REPEATS,
     MAX_REPLY,
     OBJECTS_PER_PAGE,
-    ClusterAccess,
     KubernetesClient,
     KubernetesError,
 )

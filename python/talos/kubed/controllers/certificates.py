@@ -12,7 +12,7 @@ from talos.api.definitions.secrets_pb2 import (
     KubernetesRootSpec,
 )
 from talos.config.kubeconfig import Kubeconfig, format_kubeconfig
-from talos.kubernetes.client import parse_kubeconfig
+from talos.kubernetes.access import parse_kubeconfig
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import join_certificates
 from talos.pki.names import split_names

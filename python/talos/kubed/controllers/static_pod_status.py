@@ -13,7 +13,8 @@ from talos.api.definitions.k8s_pb2 import StaticPodStatusSpec
 from talos.kubed.admin import find_pause
 from talos.kubed.node_access import KubeletIdentity
 from talos.kubed.rollout import POD_UID, POD_VERSION, make_version
-from talos.kubernetes.client import MAX_REPLY, ClusterAccess, make_context
+from talos.kubernetes.access import ClusterAccess, make_context
+from talos.kubernetes.client import MAX_REPLY
 from talos.pki.certificate import join_certificates
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output

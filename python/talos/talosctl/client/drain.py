@@ -11,7 +11,8 @@ from talos.api.rpc import Code, RpcError, format_reason
 from talos.client.resources import get_resource
 from talos.client.session import Session, open_session
 from talos.client.target import Target
-from talos.kubernetes.client import KubernetesClient, KubernetesError, parse_kubeconfig
+from talos.kubernetes.access import parse_kubeconfig
+from talos.kubernetes.client import KubernetesClient, KubernetesError
 from talos.kubernetes.drain import drain, set_unschedulable
 from talos.resource import ids
 from talos.system.errors import UserError

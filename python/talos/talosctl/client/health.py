@@ -13,7 +13,8 @@ from talos.client.resources import list_resources
 from talos.client.session import Session
 from talos.health.calls import ClusterNodes
 from talos.health.conditions import sort_members
-from talos.kubernetes.client import KubernetesClient, KubernetesError, parse_kubeconfig
+from talos.kubernetes.access import parse_kubeconfig
+from talos.kubernetes.client import KubernetesClient, KubernetesError
 from talos.resource import kinds
 from talos.resource.kind import Kind
 from talos.system.errors import UserError

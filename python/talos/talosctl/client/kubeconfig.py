@@ -12,7 +12,8 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.common.common_pb2 import Data
 from talos.client.session import Session
 from talos.config.kubeconfig import format_kubeconfig, parse_issued
-from talos.kubernetes.client import KubernetesClient, parse_kubeconfig
+from talos.kubernetes.access import parse_kubeconfig
+from talos.kubernetes.client import KubernetesClient
 from talos.system.errors import UserError
 from talos.talosctl.client.archive import UNREADABLE
 from talos.talosctl.client.command import raise_error

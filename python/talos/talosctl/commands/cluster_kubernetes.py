@@ -11,7 +11,8 @@ from talos.client.failure import describe
 from talos.client.session import open_session
 from talos.client.target import Target
 from talos.config.talosconfig.model import Context
-from talos.kubernetes.client import KubernetesClient, KubernetesError, parse_kubeconfig
+from talos.kubernetes.access import parse_kubeconfig
+from talos.kubernetes.client import KubernetesClient, KubernetesError
 from talos.provision.cluster import ClusterInfo, Role
 from talos.provision.local import Created
 from talos.provision.mirror.archives import read_images

@@ -5,7 +5,8 @@ from talos.api.machine.machine_pb2 import Container, ContainersRequest, Containe
 from talos.api.rpc import Code, RpcError
 from talos.client.namespaces import KUBERNETES
 from talos.client.session import Session
-from talos.kubernetes.client import KubernetesClient, KubernetesError, parse_kubeconfig
+from talos.kubernetes.access import parse_kubeconfig
+from talos.kubernetes.client import KubernetesClient, KubernetesError
 from talos.talosctl.client.command import parts
 from talos.talosctl.client.kubeconfig import fetch_kubeconfig
 from talos.talosctl.output.yaml_text import dump_yaml

@@ -19,7 +19,8 @@ from talos.client.wait import wait_until
 from talos.config.effective import secrets as effective
 from talos.config.model import Config
 from talos.health.calls import ClusterNodes
-from talos.kubernetes.client import ClusterAccess, KubernetesClient, parse_kubeconfig
+from talos.kubernetes.access import ClusterAccess, parse_kubeconfig
+from talos.kubernetes.client import KubernetesClient
 from talos.pki.authority import CertificateAuthority
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType

@@ -37,7 +37,8 @@ from talos.config.effective import secrets as effective
 from talos.config.model import Config
 from talos.config.read.loader import dump, load
 from talos.health.calls import ClusterNodes
-from talos.kubernetes.client import JSON, MAX_REPLY, ClusterAccess, KubernetesClient, KubernetesError, Reply
+from talos.kubernetes.access import ClusterAccess
+from talos.kubernetes.client import JSON, MAX_REPLY, KubernetesClient, KubernetesError, Reply
 from talos.pki.certificate import PemPair
 from talos.resource import kinds
 from talos.resource.objects import to_struct
