@@ -15,6 +15,7 @@ from talos.system.logging import Log
 from talos.system.net.uevents import Uevent
 from talos.udevd.blocks import Block, Prober, make_env, make_links, name_array, read_block
 from talos.udevd.disk_identity import Identify
+from talos.udevd.escape import replace as clean
 from talos.udevd.links import Links
 from talos.udevd.net_names import choose_name, find_names
 from talos.udevd.permissions import find_permission
@@ -55,7 +56,7 @@ class Devices:
     links: Links = field(init=False)
 
     def __post_init__(self) -> None:
-        self.links = Links(self.ports.dev)
+        self.links = Links(self.ports.dev, self.ports.log.once)
 
     def scan(self, action: str = "add") -> None:
         """Scan all devices: after lost events or changed rules."""
@@ -165,7 +166,7 @@ class Devices:
         if device.subsystem == "rtc" and device.attribute("hctosys") == "1":
             assignments.links["rtc"] = 0
         elif device.subsystem == "virtio-ports" and device.attribute("name"):
-            assignments.links[f"virtio-ports/{device.attribute('name').replace('/', '_')}"] = 0
+            assignments.links[f"virtio-ports/{clean(device.attribute('name'))}"] = 0
         self._apply(device, node, assignments, action)
 
     def _take_other(self, device: SysDevice, action: str) -> None:

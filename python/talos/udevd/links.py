@@ -1,17 +1,25 @@
 """Links below ``/dev``, which several devices may claim."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+MAX_PART = 250
+"""Bytes of each part of a link: a file's name has 255, and that of one that is being made is five longer."""
+
 
 @dataclass(slots=True)
 class Links:
-    """All links made by udevd. The claimant with the highest priority has a link, then the first one."""
+    """All links made by udevd. The claimant with the highest priority has a link, then the first one.
+
+    Their names come from labels, serial numbers and rules: ``report`` gets what is wrong with those that
+    can't be made. No device keeps the others from being found.
+    """
 
     dev: Path
+    report: Callable[[str], object]
     _claims: dict[str, dict[str, tuple[int, int]]] = field(
         default_factory=dict[str, dict[str, tuple[int, int]]]
     )
@@ -20,6 +28,7 @@ class Links:
 
     def claim(self, node: str, wanted: Mapping[str, int]) -> None:
         """Node (``sda1``) has exactly these links from now on; an empty mapping removes all."""
+        wanted = {link: priority for link, priority in wanted.items() if self._is_possible(link, node)}
         before = self._wanted.get(node, frozenset())
         if not before and not wanted:
             return
@@ -34,7 +43,18 @@ class Links:
                 self._count += 1
                 claims[node] = (priority, -self._count)
         for link in sorted(before | wanted.keys()):
-            self._make(link)
+            try:
+                self._make(link)
+            except OSError as error:  # such as a rule's link below another one
+                self.report(f"/dev/{link} can't be made for {node}: {error.strerror}")
+
+    def _is_possible(self, link: str, node: str) -> bool:
+        """Whether a link is below ``/dev``, and a file may be called so. A label may be ``..``, or long."""
+        parts = link.split("/")
+        if not any(part in {"", ".", ".."} or len(os.fsencode(part)) > MAX_PART for part in parts):
+            return True
+        self.report(f"{node} gets no link {link[:MAX_PART]}: that is no name of a file")
+        return False
 
     def of(self, node: str) -> list[str]:
         """The links that lead to a node, sorted; relative to ``/dev``."""

@@ -345,3 +345,30 @@ def test_a_node_is_never_replaced_by_a_link(world: World) -> None:
     world.devices.rules = parse_rules(['KERNEL=="vda", SYMLINK+="vdb"'])
     world.devices.scan()
     assert not (world.dev / "vdb").is_symlink()
+
+
+@pytest.mark.parametrize(
+    "label",
+    [".", "..", "x" * 255, "\u4e16" * 85, " " * 255],
+    ids=["folder", "above", "long", "long letters", "long when encoded"],
+)
+def test_a_label_that_is_no_name_of_a_file_keeps_no_disk_from_being_found(world: World, label: str) -> None:
+    for name, number in (("vda", 5), ("vdb", 6)):
+        world.virtio_disk(name, number, serial=label)
+    world.contents |= {"vda": Content(kind="filesystem", name="btrfs", label=label), "vdb": XFS}
+    world.devices.scan()
+    assert set(world.devices.blocks) == {"vda", "vdb"}
+    links = world.links()
+    assert links["disk/by-label/STATE"] == "vdb"
+    assert [link for link, node in links.items() if node == "vda" and "by-label" in link] == []
+    assert any("vda gets no link disk/by-label/" in line for line in world.logged)
+
+
+def test_links_in_each_others_way_keep_no_disk_from_being_found(world: World) -> None:
+    world.virtio_disk("vda", 5)
+    world.virtio_disk("vdb", 6)
+    world.devices.rules = parse_rules(['KERNEL=="vda", SYMLINK+="mine"', 'KERNEL=="vdb", SYMLINK+="mine/b"'])
+    world.devices.scan()
+    assert world.links()["mine"] == "vda"
+    assert set(world.devices.blocks) == {"vda", "vdb"}
+    assert any("/dev/mine/b can't be made for vdb" in line for line in world.logged)

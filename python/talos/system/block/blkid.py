@@ -29,6 +29,8 @@ _SUBLKS_FSINFO = 1 << 11
 _PARTS_ENTRY_DETAILS = 1 << 2
 _FOUND, _NOTHING, _AMBIVALENT = 0, 1, -2
 _META_BYTES = 1 << 20
+MAX_SIZE = (1 << 63) - 1
+"""Bytes; a damaged or forged superblock may name more, which no field of a resource has room for."""
 
 type Kind = Literal["", "filesystem", "partition-table", "raw", "other"]
 
@@ -122,7 +124,7 @@ def _read(handle: int, descriptor: int, path: Path, sector_size: int) -> Content
         size=size,
         block_size=block_size,
         # Not FSSIZE: XFS' leaves the log out.
-        filesystem_size=block_size * int(values.get("FSLASTBLOCK", "0")),
+        filesystem_size=min(block_size * int(values.get("FSLASTBLOCK", "0")), MAX_SIZE),
         sector_size=sectors,
         partitions=_read_partitions(handle) if is_table else (),
     )
