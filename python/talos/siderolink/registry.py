@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from hmac import compare_digest
 from ipaddress import IPv6Address, IPv6Interface, IPv6Network
 
 from talos.pki.wireguard import is_key
@@ -39,7 +40,7 @@ class Registry:
 
     def join(self, uuid: str, public_key: str, join_token: str) -> IPv6Interface:
         """The machine's address, the same each time. RefusedError."""
-        if self.join_token and join_token != self.join_token:
+        if self.join_token and not compare_digest(join_token.encode(), self.join_token.encode()):
             raise WrongTokenError("invalid join token")
         if not 0 < len(uuid) <= _MAX_UUID:
             raise RefusedError("the machine has no UUID")

@@ -4,12 +4,8 @@ import json
 import re
 import ssl
 import sys
-import threading
 from collections.abc import Callable
 from http import HTTPStatus
-from http.client import LineTooLong
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from io import BufferedReader
 from socket import AF_INET6, SO_SNDBUF, SOL_SOCKET, socket
 from typing import Any, override
 from urllib.parse import parse_qs, urlsplit
@@ -17,11 +13,10 @@ from urllib.parse import parse_qs, urlsplit
 from talos.images.cache.catalog import Catalog, Content, InvalidNameError
 from talos.images.manifest import INDEX_TYPES
 from talos.system.logging import make_printable
+from talos.system.net.http_server import BoundedHandler, BoundedServer
 
 MAX_CONNECTIONS = 256
 """By default. Each has a thread; a containerd that pulls three layers of two images at once has six."""
-MAX_HEAD = 16 * 1024
-"""Bytes of a request's lines; Python's own limit is 6.5 MB."""
 SEND_BUFFER = 128 * 1024
 """Bytes that wait in the kernel for a client that reads slowly; Linux's own limit is 4 MiB."""
 SILENCE = 60.0
@@ -41,11 +36,8 @@ def write_error(line: str) -> None:
     sys.stderr.write(f"{line}\n")
 
 
-class RegistryServer(ThreadingHTTPServer):
+class RegistryServer(BoundedServer):
     """Serves a catalog; connections beyond the limit are closed at once."""
-
-    daemon_threads = True
-    request_queue_size = 64
 
     def __init__(
         self,
@@ -58,7 +50,7 @@ class RegistryServer(ThreadingHTTPServer):
     ) -> None:
         """``tls`` has the server's certificate; without it this is plain HTTP. ``report`` gets refusals."""
         self.catalog, self.report = catalog, report
-        self._free = threading.Semaphore(max_connections)
+        self.max_connections = self.max_per_client = max_connections
         if ":" in address[0]:
             self.address_family = AF_INET6
         super().__init__(address, _Handler)
@@ -67,41 +59,13 @@ class RegistryServer(ThreadingHTTPServer):
             self.socket = tls.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
 
     @override
-    def process_request(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
-        if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    @override
-    def process_request_thread(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._free.release()
-
-    @override
     def handle_error(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
         """One line: clients without TLS, and those that vanish, are no defects of the server."""
         del request
         self.report(f"{client_address}: {sys.exception()}")
 
 
-class _BoundedReader(BufferedReader):
-    """Reads the lines of requests, of each no more than MAX_HEAD bytes."""
-
-    left = MAX_HEAD
-
-    @override
-    def readline(self, size: int | None = -1, /) -> bytes:
-        line = super().readline(self.left if size is None or size < 0 else min(size, self.left))
-        self.left -= len(line)
-        if not self.left:
-            raise LineTooLong("request")
-        return line
-
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(BoundedHandler):
     protocol_version = "HTTP/1.1"
     timeout = SILENCE
 
@@ -109,23 +73,17 @@ class _Handler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         super().setup()
         self.connection.setsockopt(SOL_SOCKET, SO_SNDBUF, SEND_BUFFER)
-        self.rfile = self._reader = _BoundedReader(self.rfile.detach())
-
-    @override
-    def handle_one_request(self) -> None:
-        self._reader.left = MAX_HEAD
-        super().handle_one_request()
 
     @property
     def _registry(self) -> RegistryServer:
         assert isinstance(self.server, RegistryServer)
         return self.server
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - its name in http.server
         """Answer with content."""
         self._answer()
 
-    def do_HEAD(self) -> None:
+    def do_HEAD(self) -> None:  # noqa: N802 - its name in http.server
         """Answer without content."""
         self._answer()
 

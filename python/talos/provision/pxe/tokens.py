@@ -4,6 +4,9 @@ import secrets
 from dataclasses import dataclass, field
 from threading import Lock
 
+MAX_TOKENS = 4096
+"""Tokens that wait for their machine; the oldest is forgotten, and its machine runs its script again."""
+
 
 @dataclass(slots=True)
 class Tokens:
@@ -18,7 +21,10 @@ class Tokens:
         with self._lock:
             if mac in self._spent:
                 return ""
+            self._valid.pop(mac, None)
             self._valid[mac] = secrets.token_urlsafe(16)
+            if len(self._valid) > MAX_TOKENS:
+                del self._valid[next(iter(self._valid))]
             return self._valid[mac]
 
     def take(self, mac: str, token: str) -> bool:

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -25,6 +24,7 @@ from talos.provision.pxe.script import (
 from talos.provision.pxe.tokens import Tokens
 from talos.system.errors import UserError
 from talos.system.logging import make_printable
+from talos.system.net.http_server import BoundedHandler, BoundedServer
 
 FALLBACK = "default"
 SUFFIX = ".yaml"
@@ -34,6 +34,8 @@ _HOST = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9.-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\])
 """The header of a request with the server's name or address, and its port."""
 _BLOCK = 1 << 20
 _MEGABYTE = 1_000_000
+_SHOWN = 300
+"""Characters of a line that is shown, and kept for the page: a request may name a path of thousands."""
 _SHOWN_SIZE = 100_000
 """Bytes from which on a line shows the size in megabytes."""
 
@@ -77,9 +79,16 @@ def find_config(configs: Path, query: Mapping[str, str]) -> Path | None:
     """The config of the machine that requests it; None when there is none, not even for all."""
     for name in make_names(query):
         path = configs / f"{name}{SUFFIX}"
-        if path.is_file():
+        if _is_file(path):
             return path
     return None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # such as of a name that is longer than a file's can be
+        return False
 
 
 def _parse_query(text: str) -> Mapping[str, str]:
@@ -92,10 +101,10 @@ def find_asset(assets: Path, path: str) -> Path | None:
     if any(part in ("", ".", "..") or "\0" in part for part in parts):
         return None
     found = assets.joinpath(*parts)
-    return found if found.is_file() else None
+    return found if _is_file(found) else None
 
 
-def make_server(site: Site, address: str, port: int, show: Callable[[str], None]) -> ThreadingHTTPServer:
+def make_server(site: Site, address: str, port: int, show: Callable[[str], None]) -> BoundedServer:
     """The server, bound and not yet running; ``show`` gets a line per request."""
 
     class Handler(_Handler):
@@ -111,8 +120,9 @@ def make_server(site: Site, address: str, port: int, show: Callable[[str], None]
     return server
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
+class _Server(BoundedServer):
+    max_per_client = 64
+    """One machine, or as many as load at a time behind an address that they share: others have the rest."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Report nothing of connections that machines have closed: firmware resets them when it is done."""
@@ -120,18 +130,18 @@ class _Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(BoundedHandler):
     site: Site
     show: Callable[[str], None]
     tokens: Tokens
     protocol_version = "HTTP/1.1"
     timeout = 60
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - its name in http.server
         """Answer with content."""
         self._answer(with_content=True)
 
-    def do_HEAD(self) -> None:
+    def do_HEAD(self) -> None:  # noqa: N802 - its name in http.server
         """Answer without content."""
         self._answer(with_content=False)
 
@@ -139,7 +149,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing: the answers show it."""
 
     def _answer(self, *, with_content: bool) -> None:
-        url = urlsplit(self.path)
+        try:
+            url = urlsplit(self.path)
+        except ValueError:  # such as of an address without its bracket
+            self._refuse(f"{self.path} is no path", with_content=with_content)
+            return
         top, _, rest = unquote(url.path).lstrip("/").partition("/")
         if top == SCRIPT and not rest and (self.site.base or self.site.script):
             script = make_first_script(self._find_base()) if self.site.base else self.site.script
@@ -220,4 +234,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _report(self, what: str) -> None:
-        self.show(f"{self.client_address[0]}: {make_printable(what)}")
+        self.show(f"{self.client_address[0]}: {make_printable(what[:_SHOWN])}")

@@ -16,7 +16,8 @@ from tests.harness.serving import serving
 
 from talos.images.cache.catalog import FlatCatalog
 from talos.images.cache.layout import name_blob, name_manifest
-from talos.images.cache.server import MAX_HEAD, RegistryServer
+from talos.images.cache.server import RegistryServer
+from talos.system.net.http_server import MAX_HEAD
 
 APP = "team/app"
 LAYER = gzip.compress(b"content" * 1000, mtime=0)

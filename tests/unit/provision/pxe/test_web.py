@@ -2,7 +2,9 @@
 
 import http.client
 import re
+import socket
 from collections.abc import Generator
+from contextlib import ExitStack
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -13,6 +15,7 @@ from tests.harness.serving import serving
 from talos.provision.pxe.script import make_config_url, make_first_script, make_script
 from talos.provision.pxe.web import Site, make_names, make_server
 from talos.system.errors import UserError
+from talos.system.net.http_server import MAX_HEAD, BoundedServer
 
 MAC = "52:54:00:AA:00:01"
 
@@ -20,8 +23,9 @@ MAC = "52:54:00:AA:00:01"
 class Client:
     """Requests the path as it is: no client's library shall clean it up."""
 
-    def __init__(self, port: int, logged: SimpleQueue[str]) -> None:
-        self.port = port
+    def __init__(self, server: BoundedServer, logged: SimpleQueue[str]) -> None:
+        self.server = server
+        self.port = server.server_port
         self._logged = logged
 
     def next_line(self) -> str:
@@ -52,7 +56,7 @@ def client(tmp_path: Path) -> Generator[Client]:
         Site(assets=assets, configs=configs, script="#!ipxe\nhello\n"), "127.0.0.1", 0, logged.put
     )
     with serving(server):
-        yield Client(server.server_port, logged)
+        yield Client(server, logged)
 
 
 def test_the_script_and_the_files(client: Client) -> None:
@@ -166,7 +170,7 @@ def strict(tmp_path: Path) -> Generator[Client]:
     logged: SimpleQueue[str] = SimpleQueue()
     site = Site(assets=tmp_path, configs=tmp_path, base="http://here", arguments=("pti=on",))
     with serving(make_server(site, "127.0.0.1", 0, logged.put)) as server:
-        yield Client(server.server_port, logged)
+        yield Client(server, logged)
 
 
 def find_place(script: str, host: str = r"127\.0\.0\.1:\d+") -> str:
@@ -206,3 +210,37 @@ def test_a_machine_without_a_mac_address_gets_no_config(strict: Client) -> None:
     for query in ("", "mac=", "mac=x%0Aset", "uuid=1"):
         status, script = strict.get(f"/start?{query}")
         assert (status, find_place(script)) == (200, "")
+
+
+def test_a_request_that_no_client_sends_is_refused_in_one_short_line(client: Client) -> None:
+    with socket.create_connection(("127.0.0.1", client.port), timeout=REAL_TIMEOUT) as raw:
+        raw.sendall(b"GET http://[x/ HTTP/1.0\r\n\r\n")
+        assert b" 404 " in raw.recv(1 << 16)
+    assert client.next_line() == "127.0.0.1: http://[x/ is no path"
+    assert client.get(f"/assets/{'a' * 8000}")[0] == 404
+    assert len(client.next_line()) < 400
+
+
+def test_a_head_without_an_end_ends_the_connection(client: Client) -> None:
+    with socket.create_connection(("127.0.0.1", client.port), timeout=REAL_TIMEOUT) as raw:
+        raw.sendall(b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * (MAX_HEAD // 6))
+        answer = raw.recv(1 << 16)
+    assert b" 431 " in answer
+
+
+def test_a_client_with_many_connections_leaves_room_for_others(client: Client) -> None:
+    server, own = client.server, client.server.max_per_client
+    with ExitStack() as stack:
+        held = [stack.enter_context(socket.create_connection(("127.0.0.1", client.port))) for _ in range(own)]
+        # Each is in its thread when it has an answer.
+        for one in held:
+            one.sendall(b"GET /boot.ipxe HTTP/1.1\r\n\r\n")
+            assert one.recv(1 << 16)
+        extra = stack.enter_context(socket.create_connection(("127.0.0.1", client.port)))
+        assert extra.recv(1) == b""
+        other = stack.enter_context(
+            socket.create_connection(("127.0.0.1", client.port), source_address=("127.0.0.2", 0))
+        )
+        other.sendall(b"GET /boot.ipxe HTTP/1.1\r\n\r\n")
+        assert other.recv(1 << 16).startswith(b"HTTP/1.1 200")
+    assert own < server.max_connections
