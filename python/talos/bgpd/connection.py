@@ -35,6 +35,8 @@ class Connection:
         self.source: Source | None = None
         self.announcer: Announcer | None = None
         """Both once the session is established."""
+        self.has_problem = False
+        """An UPDATE of it was malformed, which the log has: what a peer sends could be a line each."""
         self.stream = stream
         self.nursery: trio.Nursery | None = None
         """Tasks that end with the session."""

@@ -15,7 +15,7 @@ from talos.bgpd.messages.prefixes import Address, Network
 from talos.bgpd.messages.update import Update
 from talos.bgpd.neighbor_address import find_neighbor_address
 from talos.bgpd.rib.announcer import Announcer
-from talos.bgpd.rib.table import MAX_PREFIXES, PrefixLimitError, Rib
+from talos.bgpd.rib.table import PrefixLimitError, Rib
 from talos.bgpd.session import (
     COLLISION,
     Event,
@@ -37,6 +37,8 @@ RETRY_BACKOFF = Backoff(5.0, CONNECT_TIMEOUT)
 """Seconds between connections, a quarter less at random (RFC 4271, section 10)."""
 LIMIT_DELAY = 900.0
 """Seconds before a peer with too many prefixes is tried again."""
+ACCEPT_INTERVAL = 1.0
+"""Seconds between the end of a connection that the peer has made and the next: each is lines in the log."""
 MAX_CONNECTIONS = 2
 """One that each side has made, until one of them is chosen."""
 SHUTDOWN = Notification(code=Code.CEASE, subcode=Cease.SHUTDOWN)
@@ -70,7 +72,7 @@ class Neighbor(Handler):
         self._idle_state = SessionState.IDLE
         self._connections: list[Connection] = []
         self._changed = Signal()
-        self._held_until = 0.0
+        self._held_until = self._accept_from = 0.0
         self._nursery: trio.Nursery | None = None
 
     @property
@@ -147,7 +149,7 @@ class Neighbor(Handler):
 
     def accept(self, stream: trio.SocketStream) -> bool:
         """Take a connection that the peer has made, unless there is one or it is too early."""
-        is_held = trio.current_time() < self._held_until
+        is_held = trio.current_time() < max(self._held_until, self._accept_from)
         if self._nursery is None or is_held or self.state is SessionState.ESTABLISHED:
             return False
         if len(self._connections) >= MAX_CONNECTIONS or any(not item.is_own for item in self._connections):
@@ -180,6 +182,8 @@ class Neighbor(Handler):
 
     def _end(self, connection: Connection) -> None:
         reason = connection.session.ending
+        if not connection.is_own:
+            self._accept_from = trio.current_time() + ACCEPT_INTERVAL
         if connection.source is None:
             self._log.once(f"no session with {self.label}: {reason}", key=self.label)
         else:
@@ -246,16 +250,15 @@ class Neighbor(Handler):
             self._log.warning(f"no BFD with {self.label}: {error.strerror or error}")
 
     def _apply(self, connection: Connection, update: Update) -> None:
-        if update.problem:
+        if update.problem and not connection.has_problem:
+            connection.has_problem = True
             self._log.once(f"an UPDATE of {self.label} is taken as a withdrawal: {update.problem}")
         assert connection.source is not None
         try:
             self._speaker.rib.apply(connection.source, update)
-        except PrefixLimitError:
+        except PrefixLimitError as error:
             self._held_until = trio.current_time() + LIMIT_DELAY
-            reason = (
-                f"it announces more than {MAX_PREFIXES} prefixes; it is tried again in {LIMIT_DELAY:.0f} s"
-            )
+            reason = f"it announces {error}; it is tried again in {LIMIT_DELAY:.0f} s"
             connection.close(Notification(code=Code.CEASE, subcode=Cease.MAX_PREFIXES), reason)
         self._speaker.notify()
 

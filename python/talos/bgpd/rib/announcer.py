@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from talos.bgpd.messages.attributes import Attributes
 from talos.bgpd.messages.prefixes import Address, Network
@@ -23,18 +24,22 @@ class Announcer:
         self._context = context
         self._pending = dict.fromkeys(rib.list_exports())
         self._owes_end = True
+        self._owes_all = False
 
     def queue(self, networks: Iterable[Network]) -> None:
         """Send these anew, or withdraw them."""
         self._pending.update(dict.fromkeys(networks))
 
     def refresh(self) -> None:
-        """Send everything once more."""
-        self.queue(self._rib.list_exports())
+        """Send everything once more; many requests at once are one."""
+        self._owes_all = True
 
     def take(self) -> Iterator[bytes]:
         """The bodies of the next messages; none when the peer has everything."""
-        batch = list(self._pending)[:MAX_BATCH]
+        if self._owes_all:
+            self._owes_all = False
+            self.queue(self._rib.list_exports())
+        batch = list(islice(self._pending, MAX_BATCH))
         for network in batch:
             del self._pending[network]
         groups: defaultdict[tuple[Attributes, Address, int], list[Network]] = defaultdict(list)

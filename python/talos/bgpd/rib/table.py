@@ -13,10 +13,15 @@ OWN = Attributes()
 """Those of a network of the node: origin IGP, an empty path."""
 MAX_PREFIXES = 4000
 """Prefixes that a peer may announce. Each installed route takes about 5 kB in the State and its copies."""
+MAX_BYTES = 8 << 20
+"""What the attributes of a peer's paths may take: 2 kB each, with a path of forty numbers. All that an UPDATE
+has room for, for each prefix, would be 45 MB; all peers share 128 MiB."""
+_NUMBER_BYTES, _ATTRIBUTE_BYTES = 36, 128
+"""Of an AS number and, without its value, of an attribute that is passed on, in this process."""
 
 
 class PrefixLimitError(Exception):
-    """A peer has announced more than ``MAX_PREFIXES``."""
+    """A peer has announced more than ``MAX_PREFIXES``, or paths of more than ``MAX_BYTES``."""
 
 
 @dataclass(slots=True)
@@ -26,6 +31,27 @@ class _Received:
     source: Source
     accepted: dict[Network, Path] = field(default_factory=dict[Network, Path])
     refused: set[Network] = field(default_factory=set[Network])
+    size: int = 0
+    """Bytes of the accepted paths' attributes, as if no two shared any."""
+
+    def accept(self, network: Network, path: Path) -> None:
+        self.drop(network)
+        self.accepted[network] = path
+        self.size += _measure(path.attributes)
+
+    def drop(self, network: Network) -> bool:
+        """Whether there was a path."""
+        self.refused.discard(network)
+        path = self.accepted.pop(network, None)
+        if path is not None:
+            self.size -= _measure(path.attributes)
+        return path is not None
+
+
+def _measure(attributes: Attributes) -> int:
+    numbers = sum(len(segment.numbers) for segment in attributes.as_path)
+    values = sum(_ATTRIBUTE_BYTES + len(item.value) for item in attributes.unrecognized)
+    return _NUMBER_BYTES * numbers + values
 
 
 class Rib:
@@ -89,15 +115,16 @@ class Rib:
             is_usable = self._is_usable(path)
             for network in networks:
                 if is_usable:
-                    received.refused.discard(network)
-                    received.accepted[network] = path
+                    received.accept(network, path)
                     self._learned.setdefault(network, {})[source] = path
                     self.changed.add(network)
                 else:
                     self._withdraw(received, network)
                     received.refused.add(network)
         if len(received.accepted) + len(received.refused) > MAX_PREFIXES:
-            raise PrefixLimitError
+            raise PrefixLimitError(f"more than {MAX_PREFIXES} prefixes")
+        if received.size > MAX_BYTES:
+            raise PrefixLimitError(f"paths of more than {MAX_BYTES >> 20} MiB")
 
     def _is_usable(self, path: Path) -> bool:
         """No loop, and a next hop to which packets can go."""
@@ -109,8 +136,7 @@ class Rib:
         return not address.is_unspecified or path.next_hop.link_local is not None
 
     def _withdraw(self, received: _Received, network: Network) -> None:
-        received.refused.discard(network)
-        if received.accepted.pop(network, None) is not None:
+        if received.drop(network):
             self._forget(network, received.source)
 
     def _forget(self, network: Network, source: Source) -> None:

@@ -11,7 +11,7 @@ from talos.bgpd.messages.prefixes import Network
 from talos.bgpd.messages.update import NextHop, Update
 from talos.bgpd.rib.imports import find_imports
 from talos.bgpd.rib.paths import Source
-from talos.bgpd.rib.table import MAX_PREFIXES, PrefixLimitError, Rib
+from talos.bgpd.rib.table import MAX_BYTES, MAX_PREFIXES, PrefixLimitError, Rib
 from talos.bgpd.settings import ImportSettings
 
 NETWORK: Network = ip_network("192.0.2.0/24")
@@ -82,6 +82,19 @@ def test_more_prefixes_than_a_peer_may_announce_are_an_error() -> None:
     announce(rib, ONE, path(7), *networks[:-1])
     with pytest.raises(PrefixLimitError):
         announce(rib, ONE, path(7), networks[-1])
+
+
+def test_paths_of_more_bytes_than_a_peer_has_are_an_error() -> None:
+    numbers = tuple(range(1000, 1255))
+    networks = [ip_network(f"10.{at // 256}.{at % 256}.0/24") for at in range(MAX_BYTES // (36 * 255) + 1)]
+    rib = make_rib()
+    announce(rib, ONE, path(*numbers), *networks[:-1])
+    for _ in range(2):  # what takes the place of another, or is withdrawn, takes nothing more
+        announce(rib, ONE, path(*numbers), networks[0])
+        rib.apply(ONE, Update(withdrawn=(networks[0],)))
+        announce(rib, ONE, path(*numbers), networks[0])
+    with pytest.raises(PrefixLimitError, match="paths of more than 8 MiB"):
+        announce(rib, ONE, path(*numbers), networks[-1])
 
 
 def test_own_networks_go_before_imported_ones_and_both_before_those_of_peers() -> None:
