@@ -47,6 +47,8 @@ DEFAULTS = (
     Param("kernel.ctrl-alt-del", "0", metal_only=True),
     Param("net.ipv6.conf.default.forwarding", "1"),
     Param("net.ipv6.conf.default.accept_ra", "2"),
+    # Any machine on a link can announce one of 1, with which no packet of the node's passes a router.
+    Param("net.ipv6.conf.default.accept_ra_min_hop_limit", "32"),
     Param("net.ipv4.tcp_keepalive_time", "600"),
     Param("net.ipv4.tcp_keepalive_intvl", "60"),
     Param("kernel.panic", "10"),

@@ -23,6 +23,9 @@ from talos.system.net.links import Interface
 
 # Addresses of link scope or narrower (RT_SCOPE_LINK) are no addresses of the node.
 _LINK_SCOPE = 253
+MAX_ADDRESSES = 256
+"""Of a list that has those of the past, too: routers may announce ever new networks, and certificates are for
+all of its addresses. Those of now are in it in any case."""
 # Every node has these for itself; compared as addresses, which have several texts.
 _HOST_DNS = frozenset(map(ip_address, HOST_DNS_FOR_PODS))
 
@@ -163,14 +166,17 @@ async def _write(
 async def _accumulate(
     runtime: ControllerRuntime, resource: _List, addresses: Sequence[Interface], notes: Mapping[str, str]
 ) -> None:
-    def change(spec: NodeAddressSpec) -> None:
-        before = {parse_interface(item).ip: parse_interface(item) for item in spec.addresses}
-        for address in addresses:
-            before.setdefault(address.ip, address)
-        del spec.addresses[:]
-        spec.addresses.extend(make_prefix(address) for address in sort_addresses(before.values()))
+    await runtime.modify(*resource, lambda spec: add_addresses(spec, addresses), annotations=notes)
 
-    await runtime.modify(*resource, change, annotations=notes)
+
+def add_addresses(spec: NodeAddressSpec, addresses: Sequence[Interface]) -> None:
+    """Add what is new; of what is gone as much stays as there is room for."""
+    before = {found.ip: found for found in map(parse_interface, spec.addresses)}
+    now = {address.ip: before.get(address.ip, address) for address in addresses}
+    gone = [address for ip, address in before.items() if ip not in now]
+    kept = [*now.values(), *gone[: max(MAX_ADDRESSES - len(now), 0)]]
+    del spec.addresses[:]
+    spec.addresses.extend(make_prefix(address) for address in sort_addresses(kept))
 
 
 def _set_once(spec: NodeAddressSpec, address: Interface) -> None:

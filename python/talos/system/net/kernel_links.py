@@ -5,7 +5,7 @@ Requests are made with pyroute2; what the kernel has is read from the monitor's 
 
 import errno
 import socket
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, override
@@ -20,6 +20,7 @@ from talos.system.net.ethtool import Driver, DriverState, Identity
 from talos.system.net.link_messages import is_whole, parse_link
 from talos.system.net.links import (
     IFF_MULTICAST,
+    RTN_UNICAST,
     Address,
     AddressState,
     LinkError,
@@ -38,6 +39,8 @@ from talos.system.net.rules import make_rule_attributes, parse_rule
 from talos.system.net.wireguard import WireguardChange, WireguardState, change_wireguard, read_wireguard
 
 _ETHERNET_BYTES = 6
+_KERNEL_PROTOCOLS = frozenset({2, 9})
+"""RTPROT_KERNEL, which on-link prefixes have, too, and RTPROT_RA of <linux/rtnetlink.h>."""
 _ALL_FAMILIES = 255
 """For routes: of AF_UNSPEC the kernel lists IPv4's only."""
 
@@ -226,6 +229,7 @@ class KernelLinks(Links):
                 key=lambda route: (*place_of(route), route.type, route.gateway, route.link_index),
                 place=place_of,
                 dump=partial(dump, "route", family=_ALL_FAMILIES),
+                is_learned=_is_learned,
                 is_reported=lambda message: message.get("RTA_MULTIPATH") is None,
             ),
             Table(
@@ -239,11 +243,9 @@ class KernelLinks(Links):
             ),
         ]
 
-    async def _dump_rules(self) -> list[Any]:
-        found: list[Any] = []
+    async def _dump_rules(self, take: Callable[[Any], object]) -> None:
         for family in (socket.AF_INET, socket.AF_INET6):
-            found += await self._kernel.dump("rule", family=family)
-        return found
+            await self._kernel.dump("rule", take, family=family)
 
     async def _change(self, what: str, verb: str, *, tolerate: int = 0, **attributes: Any) -> None:
         try:
@@ -272,6 +274,19 @@ async def open_links() -> AsyncGenerator[KernelLinks]:
 
 def _link_index(link: LinkState) -> int:
     return link.index
+
+
+def _is_learned(route: RouteState) -> bool:
+    """Whether the kernel has it from a router's advertisement, or made it for an address of IPv6.
+
+    A default route is not among them: it is what the node is connected by, and its routers are few.
+    """
+    return (
+        route.family == socket.AF_INET6
+        and route.protocol in _KERNEL_PROTOCOLS
+        and route.type == RTN_UNICAST
+        and route.destination is not None
+    )
 
 
 def _stale_after_link(old: LinkState, new: LinkState | None) -> Topic:

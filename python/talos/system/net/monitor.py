@@ -26,6 +26,11 @@ _NLM_F_DUMP_INTR, _NLM_F_REPLACE, _NLM_F_APPEND = 0x10, 0x100, 0x800
 _SO_RCVBUFFORCE = 33
 BUFFER_BYTES = 4 << 20
 """Room for the notifications of some thousand changes; beyond it the tables are stale."""
+MAX_LEARNED = 4096
+"""Entries that come from other machines: any on a link can announce prefixes without an end, each of which is
+a route of the kernel's. What is more is in the kernel only."""
+MAX_MISSED = 4096
+"""Notifications that are kept while a table is dumped; with more it is dumped again."""
 MAX_DUMPS = 4
 """Dumps of a table in a row while it changes: one that is interrupted may lack entries."""
 _BURST_DELAY = 0.01  # seconds
@@ -48,11 +53,14 @@ class Table[S]:
     removed: int
     parse: Callable[[Any], S]
     key: Callable[[S], Hashable]
-    dump: Callable[[], Awaitable[Sequence[Any]]]
+    dump: Callable[[Callable[[Any], object]], Awaitable[None]]
+    """Passes the message of each entry to a function."""
     place: Callable[[S], Hashable] | None = None
     family: int | None = None
     is_reported: Callable[[Any], bool] = lambda _: True
     """Whether a notification has all of its entry."""
+    is_learned: Callable[[S], bool] = lambda _: False
+    """Whether an entry is of others' making, such as a router's: only ``MAX_LEARNED`` of these are kept."""
     stales: Callable[[S, S | None], Topic] = lambda _, __: Topic(0)
     """Other tables in which a change from one entry to another, or none, has effects without notification."""
 
@@ -66,6 +74,24 @@ class _Copy:
     """Whether it was ever dumped."""
     missed: list[Any] | None = None
     """Notifications that have come while the table is dumped."""
+    learned: int = 0
+    """How many entries are ``is_learned``."""
+
+    def put(self, key: Hashable, state: Any) -> bool:
+        """Keep an entry; False where there is no room for it."""
+        old, is_learned = self.entries.get(key), self.table.is_learned(state)
+        if old is None and is_learned and self.learned >= MAX_LEARNED:
+            return False
+        self.entries[key] = state
+        self.learned += is_learned - (old is not None and self.table.is_learned(old))
+        return True
+
+    def pop(self, key: Hashable) -> Any:
+        """Forget an entry; returns it, or None."""
+        state = self.entries.pop(key, None)
+        if state is not None:
+            self.learned -= self.table.is_learned(state)
+        return state
 
 
 class Monitor:
@@ -130,24 +156,29 @@ class Monitor:
         # What changes from here on may be in the answer or not: it is applied to that in the same order once
         # more, which ends in the same place. Others may take it from the socket before the answer is here.
         copy.is_stale, copy.missed = False, []
-        table, is_whole = copy.table, False
-        messages: Sequence[Any] = ()
+        table, found, is_whole = copy.table, _Copy(copy.table), False
+
+        def take(message: Any) -> None:
+            nonlocal is_whole
+            is_whole &= not message["header"]["flags"] & _NLM_F_DUMP_INTR
+            if self._is_counted(table, message):
+                state = table.parse(message)
+                found.put(table.key(state), state)
+
         try:
             for _ in range(MAX_DUMPS):
-                messages = await table.dump()
-                is_whole = not any(message["header"]["flags"] & _NLM_F_DUMP_INTR for message in messages)
+                found, is_whole = _Copy(table), True
+                await table.dump(take)
                 if is_whole:
                     break
-            states = [table.parse(message) for message in messages if self._is_counted(table, message)]
         except BaseException:
             copy.is_stale, copy.missed = True, None
             raise
         # One that changes all the time is better than nothing, and dumped again when it is read next.
         copy.is_stale |= not is_whole
-        entries = {table.key(state): state for state in states}
         # What the dump shows first is the same when its notification comes: earlier readers are woken here.
-        changed = table.topic if copy.is_known and entries != copy.entries else Topic(0)
-        copy.entries, copy.is_known = entries, True
+        changed = table.topic if copy.is_known and found.entries != copy.entries else Topic(0)
+        copy.entries, copy.learned, copy.is_known = found.entries, found.learned, True
         missed, copy.missed = copy.missed, None
         for message in missed:
             changed |= self._apply(message)
@@ -169,10 +200,22 @@ class Monitor:
                 for copy in self._copies.values():
                     copy.is_stale = True
                     changed |= copy.table.topic
-                continue
+                # Nor is what it still holds of use. It comes faster than it can be parsed.
+                self._drain()
+                break
             for message in self._marshal.parse(data):
                 changed |= self._apply(message)
         self._notify(changed)
+
+    def _drain(self) -> None:
+        while True:
+            try:
+                receive(self._socket, _RECEIVE_BYTES)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:
+                    raise
 
     def _notify(self, changed: Topic) -> None:
         for watch in self._watches:
@@ -187,7 +230,10 @@ class Monitor:
             return Topic(0)
         table, flags = copy.table, header["flags"]
         if copy.missed is not None:
-            copy.missed.append(message)
+            if len(copy.missed) < MAX_MISSED:
+                copy.missed.append(message)
+            else:
+                copy.is_stale = True
         state = table.parse(message)
         key = table.key(state)
         old = copy.entries.get(key)
@@ -195,7 +241,7 @@ class Monitor:
             # Also when this copy is stale, or was dumped meanwhile: what is removed in silence with an entry
             # may still be in the copy of another table.
             silent = self.mark_stale(table.stales(state, None))
-            was_known = copy.entries.pop(key, None) is not None
+            was_known = copy.pop(key) is not None
             return silent | (table.topic if was_known or copy.is_stale else Topic(0))
         if copy.is_stale:
             return table.topic | (self.mark_stale(table.stales(old, state)) if old is not None else Topic(0))
@@ -207,9 +253,8 @@ class Monitor:
             replaced = [other for other, entry in copy.entries.items() if table.place(entry) == place]
             copy.is_stale = len(replaced) > 1
             for other in replaced:
-                del copy.entries[other]
-        copy.entries[key] = state
-        if old == state:
+                copy.pop(other)
+        if not copy.put(key, state) or old == state:
             return Topic(0)
         return table.topic | (self.mark_stale(table.stales(old, state)) if old is not None else Topic(0))
 

@@ -4,7 +4,7 @@ import errno
 import os
 import socket
 import struct
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -80,15 +80,17 @@ class RouteNetlink:
         """End it."""
         self._socket.close()
 
-    async def dump(self, what: str, **attributes: Any) -> list[Any]:
-        """All entries of a table; LinkError."""
-        return await self._request(what, "dump", attributes)
+    async def dump(self, what: str, take: Callable[[Any], object], **attributes: Any) -> None:
+        """Pass all entries of a table on as they come: a message has the size of five states. LinkError."""
+        await self._request(what, "dump", attributes, take)
 
     async def change(self, what: str, verb: str, **attributes: Any) -> None:
         """Change something; LinkError."""
-        await self._request(what, verb, attributes)
+        await self._request(what, verb, attributes, lambda _: None)
 
-    async def _request(self, what: str, verb: str, attributes: dict[str, Any]) -> list[Any]:
+    async def _request(
+        self, what: str, verb: str, attributes: dict[str, Any], take: Callable[[Any], object]
+    ) -> None:
         given = ", ".join(f"{key}={value}" for key, value in attributes.items())
         async with self._turn:
             with _refusals(f"{verb} {given}"):
@@ -96,14 +98,14 @@ class RouteNetlink:
                 await getattr(self._encoder, what)(verb, **attributes)
                 # Not cancelled halfway: the rest of the answer would be in the way of the next one.
                 with trio.move_on_after(ANSWER_TIMEOUT, shield=True):
-                    return await self._exchange(bytearray(self._encoder.batch))
+                    await self._exchange(bytearray(self._encoder.batch), take)
+                    return
         raise LinkError(errno.ETIMEDOUT, f"{verb} {given}: {os.strerror(errno.ETIMEDOUT)}")
 
-    async def _exchange(self, request: bytearray) -> list[Any]:
+    async def _exchange(self, request: bytearray, take: Callable[[Any], object]) -> None:
         self._sequence += 1
         _SEQUENCE_AND_SENDER.pack_into(request, _SEQUENCE_OFFSET, self._sequence, 0)
         self._socket.send(request)
-        found: list[Any] = []
         while True:
             await trio.lowlevel.wait_readable(self._socket)
             try:
@@ -117,8 +119,8 @@ class RouteNetlink:
                 if header["error"] is not None:
                     raise header["error"]
                 if header["type"] in {NLMSG_DONE, NLMSG_ERROR}:
-                    return found
-                found.append(message)
+                    return
+                take(message)
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """The copies of the kernel's tables after changes of every kind, against new dumps of them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import socket
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address, ip_interface, ip_network
@@ -16,11 +17,12 @@ from tests.harness.namespace import run_in_namespace
 from talos.process.run import Daemon
 from talos.system.net import monitor
 from talos.system.net.kernel_links import KernelLinks, open_links
-from talos.system.net.links import AddressState, RouteState, Topic
+from talos.system.net.links import RTN_UNICAST, AddressState, RouteState, Topic
 from talos.system.net.monitor import Monitor
 
 pytestmark = pytest.mark.root
 
+ROOM = 8
 TOPICS = (Topic.LINK, Topic.ADDRESS, Topic.ROUTE, Topic.RULE)
 
 
@@ -172,11 +174,10 @@ async def change_during_a_dump(daemon: Daemon) -> None:
         table = links.monitor.tables[Topic.LINK]
         dump = table.dump
 
-        async def dump_then_change() -> Sequence[Any]:
-            answer = await dump()
+        async def dump_then_change(take: Callable[[Any], object]) -> None:
+            await dump(take)
             await run_foreign(daemon, lambda route: route.link("set", index=index["one"], mtu=1400))
             copies.catch_up()  # as another task does that reads another table
-            return answer
 
         copies = Monitor([replace(table, dump=dump_then_change)])
         (one,) = [link for link in await copies.read(Topic.LINK) if link.name == "one"]
@@ -186,3 +187,42 @@ async def change_during_a_dump(daemon: Daemon) -> None:
 
 def test_a_change_during_a_dump_is_not_lost() -> None:
     run_in_namespace(change_during_a_dump)
+
+
+async def learn_more_than_there_is_room_for(daemon: Daemon) -> None:
+    async with open_links() as links:
+        await links.add_link("one", {"kind": "veth", "peer": {"ifname": "two"}})
+        index = {link.name: link.index for link in await links.links()}
+        for name in ("one", "two"):
+            await links.set_link(index[name], up=True)
+        prefixes = [ip_network(f"fd00:0:0:{number:x}::/64") for number in range(ROOM * 2)]
+        make = partial(RouteState, family=socket.AF_INET6, link_index=index["one"], priority=1024)
+        advertised = [make(destination=prefix, protocol=2) for prefix in prefixes]
+        for route in advertised[:ROOM]:
+            await links.add_route(route)
+        await links.routes()
+        for route in advertised[ROOM:]:
+            await links.add_route(route)
+        await links.add_route(make(destination=None, protocol=9))
+        await links.add_route(make(destination=ip_network("fd01::/64")))
+
+        async def check_kept() -> None:
+            routes = [route for route in await links.routes() if route.type == RTN_UNICAST]
+            assert sum(route.protocol == 2 for route in routes) == ROOM
+            assert {route.destination for route in routes if route.protocol != 2} == {
+                None,
+                ip_network("fd01::/64"),
+            }
+
+        await check_kept()
+        links.monitor.mark_stale(Topic.ROUTE)
+        await check_kept()
+        known = await links.routes()
+        await links.remove_route(next(route for route in advertised if route in known))
+        await links.add_route(next(route for route in advertised if route not in known))
+        await check_kept()
+
+
+def test_of_what_routers_announce_only_so_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(monitor, "MAX_LEARNED", ROOM)
+    run_in_namespace(learn_more_than_there_is_room_for)
