@@ -1,9 +1,10 @@
 """The one handler of all calls: authorizes it, chooses its route, and passes it on."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from talos.api.metadata import READER
+from talos.api.metadata import CALLER, READER
 from talos.api.methods import methods
 from talos.api.rpc import Code, RpcError
 from talos.apid.caller import make_local_metadata, make_peer_metadata, roles_of
@@ -12,7 +13,9 @@ from talos.apid.peers import Peers
 from talos.apid.routes import NODE, NODES, Local, OneToMany, OneToOne, Routing, choose_route, values_of
 from talos.apid.wire import code_name
 from talos.process.audit import STARTED, Audit
+from talos.process.call_log import CallLog
 from talos.rpc.client_quota import ClientQuota
+from talos.rpc.handlers import CallEnd
 from talos.rpc.http2.client import LocalChannel
 from talos.rpc.port.call import PortCall
 from talos.rpc.protocol import Metadata, Status
@@ -37,12 +40,32 @@ class Proxy:
     is_own: Callable[[str], bool]
     log: Log
     audit: Audit
+    calls: CallLog
     reply_memory: ClientQuota
     peers: Peers | None = None
     maintenance: bool = False
 
     async def handle(self, call: PortCall) -> Status:
-        """Answer one call. A call that readers may not make is recorded."""
+        """Answer one call, which is a line in the log; one that readers may not make is recorded, too."""
+        began = time.monotonic()
+        status = Status(code=Code.CANCELLED, message="cancelled")
+        try:
+            status = await self._answer(call)
+        except RpcError as error:
+            status = Status(code=error.code, message=error.message)
+            raise
+        finally:
+            self._log_end(call, status, time.monotonic() - began)
+        return status
+
+    def _log_end(self, call: PortCall, status: Status, seconds: float) -> None:
+        # Each is a stream here: nothing of it is parsed. A client's own word on who it is does not count.
+        metadata = [pair for pair in call.metadata if pair[0] != CALLER]
+        metadata.append((CALLER, call.peer.host))
+        end = CallEnd(method=call.method, streams=True, status=status, seconds=seconds, metadata=metadata)
+        self.calls.record(end)
+
+    async def _answer(self, call: PortCall) -> Status:
         roles = roles_of(call.peer, call.metadata, anonymous=self.maintenance)
         known = methods().get(call.method)
         if known is not None and READER in known.roles:

@@ -8,6 +8,7 @@ from talos.apid.own_names import OwnNames
 from talos.apid.peers import PORT, Peers
 from talos.apid.proxy import Proxy
 from talos.process.audit import Audit
+from talos.process.call_log import CallLog
 from talos.process.daemons import ROUTERD
 from talos.rpc.client_quota import ClientQuota
 from talos.rpc.limits import REPLY_MEMORY, WIDE_WINDOWS
@@ -42,6 +43,7 @@ class ApiServer:
             is_own=self.own.is_own,
             log=log,
             audit=Audit(log),
+            calls=CallLog(log),
             reply_memory=ClientQuota(reply_memory, "large replies", WIDE_WINDOWS),
         )
         self.certificates = Certificates(self._apply, log, peer_port=peer_port)

@@ -215,6 +215,24 @@ class TestRoles:
                 assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
+class TestCallLog:
+    async def test_each_call_is_a_line(self, tmp_path: Path, pki: Pki) -> None:
+        async with (
+            node(tmp_path, pki, tagged("a")) as a,
+            client(a, pki, pki.client("os:reader")) as channel,
+        ):
+            await call(channel, metadata={"talos-caller": "192.0.2.1"})
+            with pytest.raises(grpc.aio.AioRpcError):
+                await call(channel, REBOOT)
+            lines = [record["msg"] for record in a.records if "stream" in record["msg"]]
+            assert [line.split()[:2] for line in lines] == [
+                ["OK", f"[{VERSION}]"],
+                ["PermissionDenied", f"[{REBOOT}]"],
+            ]
+            assert "peer=127.0.0.1" in lines[0]
+            assert "192.0.2.1" not in lines[0]
+
+
 class TestAudit:
     async def test_what_a_reader_may_not_do_is_on_record(self, tmp_path: Path, pki: Pki) -> None:
         async with (

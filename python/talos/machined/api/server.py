@@ -9,12 +9,12 @@ from google.protobuf.message import Message
 from talos.api.inspect import inspect_pb2
 from talos.api.metrics import metrics_pb2
 from talos.api.rpc import RpcError
-from talos.machined.api.call_log import CallLog
 from talos.machined.api.grpc_services import make_services
 from talos.machined.api.meta import hide_meta
 from talos.machined.api.metrics import Counts, make_metrics_service
 from talos.machined.api.pod_images import serve_pod_images
 from talos.machined.node.ports.node import Node
+from talos.process.call_log import CallLog
 from talos.process.daemons import DAEMONS, MACHINE_SOCKET, ROUTERD
 from talos.process.run import Daemon
 from talos.resource.controller.activity import READ_METHOD
@@ -24,7 +24,9 @@ from talos.resource.remote.service import make_state_service
 from talos.rpc.channel import open_channel
 from talos.rpc.http2.local_limits import LocalLimits
 from talos.rpc.server import serve
+from talos.system.logging import Log
 
+LOG = "machined"
 PART_TIMEOUT = 2.0
 """Seconds that a daemon has to answer with its part of the graph, or of the counts."""
 
@@ -48,7 +50,8 @@ async def serve_node(
         make_inspect_service(edges),
         make_metrics_service(counts, node.ports.files, parts),
     ]
-    limits, calls = LocalLimits(callers=frozenset({ROUTERD.uid})), CallLog(node.logs)
+    limits = LocalLimits(callers=frozenset({ROUTERD.uid}))
+    calls = CallLog(Log(write=lambda line: node.logs.append(LOG, f"{line}\n".encode())))
     async with (
         serve(daemon, public, MACHINE_SOCKET, limits=limits, on_end=calls.record),
         serve_pod_images(daemon, node),

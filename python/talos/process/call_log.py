@@ -1,4 +1,4 @@
-"""A line for each call of the API in machined's log, as upstream's: code, method, duration, outcome and more.
+"""A line for each call of the API in a daemon's log, as upstream's: code, method, duration, outcome and more.
 
     OK [/machine.MachineService/Version] 1.5ms unary Success (peer=10.5.0.1;talos-role=os:admin)
 
@@ -12,11 +12,9 @@ from collections.abc import Callable
 from talos.api.durations import format_duration
 from talos.api.metadata import CALLER, REACHED
 from talos.api.rpc import Code
-from talos.machined.node.ports.logs import Logs
 from talos.rpc.handlers import CallEnd
 from talos.system.logging import Log, make_printable
 
-LOG = "machined"
 BURST = 100
 """Lines in a row."""
 PER_SECOND = 2.0
@@ -34,8 +32,8 @@ _SECRET = re.compile(r"token|secret|passw|auth|cookie|credential|key", re.IGNORE
 class CallLog:
     """Writes the lines."""
 
-    def __init__(self, logs: Logs, clock: Callable[[], float] = time.monotonic) -> None:
-        self._log = Log(write=lambda line: logs.append(LOG, f"{line}\n".encode()))
+    def __init__(self, log: Log, clock: Callable[[], float] = time.monotonic) -> None:
+        self._log = log
         self._clock = clock
         self._left, self._time, self._left_out = float(BURST), clock(), 0
 
