@@ -21,9 +21,12 @@ import yaml
 
 from talos.config.problem import ConfigError, Mark, Problem
 
-MAX_BYTES = 8 * 1024 * 1024
-"""Of a config with all its documents, and of its texts with aliases expanded. A generated one has about 20
-KiB; with the definitions of a cluster's resources as manifests it has megabytes."""
+MAX_BYTES = 11 * 1024 * 1024
+"""Of a config with all its documents and comments: one that is a third of the API's largest message passes."""
+
+MAX_TEXT = 8 * 1024 * 1024
+"""Characters of its texts with aliases expanded, without comments. A generated one has about 20 KiB; with the
+definitions of a cluster's resources as manifests it has megabytes."""
 
 MAX_DEPTH = 100
 """Nesting with aliases expanded; Kubernetes objects inside a config reach about 20."""
@@ -37,6 +40,7 @@ class Size:
     """How large a text may be."""
 
     bytes: int = MAX_BYTES
+    text: int = MAX_TEXT
     nodes: int = MAX_NODES
 
 
@@ -167,7 +171,7 @@ class _Composer:
 
     def __init__(self, refuse: Callable[..., ConfigError], maximum: Size) -> None:
         self._max_nodes = maximum.nodes
-        self._max_bytes = maximum.bytes
+        self._max_text = maximum.text
         self.documents: list[Node] = []
         self._refuse = refuse
         self._stack: list[_Open] = []
@@ -245,9 +249,9 @@ class _Composer:
         """Add the node's size to that of the collection around it."""
         parent.node.weight += node.weight
         parent.node.size += node.size
-        if self._size + parent.node.size > self._max_bytes:
+        if self._size + parent.node.size > self._max_text:
             message = "too much text, aliases counted as often as they are used"
-            raise self._refuse(message, mark, f"at most {self._max_bytes} characters")
+            raise self._refuse(message, mark, f"at most {self._max_text} characters")
         parent.node.depth = max(parent.node.depth, node.depth + 1)
         if self._weight + parent.node.weight > self._max_nodes:
             raise self._refuse(

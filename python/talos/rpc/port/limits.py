@@ -23,7 +23,7 @@ class Limits:
     calls: int = 512
     """Open calls of all connections; see :class:`Shares`."""
 
-    request_memory: int = 18 * 1024 * 1024
+    request_memory: int = 24 * 1024 * 1024
     """Bytes of requests that have arrived and are not passed on yet; see :class:`Shares`. A client alone gets
     half of it, and so the largest request through."""
 

@@ -13,9 +13,9 @@ from talos.config.check.validate import Mode, validate
 from talos.config.problem import ConfigError, Problem
 from talos.config.read.loader import load
 from talos.config.read.reader import MAX_PROBLEMS
-from talos.config.read.tree import MAX_BYTES
+from talos.config.read.tree import MAX_TEXT
 
-SIZE = MAX_BYTES - 1024
+SIZE = MAX_TEXT - 1024
 MAX_SECONDS = 3.0
 MAX_PROBLEM = 60_000  # characters of a problem: the path repeats the keys
 

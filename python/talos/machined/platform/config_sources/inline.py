@@ -8,7 +8,7 @@ from talos.system.proc.cmdline import Cmdline
 from talos.system.zstd import ZstdError, unpack_zstd
 
 EARLY, INLINE = "talos.config.early", "talos.config.inline"
-MAX_BYTES = 8 * 1024 * 1024
+MAX_BYTES = 11 * 1024 * 1024
 """Bytes of a config, as for one that is applied."""
 
 

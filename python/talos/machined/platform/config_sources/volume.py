@@ -18,7 +18,7 @@ from talos.system.mounts import MountPoint, Mounts
 FILESYSTEMS = ("iso9660", "vfat", "ext4")
 DEVICES_TIMEOUT = 60.0
 """Seconds to wait for the initial scan of all devices."""
-MAX_BYTES = 8 * 1024 * 1024
+MAX_BYTES = 11 * 1024 * 1024
 OPTIONS = ("ro", "nosuid", "nodev", "noexec")
 
 
