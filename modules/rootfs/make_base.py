@@ -23,6 +23,9 @@ COPIED_ELSEWHERE = ("ld-linux-x86-64.so.2",)
 SHELLS_AND_THE_LIKE = ("sh", "*ash", "busybox", "perl*", "cat", "ls", "env")
 TOOLS_OF_A_DISTRIBUTION = ("apt*", "dpkg*", "pip*", "*.a", "ctr", "crictl")
 
+CERTIFICATES_TITLE = "##\n## Bundle of CA Root Certificates\n##\n"
+"""As upstream's file begins; clients look for it where the image's own authorities are wanted."""
+
 
 def make_skeleton(out: Path, contents: dict[str, Any]) -> None:
     """Make the folders, the empty files generated ones are bound over, and the links."""
@@ -98,8 +101,10 @@ def copy_libraries(out: Path, debian: Path, contents: dict[str, Any]) -> None:
 def make_certificates(out: Path, debian: Path) -> None:
     """Write the CA bundle, which ca-certificates' maintainer script would."""
     parts = sorted((debian / "usr/share/ca-certificates/mozilla").glob("*.crt"))
-    bundle = out / "etc/ssl/certs/ca-certificates.crt"
-    bundle.write_text("".join(part.read_text().strip() + "\n" for part in parts))
+    folder = out / "etc/ssl/certs"
+    certificates = "".join(part.read_text().strip() + "\n" for part in parts)
+    (folder / "ca-certificates.crt").write_text(f"{CERTIFICATES_TITLE}\n{certificates}")
+    (folder / "ca-certificates").symlink_to("ca-certificates.crt")
     (out / "etc/ssl/cert.pem").symlink_to(
         "certs/ca-certificates.crt"
     )  # OpenSSL's own default is below /usr/lib/ssl

@@ -42,6 +42,8 @@ def authority() -> str:
 
 def test_files_and_authorities_appear_and_go(cluster: Cluster, tmp_path: Path, authority: str) -> None:
     before = cluster.talosctl("read", ROOTS).stdout
+    assert "Bundle of CA Root Certificates" in before[:100]
+    assert cluster.talosctl("read", ROOTS.removesuffix(".crt")).stdout == before
     indented = "".join(f"  {line}\n" for line in authority.splitlines())
     patch(cluster, tmp_path, CONFIG + indented)
 
