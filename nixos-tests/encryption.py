@@ -163,7 +163,7 @@ def test(world: World) -> None:
     node.crash()
     node.client.talosconfig = None
     node.start(node=replace(own, uuid=OTHER_UUID))
-    node.wait_for_console_text(r"STATE.*slot 0 \(nodeID\): the key is rejected")
+    node.wait_for_console_text(r"STATE.*slot 0 \(nodeID\): encryption key rejected")
     node.wait_for_api(insecure=True)
     node.talosctl("get", "disks", insecure=True)
 

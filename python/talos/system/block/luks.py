@@ -184,7 +184,7 @@ class Luks:
     async def _call(self, argv: Sequence[str], stdin: bytes, where: str) -> Finished:
         done = await self._start(argv, stdin)
         if done.code == _NO_KEY or (done.code and find_line(done, -1) == _NO_SLOT):
-            raise KeyRejectedError("the key is rejected", where=where)
+            raise KeyRejectedError("encryption key rejected", where=where)
         if done.code:
             raise _make_error(argv[0], done, where)
         return done

@@ -264,7 +264,7 @@ class MemoryCrypt:
         self.tries += 1
         await self.close(name)
         if not await self.test(device, key):
-            raise KeyRejectedError("the key is rejected", where=device)
+            raise KeyRejectedError("encryption key rejected", where=device)
         self.opened[name] = MAPPED + device
         return self.opened[name]
 

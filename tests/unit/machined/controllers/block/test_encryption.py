@@ -85,7 +85,7 @@ async def test_another_machine_opens_nothing_and_can_be_managed() -> None:
         await boot(world)
         assert not await wait_until_settled(world.state, "STATE", world.log)
         status = await world.wait("STATE", enums.VOLUME_PHASE_FAILED)
-        text = "STATE: /dev/vda5 can't be unlocked: slot 0 (nodeID): the key is rejected"
+        text = "STATE: /dev/vda5 can't be unlocked: slot 0 (nodeID): encryption key rejected"
         assert status.error_message == text
         found = await wait_for(world.state, kinds.DIAGNOSTIC, "volume-state", lambda _: True)
         assert (found.spec.message, list(found.spec.details)) == ("volume STATE can't be used", [text])
