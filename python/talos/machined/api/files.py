@@ -45,7 +45,7 @@ async def run_list(request: machine_pb2.ListRequest, _call: Call, send: Send) ->
     types = {_TYPES[kind] for kind in request.types if kind in _TYPES}
     if len(types) < len(set(request.types)):
         raise RpcError(Code.INVALID_ARGUMENT, f"unknown file type in {list(request.types)}")
-    root = await in_thread(resolve, check_path(request.root))
+    root = await in_thread(_find_root, check_path(request.root))
     depth = 1 if not request.recurse else request.recursion_depth or -1
 
     def steps() -> Generator[list[machine_pb2.FileInfo]]:
@@ -59,6 +59,15 @@ async def run_list(request: machine_pb2.ListRequest, _call: Call, send: Send) ->
             await send(frame)
 
     await pump(steps(), send_all, walking=True)
+
+
+def _find_root(path: str) -> str:
+    try:
+        return resolve(path, verb="lstat")
+    except RpcError as error:
+        # Upstream's List has no code for it, and clients look for Unknown.
+        code = Code.UNKNOWN if error.code is Code.NOT_FOUND else error.code
+        raise RpcError(code, error.message) from None
 
 
 def _is_wanted(entry: Entry, types: Iterable[int]) -> bool:

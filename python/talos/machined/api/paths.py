@@ -33,15 +33,15 @@ def check_path(path: str) -> str:
     return os.path.normpath(f"/{path.lstrip('/')}")
 
 
-def resolve(path: str) -> str:
-    """The path with its symbolic links followed.
+def resolve(path: str, *, verb: str = "stat") -> str:
+    """The path with its symbolic links followed; ``verb`` is the call that an error names.
 
     RpcError: NOT_FOUND, or INVALID_ARGUMENT for a loop of links.
     """
     try:
         return os.path.realpath(path, strict=True)
     except OSError as error:
-        raise make_error("stat", path, error) from None
+        raise make_error(verb, path, error) from None
 
 
 def make_error(verb: str, path: str, error: OSError) -> RpcError:
