@@ -24,6 +24,7 @@ from talos.kubed.controllers.extra_manifests import (
     ExtraManifestController,
     ExtraManifestsConfigController,
 )
+from talos.kubed.controllers.final_config import ControlPlaneFinalController
 from talos.kubed.controllers.kubelet_request import KubeletRequestController, probe_kubelet
 from talos.kubed.controllers.manifest_apply import ManifestApplyController
 from talos.kubed.controllers.manifests import BootstrapConfigController, ManifestController
@@ -65,6 +66,7 @@ def make_controllers(
         NodeIPController(),
         NodeMarksController(),
         ControlPlaneConfigController(),
+        ControlPlaneFinalController(),
         ControlPlanePodController(etcd, log),
         StaticPodServer(listener),
         PrismEndpointsController(),

@@ -6,22 +6,22 @@ from typing import Any
 
 from talos.api.definitions.k8s_pb2 import (
     APIServerConfigSpec,
-    ArgValues,
     ControllerManagerConfigSpec,
     ExtraVolume,
     Resources,
     SchedulerConfigSpec,
 )
-from talos.config.arguments import (
-    AUTHORIZATION_MODE,
-    AUTHORIZATION_WEBHOOK,
-    Arguments,
-    merge_arguments,
-)
+from talos.config.arguments import Arguments
 from talos.config.static_pods import API_SERVER, CONFIGS, CONTROLLER_MANAGER, SCHEDULER, SECRETS, UIDS
+from talos.kubed.arguments import (
+    AUDIT_LOGS,
+    make_api_server_arguments,
+    make_command,
+    make_controller_manager_arguments,
+    make_scheduler_arguments,
+)
 from talos.system.sizes import parse_size
 
-AUDIT_LOGS = "/var/log/audit/kube"
 CA_ROOTS = "/etc/ssl/certs"
 """What an identity provider or a webhook outside of the cluster is trusted by."""
 SCRATCH: Mapping[str, str] = {"tmp": "/tmp", "run": "/var/run/kubernetes"}
@@ -59,75 +59,16 @@ class Program:
     """Annotations that change, and so restart the pod, with the files that it reads."""
 
 
-def make_arguments(
-    program: str, defaults: Mapping[str, str | Sequence[str]], extra: Mapping[str, ArgValues]
-) -> dict[str, Sequence[str]]:
-    """Defaults with what the user gives.
-
-    UserError: an argument that is the system's alone.
-    """
-    ours = {name: [value] if isinstance(value, str) else value for name, value in defaults.items()}
-    return merge_arguments(program, ours, {name: list(found.values) for name, found in extra.items()})
-
-
 def make_api_server(
     spec: APIServerConfigSpec, versions: Mapping[str, str], accounts: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
     """kube-apiserver. ``accounts`` are the arguments about tokens."""
     secrets, configs = f"{SECRETS}/{API_SERVER}", f"{CONFIGS}/{API_SERVER}"
-    defaults: dict[str, str | Sequence[str]] = {
-        "admission-control-config-file": f"{configs}/admission-control-config.yaml",
-        **({"advertise-address": spec.advertised_address} if spec.advertised_address else {}),
-        "allow-privileged": "true",
-        "audit-log-maxage": "30",
-        "audit-log-maxbackup": "10",
-        "audit-log-maxsize": "100",
-        "audit-log-path": f"{AUDIT_LOGS}/kube-apiserver.log",
-        "audit-policy-file": f"{configs}/auditpolicy.yaml",
-        "authorization-config": f"{configs}/authorization-config.yaml",
-        "bind-address": "0.0.0.0",  # noqa: S104 - it serves the whole cluster
-        "client-ca-file": f"{secrets}/ca.crt",
-        "enable-admission-plugins": "NodeRestriction",
-        "enable-bootstrap-token-auth": "true",
-        "encryption-provider-config": f"{secrets}/encryptionconfig.yaml",
-        "etcd-cafile": f"{secrets}/etcd-client-ca.crt",
-        "etcd-certfile": f"{secrets}/etcd-client.crt",
-        "etcd-keyfile": f"{secrets}/etcd-client.key",
-        "etcd-servers": ",".join(spec.etcd_servers),
-        "kubelet-client-certificate": f"{secrets}/apiserver-kubelet-client.crt",
-        "kubelet-client-key": f"{secrets}/apiserver-kubelet-client.key",
-        "kubelet-preferred-address-types": "InternalIP,ExternalIP,Hostname",
-        "profiling": "false",
-        "proxy-client-cert-file": f"{secrets}/front-proxy-client.crt",
-        "proxy-client-key-file": f"{secrets}/front-proxy-client.key",
-        "requestheader-allowed-names": "front-proxy-client",
-        "requestheader-client-ca-file": f"{secrets}/aggregator-ca.crt",
-        "requestheader-extra-headers-prefix": "X-Remote-Extra-",
-        "requestheader-group-headers": "X-Remote-Group",
-        "requestheader-username-headers": "X-Remote-User",
-        "secure-port": str(spec.local_port),
-        "service-account-key-file": f"{secrets}/service-account.pub",
-        "service-account-signing-key-file": f"{secrets}/service-account.key",
-        "service-cluster-ip-range": ",".join(spec.service_cid_rs),
-        # Else it listens no more and waits for its watches until the kubelet kills it, 30 s later.
-        "shutdown-watch-termination-grace-period": "5s",
-        "tls-cert-file": f"{secrets}/apiserver.crt",
-        "tls-min-version": "VersionTLS13",
-        "tls-private-key-file": f"{secrets}/apiserver.key",
-        **accounts,
-    }
-    if spec.use_authentication_config:
-        defaults["authentication-config"] = f"{configs}/authentication-config.yaml"
-    else:
-        defaults["anonymous-auth"] = "false"
-    if any(name.startswith((AUTHORIZATION_MODE, AUTHORIZATION_WEBHOOK)) for name in spec.extra_args):
-        del defaults["authorization-config"]
-        defaults[AUTHORIZATION_MODE] = "Node,RBAC"
     return make_pod(
         Program(
             name=API_SERVER,
             image=spec.image,
-            arguments=make_arguments(API_SERVER, defaults, spec.extra_args),
+            arguments=make_api_server_arguments(spec, accounts),
             port=spec.local_port,
             paths=make_server_paths(spec),
             mounts={"secrets": secrets, "config": configs, "audit": AUDIT_LOGS, "ca-roots": CA_ROOTS},
@@ -153,40 +94,11 @@ def make_server_paths(spec: APIServerConfigSpec) -> dict[str, str]:
 def make_controller_manager(spec: ControllerManagerConfigSpec, versions: Mapping[str, str]) -> dict[str, Any]:
     """kube-controller-manager."""
     secrets = f"{SECRETS}/{CONTROLLER_MANAGER}"
-    defaults: dict[str, str | Sequence[str]] = {
-        "allocate-node-cidrs": "true",
-        "authentication-kubeconfig": f"{secrets}/kubeconfig",
-        "authorization-kubeconfig": f"{secrets}/kubeconfig",
-        "bind-address": "127.0.0.1",
-        "cluster-cidr": ",".join(spec.pod_cid_rs),
-        "cluster-signing-cert-file": f"{secrets}/ca.crt",
-        "cluster-signing-key-file": f"{secrets}/ca.key",
-        "configure-cloud-routes": "false",
-        "controllers": "*,tokencleaner",
-        # It makes an account and requests a token for each of its controllers before they start: seven
-        # seconds at the twenty requests a second to which it limits itself.
-        "kube-api-burst": "200",
-        "kube-api-qps": "100",
-        "kubeconfig": f"{secrets}/kubeconfig",
-        "leader-elect": "true",
-        "profiling": "false",
-        "root-ca-file": f"{secrets}/root-ca.crt",
-        "service-account-private-key-file": f"{secrets}/service-account.key",
-        "service-cluster-ip-range": ",".join(spec.service_cid_rs),
-        "terminated-pod-gc-threshold": "100",
-        "tls-min-version": "VersionTLS13",
-        "use-service-account-credentials": "true",
-    }
-    versions_of_pods = {4 if "." in subnet else 6 for subnet in spec.pod_cid_rs}
-    if 4 in versions_of_pods:
-        defaults["node-cidr-mask-size-ipv4"] = str(spec.node_cidr_mask_size_i_pv4)
-    if 6 in versions_of_pods:
-        defaults["node-cidr-mask-size-ipv6"] = str(spec.node_cidr_mask_size_i_pv6)
     return make_pod(
         Program(
             name=CONTROLLER_MANAGER,
             image=spec.image,
-            arguments=make_arguments(CONTROLLER_MANAGER, defaults, spec.extra_args),
+            arguments=make_controller_manager_arguments(spec),
             port=CONTROLLER_MANAGER_PORT,
             paths={"startupProbe": "/healthz", "livenessProbe": "/healthz"},
             mounts={"secrets": secrets},
@@ -201,21 +113,11 @@ def make_controller_manager(spec: ControllerManagerConfigSpec, versions: Mapping
 def make_scheduler(spec: SchedulerConfigSpec, versions: Mapping[str, str]) -> dict[str, Any]:
     """kube-scheduler."""
     secrets, configs = f"{SECRETS}/{SCHEDULER}", f"{CONFIGS}/{SCHEDULER}"
-    defaults: dict[str, str | Sequence[str]] = {
-        "authentication-kubeconfig": f"{secrets}/kubeconfig",
-        "authentication-tolerate-lookup-failure": "false",
-        "authorization-kubeconfig": f"{secrets}/kubeconfig",
-        "bind-address": "127.0.0.1",
-        "config": f"{configs}/scheduler-config.yaml",
-        "leader-elect": "true",
-        "profiling": "false",
-        "tls-min-version": "VersionTLS13",
-    }
     return make_pod(
         Program(
             name=SCHEDULER,
             image=spec.image,
-            arguments=make_arguments(SCHEDULER, defaults, spec.extra_args),
+            arguments=make_scheduler_arguments(spec),
             port=SCHEDULER_PORT,
             paths={"startupProbe": "/healthz", "livenessProbe": "/healthz"},
             mounts={"secrets": secrets, "config": configs},
@@ -233,11 +135,10 @@ def make_pod(program: Program) -> dict[str, Any]:
     volumes, mounts = make_volumes(program)
     requests = dict(program.resources.requests) or dict(_REQUESTS[program.name])
     limits = {"limits": dict(program.resources.limits)} if program.resources.limits else {}
-    arguments = [f"--{key}={value}" for key, values in sorted(program.arguments.items()) for value in values]
     container: dict[str, Any] = {
         "name": program.name,
         "image": program.image,
-        "command": [f"/usr/local/bin/{program.name}", *arguments],
+        "command": make_command(program.name, program.arguments),
         "env": make_environment(program.environment, program.resources.limits.get("memory", "")),
         "resources": {"requests": requests, **limits},
         "volumeMounts": mounts,

@@ -43,9 +43,9 @@ class ControlPlaneConfigController(Reconciler):
     name = "k8s.ControlPlaneController"
     inputs = (Input(*ids.MACHINE_CONFIG),)
     outputs = (
-        Output(kinds.API_SERVER_CONFIG),
-        Output(kinds.CONTROLLER_MANAGER_CONFIG),
-        Output(kinds.SCHEDULER_CONFIG),
+        Output(kinds.API_SERVER_CONFIG, shared=True),
+        Output(kinds.CONTROLLER_MANAGER_CONFIG, shared=True),
+        Output(kinds.SCHEDULER_CONFIG, shared=True),
         Output(kinds.ADMISSION_CONTROL_CONFIG),
         Output(kinds.AUDIT_POLICY_CONFIG),
         Output(kinds.AUTHENTICATION_CONFIG),

@@ -9,11 +9,11 @@ import trio
 
 from talos.api.definitions.k8s_pb2 import StaticPodSpec
 from talos.api.definitions.runtime_pb2 import DiagnosticSpec
-from talos.api.definitions.secrets_pb2 import KubernetesRootSpec
 from talos.config.static_pods import API_SERVER, CONTROLLER_MANAGER, SCHEDULER
 from talos.etcd.access import EtcdAccess
 from talos.kubed import pods
 from talos.kubed.admin import AdminAccess, find_pause
+from talos.kubed.arguments import make_account_arguments
 from talos.kubed.rollout import (
     KEEP_ALIVE_INTERVAL,
     Changes,
@@ -234,11 +234,3 @@ async def _read_changes(
         status = await runtime.get_or_none(kinds.STATIC_POD_STATUS, make_status_id(pod, node))
         found[name] = PodChange(to_struct(pod), offered, find_progress(offered, status))
     return found
-
-
-def make_account_arguments(root: KubernetesRootSpec) -> dict[str, Sequence[str]]:
-    """The API server's arguments about tokens of service accounts."""
-    return {
-        "api-audiences": [",".join(root.api_audiences)],
-        "service-account-issuer": [root.issuer_url, *root.accepted_issuers],
-    }
