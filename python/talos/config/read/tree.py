@@ -22,7 +22,7 @@ import yaml
 from talos.config.problem import ConfigError, Mark, Problem
 
 MAX_BYTES = 11 * 1024 * 1024
-"""Of a config with all its documents and comments: one that is a third of the API's largest message passes."""
+"""Of a config with its comments and all documents: a third of the API's largest message passes."""
 
 MAX_TEXT = 8 * 1024 * 1024
 """Characters of its texts with aliases expanded, without comments. A generated one has about 20 KiB; with the
