@@ -7,7 +7,8 @@ import tracemalloc
 import pytest
 from tests.harness.processor import at_most
 
-from talos.resource.pattern import Pattern, PatternError
+from talos.resource.pattern import Pattern
+from talos.resource.pattern_syntax import PatternError
 
 PATTERNS = [
     "", "a", "abc", "^a", "a$", "^$", "^abc$", "a*", "a+b", "a?b", "ab|cd", "(ab|cd)+", "(a|b)*c$", ".",

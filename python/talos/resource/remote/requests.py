@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from talos.api.cosi import resource_pb2, state_pb2
 from talos.api.rpc import Code, RpcError
-from talos.resource.pattern import Pattern, PatternError
+from talos.resource.pattern import Pattern
+from talos.resource.pattern_syntax import PatternError
 from talos.resource.query import ALL, LabelTerm, Operator, Query
 from talos.resource.state import (
     WatchOptions,
