@@ -38,7 +38,8 @@ from talos.networkd.dhcp.message import parse_reply as parse_dhcp
 from talos.pki.authority import CertificateAuthority
 from talos.pki.certificate import parse_certificates
 from talos.pki.keys import parse_key
-from talos.resource.pattern import Pattern, PatternError
+from talos.resource.pattern import Pattern
+from talos.resource.pattern_syntax import PatternError
 from talos.resource.remote.requests import parse_query
 from talos.rpc.http2.frames import ProtocolError
 from talos.rpc.http2.rules import check_request

@@ -7,7 +7,7 @@ from typing import override
 from talos.api.definitions import block_pb2, storage_pb2
 from talos.disks.installation import find_installed
 from talos.disks.volumes.blocks import Tables
-from talos.disks.volumes.settle import GPT
+from talos.disks.volumes.volume import GPT
 from talos.resource.resource import Resource
 from talos.system.block.blkid import Content, Partition
 from talos.system.block.lvm import LvmReport

@@ -11,11 +11,13 @@ from talos.disks.preview.copies import FoundDevices, TableCopies
 from talos.disks.preview.layout import DiskChange, DiskLayout, Part, release
 from talos.disks.preview.storage import Effects, preview_arrays, preview_lvm
 from talos.disks.volumes.choice import find_devices, name_volume
-from talos.disks.volumes.settle import GPT, LUKS, VolumeProgress, settle_partition
+from talos.disks.volumes.filesystem import LUKS
+from talos.disks.volumes.settle import settle_partition
 from talos.disks.volumes.specs import NUMBER, OBSTACLE, VOLUME_SELECTOR
 from talos.disks.volumes.status import make_wanted_volume
 from talos.disks.volumes.system import find_order, make_all_volumes
 from talos.disks.volumes.user import find_place
+from talos.disks.volumes.volume import GPT, VolumeProgress
 from talos.disks.volumes.whole_disk import check_single
 from talos.system.errors import UserError
 from talos.system.logging import Log

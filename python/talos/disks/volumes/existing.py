@@ -9,9 +9,9 @@ from talos.config.documents.block.existing_volume import ExistingVolumeConfig
 from talos.config.model import Config
 from talos.disks.volumes.blocks import Blocks
 from talos.disks.volumes.schedule import set_scrub, set_trim
-from talos.disks.volumes.settle import VolumePlace
 from talos.disks.volumes.specs import NO_DISKS, OBSTACLE, VOLUME_SELECTOR, Volumes, set_options
 from talos.disks.volumes.user import EXISTING_PREFIX, make_mounted
+from talos.disks.volumes.volume import VolumePlace
 from talos.resource.resource import Resource
 from talos.system.block.blkid import Partition
 from talos.system.block.layout import DEDICABLE, SYSTEM

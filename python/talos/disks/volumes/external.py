@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from talos.api.definitions import block_pb2, enums_pb2
 from talos.config.documents.block.external_volume import ExternalVolumeConfig
 from talos.config.model import Config
-from talos.disks.volumes.settle import VolumePlace
 from talos.disks.volumes.specs import OBSTACLE, Volumes, set_options
 from talos.disks.volumes.user import EXTERNAL_PREFIX, make_mounted
+from talos.disks.volumes.volume import VolumePlace
 from talos.system.block.blkid import Content, Partition
 
 VIRTIOFS = "virtiofs"

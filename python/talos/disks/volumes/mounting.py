@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import trio
 
 from talos.disks.volumes.blocks import EXT4, Blocks
-from talos.disks.volumes.settle import VolumePlace
+from talos.disks.volumes.volume import VolumePlace
 from talos.system.errors import UserError
 from talos.system.files import KernelFiles
 from talos.system.logging import Log

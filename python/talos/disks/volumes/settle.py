@@ -4,25 +4,28 @@ Safe against power cuts. A partition whose filesystem is not complete is marked:
 in the write that creates the partition, and cleared after mkfs has finished and the disk is synced. A
 marked partition was never mounted, so it is formatted again, and encrypted again where it is to be. Without
 the mark only a blank partition is formatted, one that starts with zeros and in which libblkid finds nothing
-(it is marked first). Any other content than the wanted filesystem is never overwritten, and that is repaired
-when its superblock is broken. What is encrypted stays encrypted, what is not stays as it is. The place of a
-new partition is erased first, so that no previous content reappears.
+(it is marked first). Any other content than the wanted filesystem is never overwritten; the wanted filesystem
+is repaired when its superblock is broken. An existing partition is neither encrypted nor decrypted. The place
+of a new partition is erased first, so that no previous content reappears.
 
-A raw volume belongs to whom it is for: what its partition holds is not looked at. Swap is made anew at each
-start, and only where there is swap, or nothing.
+The content of a raw volume is its user's, and is not read. Swap is made anew at each start, and only on a
+partition that holds swap or nothing.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from talos.api.definitions import enums_pb2 as enums
-from talos.disks.disk import make_wipe_hint
-from talos.disks.volumes.blocks import EXT4, XFS, Blocks, NewFilesystem, Tables
-from talos.disks.volumes.encryption import VolumeEncryption
-from talos.system.block import ext4
-from talos.system.block.blkid import Content, Partition
-from talos.system.block.layout import LINUX_TYPE
-from talos.system.block.luks_header import MARK
+from talos.disks.volumes.blocks import Blocks, Tables
+from talos.disks.volumes.filesystem import (
+    MadeFilesystem,
+    find_filesystem,
+    is_blank,
+    make_filesystem,
+    refuse_content,
+)
+from talos.disks.volumes.volume import GPT, VolumePlace, VolumeProgress, WantedVolume
+from talos.system.block.blkid import Partition
 from talos.system.block.partitions import (
     ALIGNMENT,
     UNFINISHED,
@@ -37,71 +40,6 @@ from talos.system.block.partitions import (
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.sizes import format_size
-
-SWAP, RAW, GPT = "swap", "", "gpt"
-LUKS = "crypto_LUKS"
-"""libblkid's name for an encrypted device."""
-XFS_MAGIC = b"XFSB"
-"""What a superblock begins with, also one that libblkid refuses because its checksum is wrong."""
-
-type Limit = Callable[[int], int]
-"""How much of so many free bytes a volume may take at most."""
-
-
-def take_all(free: int) -> int:
-    """The limit of a volume that has none."""
-    return free
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WantedVolume:
-    """The spec of a volume. Sizes in bytes; one that may not be created is only located.
-
-    ``label`` is the partition's, which is found by its ``number`` if it has one; the filesystem's may be
-    empty. ``filesystem`` is what it is to hold, ``min_group`` the size of its smallest allocation group.
-    """
-
-    label: str
-    number: int = 0
-    type_uuid: str = LINUX_TYPE
-    filesystem: str = XFS
-    filesystem_label: str = ""
-    min_group: int = 0
-    minimum: int = 0
-    limit: Limit = take_all
-    grow: bool = False
-    may_create: bool = False
-    encryption: VolumeEncryption | None = None
-
-    @property
-    def has_filesystem(self) -> bool:
-        """Whether it is formatted, and mounted."""
-        return self.filesystem in {XFS, EXT4}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VolumePlace:
-    """Where a volume is. ``mapped`` is what an encrypted one is mounted from, ``content`` what that holds."""
-
-    disk: str
-    device: str
-    partition: Partition
-    content: Content
-    mapped: str = ""
-
-    @property
-    def source(self) -> str:
-        """The device with the filesystem."""
-        return self.mapped or self.device
-
-
-@dataclass(slots=True)
-class VolumeProgress:
-    """How far it got, for the status of one that failed, and whether a disk was changed."""
-
-    phase: enums.BlockVolumePhase = enums.VOLUME_PHASE_WAITING
-    device: str = ""
-    changed: bool = False
 
 
 async def settle(
@@ -196,8 +134,8 @@ async def _provide_table(blocks: Tables, wanted: WantedVolume, disk: str, log: L
     """The disk's GPT, made where the disk is blank, and the disk's size in bytes."""
     content = await blocks.probe(disk)
     if content.name != GPT:
-        if content.kind or not await _is_blank(blocks, wanted, disk, log):
-            raise _refuse(
+        if content.kind or not await is_blank(blocks, wanted, disk, log):
+            raise refuse_content(
                 wanted, disk, f"holds {content.name or wanted.filesystem}, no GPT: it is not written over"
             )
         log.info(f"volume {wanted.label}: making a partition table", disk=disk)
@@ -221,14 +159,6 @@ async def _append(
     return await blocks.append(disk, table, part)
 
 
-@dataclass(frozen=True, slots=True)
-class MadeFilesystem:
-    """A filesystem, and the mapped device that it is on when it is encrypted."""
-
-    content: Content
-    mapped: str = ""
-
-
 async def _make_whole(
     blocks: Blocks, wanted: WantedVolume, disk: str, partition: Partition, log: Log, progress: VolumeProgress
 ) -> MadeFilesystem | None:
@@ -242,95 +172,6 @@ async def _make_whole(
     made = await make_filesystem(blocks, wanted, device, log)
     await blocks.mark(disk, partition.number, finished=True)
     return made
-
-
-async def make_filesystem(blocks: Blocks, wanted: WantedVolume, device: str, log: Log) -> MadeFilesystem:
-    """Format a device, inside of its encryption where it has one; without a filesystem only that."""
-    encryption = wanted.encryption
-    if encryption and not encryption.configured:
-        await encryption.forget()
-        encryption = None
-    mapped = await encryption.create(device) if encryption else ""
-    target = mapped or device
-    if wanted.has_filesystem:
-        log.info(f"volume {wanted.label}: making its filesystem", device=target)
-        new = NewFilesystem(
-            type=wanted.filesystem,
-            label=wanted.filesystem_label,
-            size=(await blocks.probe(target)).size,
-            min_group=wanted.min_group,
-        )
-        await blocks.format(target, new)
-    if encryption:
-        await encryption.publish(device)
-    return MadeFilesystem(await blocks.probe(target), mapped)
-
-
-async def find_filesystem(
-    blocks: Blocks, wanted: WantedVolume, device: str, log: Log
-) -> MadeFilesystem | None:
-    """The wanted content of a partition or disk; None when that is blank. UserError for anything else."""
-    encryption = wanted.encryption
-    content = await blocks.probe(device)
-    if wanted.filesystem == RAW and encryption is None:
-        return MadeFilesystem(content)
-    if content.name == LUKS:
-        if encryption is None:
-            raise UserError(
-                f"{device} is encrypted, and the config has no encryption for it",
-                where=wanted.label,
-                hint="add its encryption to the config",
-            )
-        mapped = await encryption.open(device)
-        inside: Content | None = await blocks.probe(mapped)
-        if wanted.has_filesystem:  # else what is there is its own: no one else has the keys
-            inside = await _find(blocks, wanted, mapped, inside, log)
-        if inside is None:
-            raise _refuse(wanted, device, "is encrypted, and empty inside: it is not formatted")
-        await encryption.keep_slots(device)
-        return MadeFilesystem(inside, mapped)
-    if encryption is None:
-        found = await _find(blocks, wanted, device, content, log)
-        return None if found is None else MadeFilesystem(found)
-    if content.kind:
-        reason = f"holds {content.name}, which is not encrypted: it is neither formatted nor encrypted"
-        raise _refuse(wanted, device, reason)
-    head = await blocks.read_head(device)
-    if not head.startswith(MARK) and any(head):
-        raise _refuse(wanted, device, "holds unrecognised data: it is not encrypted")
-    return None
-
-
-async def _find(
-    blocks: Blocks, wanted: WantedVolume, device: str, content: Content, log: Log
-) -> Content | None:
-    if (await blocks.read_head(device)).startswith(ext4.MARK):
-        return None
-    if content.name == wanted.filesystem:
-        return content
-    if content.kind:
-        name = f"{content.name} ({content.label})" if content.label else content.name
-        raise _refuse(wanted, device, f"holds {name}, no {wanted.filesystem}: it is not formatted over")
-    return None if await _is_blank(blocks, wanted, device, log) else await blocks.probe(device)
-
-
-async def _is_blank(blocks: Tables, wanted: WantedVolume, device: str, log: Log) -> bool:
-    """Whether nothing can be lost here; False when its filesystem is there again. UserError for others."""
-    head = await blocks.read_head(device)
-    found = XFS if head.startswith(XFS_MAGIC) else EXT4 if ext4.has_superblock(head) else ""
-    if found and found == wanted.filesystem:
-        log.warning(f"volume {wanted.label}: its superblock is broken, repairing it", device=device)
-        if not await blocks.repair(device, found, force=False):
-            await blocks.repair(device, found, force=True)
-        if (await blocks.probe(device)).name == found:
-            return False
-    if any(head):
-        raise _refuse(wanted, device, "holds unrecognised data: it is not formatted")
-    return True
-
-
-def _refuse(wanted: WantedVolume, device: str, reason: str) -> UserError:
-    return UserError(f"{device} {reason}", where=wanted.label, hint=make_wipe_hint(device))
 
 
 async def _grow(

@@ -7,7 +7,7 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.disks.volumes.blocks import EXT4, XFS
 from talos.disks.volumes.encryption import VolumeEncryption
 from talos.disks.volumes.encryption_spec import list_kinds
-from talos.disks.volumes.settle import RAW, SWAP, VolumePlace, WantedVolume, take_all
+from talos.disks.volumes.volume import RAW, SWAP, VolumePlace, WantedVolume, take_all
 from talos.system.proc.mounts import Mount
 from talos.system.sizes import format_pretty_size
 from talos.system.tpm.sealing import has_signed_policy

@@ -9,13 +9,8 @@ from collections.abc import Sequence
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.disks.volumes.blocks import Blocks
-from talos.disks.volumes.settle import (
-    VolumePlace,
-    VolumeProgress,
-    WantedVolume,
-    find_filesystem,
-    make_filesystem,
-)
+from talos.disks.volumes.filesystem import find_filesystem, make_filesystem
+from talos.disks.volumes.volume import VolumePlace, VolumeProgress, WantedVolume
 from talos.system.block.blkid import Partition
 from talos.system.errors import UserError
 from talos.system.logging import Log

@@ -12,7 +12,8 @@ from talos.config.read.loader import load
 from talos.disks.volumes.encryption import VolumeEncryption
 from talos.disks.volumes.encryption_keys import KeyPendingError, SlotKey, find_uuid_problem, make_keys
 from talos.disks.volumes.encryption_spec import find_system_encryption, format_meta, parse_meta
-from talos.disks.volumes.settle import VolumePlace, VolumeProgress, WantedVolume, settle
+from talos.disks.volumes.settle import settle
+from talos.disks.volumes.volume import VolumePlace, VolumeProgress, WantedVolume
 from talos.disks.volumes.whole_disk import settle_disk
 from talos.system.block.blkid import Content
 from talos.system.block.layout import GIB

@@ -8,10 +8,11 @@ from talos.config.read.loader import load
 from talos.disks.disk import Disk
 from talos.disks.volumes.choice import choose_device
 from talos.disks.volumes.legacy import make_legacy_disks
-from talos.disks.volumes.settle import VolumeProgress, settle
+from talos.disks.volumes.settle import settle
 from talos.disks.volumes.specs import DEVICE, NUMBER, OBSTACLE
 from talos.disks.volumes.status import make_wanted_volume
 from talos.disks.volumes.user import find_place, is_mounted
+from talos.disks.volumes.volume import VolumeProgress
 from talos.system.block.blkid import Content, Partition
 from talos.system.block.layout import GIB, MIB
 from talos.system.errors import UserError

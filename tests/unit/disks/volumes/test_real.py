@@ -14,8 +14,9 @@ from talos.api.definitions import block_pb2
 from talos.disks.volumes.blocks import KernelBlocks, NewFilesystem
 from talos.disks.volumes.existing import open_existing
 from talos.disks.volumes.mounting import CHANGEABLE, make_point, mount_volume, unmount_volume
-from talos.disks.volumes.settle import VolumePlace, VolumeProgress, WantedVolume, settle
+from talos.disks.volumes.settle import settle
 from talos.disks.volumes.specs import MIN_GROUP
+from talos.disks.volumes.volume import VolumePlace, VolumeProgress, WantedVolume
 from talos.disks.volumes.whole_disk import settle_disk
 from talos.machined.boot.filesystems import make_missing_directory
 from talos.system.block import partitions

@@ -9,7 +9,8 @@ from typing import Any, override
 import pytest
 
 from talos.api.definitions import enums_pb2 as enums
-from talos.disks.volumes.settle import Limit, VolumePlace, VolumeProgress, WantedVolume, settle
+from talos.disks.volumes.settle import settle
+from talos.disks.volumes.volume import Limit, VolumePlace, VolumeProgress, WantedVolume
 from talos.disks.volumes.whole_disk import settle_disk
 from talos.system.block import ext4
 from talos.system.block.blkid import Content

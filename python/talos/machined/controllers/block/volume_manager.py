@@ -12,10 +12,10 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.disks.volumes.dedicated import is_dedicated
 from talos.disks.volumes.encryption_keys import KeyPendingError
 from talos.disks.volumes.mounting import CHANGEABLE, GROWTH, unmount_volume
-from talos.disks.volumes.settle import SWAP, VolumeProgress
 from talos.disks.volumes.status import VolumeState, fill_mount, fill_runtime_mount, fill_status
 from talos.disks.volumes.system import find_order
 from talos.disks.volumes.user import find_place, is_mounted, is_user_volume
+from talos.disks.volumes.volume import SWAP, VolumeProgress
 from talos.machined.controllers.block.encryption import EncryptionKeeper
 from talos.machined.controllers.block.key_service import KeyService
 from talos.machined.controllers.block.open_key import VolumeOpenKey

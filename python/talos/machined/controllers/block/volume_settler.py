@@ -22,14 +22,7 @@ from talos.disks.volumes.external import make_external_place
 from talos.disks.volumes.folders import SystemFolders
 from talos.disks.volumes.mounting import make_options, make_point, mount_volume
 from talos.disks.volumes.scrubber import Scrubber
-from talos.disks.volumes.settle import (
-    SWAP,
-    VolumePlace,
-    VolumeProgress,
-    WantedVolume,
-    find,
-    settle,
-)
+from talos.disks.volumes.settle import find, settle
 from talos.disks.volumes.specs import (
     NO_ACCESS_TIMES,
     NUMBER,
@@ -40,6 +33,7 @@ from talos.disks.volumes.specs import (
 )
 from talos.disks.volumes.status import VolumeState, make_wanted_volume
 from talos.disks.volumes.user import USER_VOLUMES, is_mounted, is_user_volume
+from talos.disks.volumes.volume import SWAP, VolumePlace, VolumeProgress, WantedVolume
 from talos.disks.volumes.whole_disk import settle_disk
 from talos.machined.controllers.block.encryption import EncryptionKeeper
 from talos.machined.node.key_requests import KeyRequests
