@@ -2,16 +2,20 @@
 
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from talos.api.definitions.secrets_pb2 import KubeletSpec
+from talos.machined.logs.regular import read_regular
 from talos.pki.certificate import is_signed_by, parse_certificate
 from talos.system.errors import UserError
 from talos.system.files import replace_durably
 
+MAX_CERTIFICATE = 64 * 1024
+"""Bytes of a certificate with its key and its authorities."""
 CLIENT, CURRENT = "kubelet-client-*.pem", "kubelet-client-current.pem"
 
 
@@ -46,10 +50,14 @@ def refresh_credentials(kubeconfig: Path, pki: Path, secret: KubeletSpec) -> Non
 
 def has_foreign_certificate(path: Path, authorities: Sequence[bytes]) -> bool:
     """Whether there is a certificate that none of these authorities has signed."""
-    try:
-        certificate = parse_certificate(path.read_bytes())
-    except FileNotFoundError:
+    # The kubelet's file is a link to one beside it. Pods that mount its folder may have it lead anywhere.
+    with suppress(OSError):
+        path = path.with_name(path.readlink().name)
+    content = read_regular(path, 0, MAX_CERTIFICATE)
+    if content is None:
         return False
+    try:
+        certificate = parse_certificate(content)
     except UserError:
         return True
     return not is_signed_by(certificate, [parse_certificate(crt) for crt in authorities])

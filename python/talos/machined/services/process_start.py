@@ -12,6 +12,7 @@ from talos.machined.services.output import ServiceOutput
 from talos.machined.services.runner_context import RunnerContext
 from talos.machined.services.spec import ENVIRONMENT, Directory, Execute, Fork, Isolate, ServiceSpec
 from talos.machined.services.zygote_request import ExecuteRequest, ForkRequest, IsolateRequest
+from talos.system.folders import opening_folder
 from talos.system.process import set_oom_score, spawn
 
 
@@ -77,8 +78,10 @@ class ProcessStarter:
 
 
 def make_directory(directory: Directory) -> None:
-    """Make a directory, or set owner and mode of an existing one."""
-    path = Path(directory.path)
-    path.mkdir(parents=True, exist_ok=True)
-    os.chown(path, directory.uid, directory.gid)
-    path.chmod(directory.mode)
+    """Make a directory, or set owner and mode of an existing one. OSError.
+
+    A pod may have left a link in its place, which would have another directory given to the service.
+    """
+    with opening_folder(Path(directory.path)) as place:
+        os.fchown(place, directory.uid, directory.gid)
+        os.fchmod(place, directory.mode)

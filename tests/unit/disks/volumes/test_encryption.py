@@ -166,7 +166,8 @@ async def test_a_failure_names_every_slot_and_is_not_tried_again_without_a_chang
     other = make_spec(static(0, "other"), static(3, "x"), static(1, "y", locked=True))
     text = (
         r"^u-data: /dev/vda5 can't be unlocked: slot 0 \(static\): encryption key rejected; "
-        r"slot 3 \(static\): the volume has no key in this slot; slot 1 \(static\): the salt of STATE, .* is not there$"
+        r"slot 3 \(static\): the volume has no key in this slot; "
+        r"slot 1 \(static\): the salt of STATE, .* is not there$"
     )
     for _ in range(3):
         with pytest.raises(UserError, match=text):

@@ -85,3 +85,13 @@ def test_a_damaged_certificate_is_of_no_node(kubelet: Kubelet) -> None:
     (kubelet.pki / "kubelet-client-1.pem").write_text("damaged")
     kubelet.refresh(OLD)
     assert not (kubelet.pki / CURRENT).is_symlink()
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "../big", "gone"])
+def test_a_link_to_anything_else_is_not_read(kubelet: Kubelet, target: str) -> None:
+    with (kubelet.pki.parent / "big").open("wb") as big:
+        big.truncate(1 << 40)
+    (kubelet.pki / CURRENT).unlink()
+    (kubelet.pki / CURRENT).symlink_to(target)
+    kubelet.refresh(OLD)
+    assert kubelet.kubeconfig.exists()

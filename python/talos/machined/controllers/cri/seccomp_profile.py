@@ -4,6 +4,7 @@ https://kubernetes.io/docs/tutorials/security/seccomp/
 """
 
 import json
+import os
 from pathlib import Path
 
 import trio
@@ -12,11 +13,13 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.cri_pb2 import SeccompProfileSpec
 from talos.config.active import read_config
 from talos.config.effective import machine as effective
+from talos.machined.logs.regular import read_regular
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.resource.objects import to_plain, to_struct
 from talos.system.block.layout import EPHEMERAL
 from talos.system.files import replace_durably
+from talos.system.folders import opening_folder
 
 FOLDER = Path("/var/lib/kubelet/seccomp/profiles")
 
@@ -60,14 +63,17 @@ class SeccompProfileFileController(Reconciler):
 
 
 def write_profiles(folder: Path, files: dict[str, bytes]) -> None:
-    """Have these files in the folder, and no others. OSError."""
-    for path in [*folder.iterdir()] if folder.is_dir() else ():
-        if path.name not in files and not path.is_dir():
-            path.unlink()
-    if not files:
+    """Have these files in the folder, and no others. OSError.
+
+    Pods that mount the kubelet's folder write there: links in the folder, and to it, are not followed.
+    """
+    if not files and not os.path.lexists(folder):
         return
-    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-    for name, content in files.items():
-        path = folder / name
-        if not path.is_file() or path.read_bytes() != content:
-            replace_durably(path, [content], mode=0o644)
+    with opening_folder(folder, 0o755) as place:
+        opened = Path(f"/proc/self/fd/{place}")
+        for path in [*opened.iterdir()]:
+            if path.name not in files and (path.is_symlink() or not path.is_dir()):
+                path.unlink()
+        for name, content in files.items():
+            if read_regular(opened / name, 0, len(content) + 1) != content:
+                replace_durably(opened / name, [content], mode=0o644)

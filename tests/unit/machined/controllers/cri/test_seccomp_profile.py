@@ -15,6 +15,7 @@ from talos.config.read.loader import load
 from talos.machined.controllers.cri.seccomp_profile import (
     SeccompProfileController,
     SeccompProfileFileController,
+    write_profiles,
 )
 from talos.machined.node.config_store import publish_config
 from talos.resource import ids, kinds
@@ -58,3 +59,26 @@ def test_a_name_that_is_a_path_is_refused() -> None:
     config = load(CONFIG % "{name: ../x, value: {}}")
     errors = [str(problem) for problem in validate(config, Mode.METAL).errors]
     assert any('machine.seccompProfiles[0].name: "../x" is no name of a file' in text for text in errors)
+
+
+def test_links_that_pods_have_left_are_not_followed(tmp_path: Path) -> None:
+    secrets, folder = tmp_path / "secrets", tmp_path / "kubelet/seccomp/profiles"
+    secrets.mkdir()
+    (secrets / "key").write_text("key")
+    folder.parent.mkdir(parents=True)
+    folder.symlink_to(secrets)
+    write_profiles(folder, {"a.json": b"{}"})
+    assert [path.name for path in secrets.iterdir()] == ["key"]
+    assert (folder / "a.json").read_bytes() == b"{}"
+    (folder / "a.json").unlink()
+    (folder / "a.json").symlink_to("/dev/zero")
+    (folder / "other").symlink_to(secrets)
+    write_profiles(folder, {"a.json": b"{}"})
+    assert not (folder / "a.json").is_symlink()
+    assert [path.name for path in folder.iterdir()] == ["a.json"]
+    folder.rename(folder.with_name("before"))
+    folder.symlink_to(secrets)
+    write_profiles(folder, {})
+    assert [path.name for path in secrets.iterdir()] == ["key"]
+    write_profiles(tmp_path / "none", {})
+    assert not (tmp_path / "none").exists()
