@@ -18,6 +18,10 @@ contents: "defaults {}"
 mode: 0o600
 ---
 apiVersion: v1alpha1
+kind: UdevRulesConfig
+rules: ['KERNEL=="vda", SYMLINK+="ours"']
+---
+apiVersion: v1alpha1
 kind: TrustedRootsConfig
 name: ours
 certificates: |
@@ -26,6 +30,10 @@ NO_CONFIG = """
 apiVersion: v1alpha1
 kind: EtcFileConfig
 name: multipath/multipath.conf
+$patch: delete
+---
+apiVersion: v1alpha1
+kind: UdevRulesConfig
 $patch: delete
 ---
 apiVersion: v1alpha1
@@ -49,6 +57,8 @@ def test_files_and_authorities_appear_and_go(cluster: Cluster, tmp_path: Path, a
 
     def are_there() -> None:
         assert cluster.talosctl("read", "/etc/multipath/multipath.conf").stdout == "defaults {}"
+        rules = cluster.talosctl("read", "/usr/lib/udev/rules.d/99-talos.rules").stdout
+        assert rules == 'KERNEL=="vda", SYMLINK+="ours"\n'
         found = cluster.talosctl("read", ROOTS).stdout
         assert found.startswith(before)
         assert f"\nours:\n=====\n{authority}" in found

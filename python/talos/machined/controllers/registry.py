@@ -35,7 +35,11 @@ from talos.machined.controllers.cri.seccomp_profile import (
 )
 from talos.machined.controllers.etcd.pki import EtcdPKIController
 from talos.machined.controllers.files.etc_file import EtcFileController
-from talos.machined.controllers.files.etc_file_config import EtcFileConfigController, TrustedRootsController
+from talos.machined.controllers.files.etc_file_config import (
+    EtcFileConfigController,
+    TrustedRootsController,
+    UdevRulesFileController,
+)
 from talos.machined.controllers.files.initiator_names import InitiatorNamesController
 from talos.machined.controllers.hardware.inventory import HardwareInventoryController
 from talos.machined.controllers.hardware.pcr_status import PCRStatusController
@@ -203,6 +207,7 @@ def make_etc_controllers(context: ControllerContext) -> list[Controller]:
 
     return [
         EtcFileConfigController(),
+        UdevRulesFileController(),
         TrustedRootsController(context.etc_layer.read_image),
         *([InitiatorNamesController()] if context.node.platform.has_kernel else []),
         EtcFileController(context.etc, context.etc_layer, context.set_hostname, restart_cri, context.log),

@@ -1,4 +1,4 @@
-"""EtcFileSpec: files of the config in /etc, and the authorities that the node trusts."""
+"""EtcFileSpec: files of the config in /etc, the authorities that the node trusts, and rules for devices."""
 
 from collections.abc import Callable
 from typing import override
@@ -11,6 +11,8 @@ from talos.resource.controller.controller import ControllerRuntime, Input, Outpu
 
 ROOTS = "ssl/certs/ca-certificates.crt"
 """Below /etc: where OpenSSL, Go and our own clients look for authorities."""
+RULES = "udev/rules.d/99-talos.rules"
+"""Below /etc; the image has a link to it where upstream's file is. It is for readers: udevd has the config."""
 MODE = 0o644
 
 
@@ -29,6 +31,24 @@ class EtcFileConfigController(Reconciler):
                 mode = MODE if not file.mode else int(file.mode)
                 spec = EtcFileSpecSpec(contents=(file.contents or "").encode(), mode=mode)
                 await runtime.put(kinds.ETC_FILE_SPEC, file.name, spec)
+
+
+class UdevRulesFileController(Reconciler):
+    """MachineConfig → EtcFileSpec: the rules for devices, one a line."""
+
+    name = "files.UdevRulesFileController"
+    inputs = (Input(*ids.MACHINE_CONFIG),)
+    outputs = (Output(kinds.ETC_FILE_SPEC, shared=True),)
+
+    @override
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        config = await read_config(runtime)
+        rules = effective.udev_rules(config) if config else ()
+        text = "".join("{}\n".format(rule.replace("\n", "\\\n")) for rule in rules)
+        async with runtime.track_outputs():
+            if text:
+                spec = EtcFileSpecSpec(contents=text.encode(), mode=MODE)
+                await runtime.put(kinds.ETC_FILE_SPEC, RULES, spec)
 
 
 class TrustedRootsController(Reconciler):

@@ -14,8 +14,10 @@ from talos.api.resource.config_pb2 import MachineConfigSpec
 from talos.machined.controllers.files.etc_file import EtcFileController
 from talos.machined.controllers.files.etc_file_config import (
     ROOTS,
+    RULES,
     EtcFileConfigController,
     TrustedRootsController,
+    UdevRulesFileController,
 )
 from talos.machined.node.etc_files import EtcFiles
 from talos.machined.node.etc_layer import EtcLayer
@@ -28,6 +30,7 @@ from talos.testing.mounts import MemoryMounts
 
 HEAD = "version: v1alpha1\nmachine: {type: worker}\n"
 FILE = "---\napiVersion: v1alpha1\nkind: EtcFileConfig\nname: %s\ncontents: %s\n"
+UDEV = "---\napiVersion: v1alpha1\nkind: UdevRulesConfig\nrules: %s\n"
 ROOT = "---\napiVersion: v1alpha1\nkind: TrustedRootsConfig\nname: %s\ncertificates: %s\n"
 
 
@@ -65,6 +68,7 @@ async def running_node(folder: Path) -> AsyncGenerator[Node]:
     controllers = (
         EtcFileConfigController(),
         TrustedRootsController(node.layer.read_image),
+        UdevRulesFileController(),
         EtcFileController(node.files, node.layer, node.names.append, node.trust, log),
     )
     async with running(node.state, *controllers):
@@ -89,6 +93,16 @@ async def test_a_file_appears_changes_and_goes(tmp_path: Path) -> None:
         await wait_until_removed(node, "multipath/a.conf")
         assert not path.exists()
         assert [entry.name for entry in path.parent.iterdir()] == []
+
+
+async def test_rules_for_devices_can_be_read(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        await node.configure(UDEV % """['KERNEL=="a", MODE="0600"', "KERNEL==\\"b\\",\\nMODE=\\"0660\\""]""")
+        await wait_for(node.state, kinds.ETC_FILE_STATUS, RULES, lambda _: True)
+        text = 'KERNEL=="a", MODE="0600"\nKERNEL=="b",\\\nMODE="0660"\n'
+        assert (node.layer.writable / RULES).read_text() == text
+        await node.configure()
+        await wait_until_removed(node, RULES)
 
 
 async def test_the_file_of_the_image_is_back_afterwards(tmp_path: Path) -> None:
