@@ -12,7 +12,7 @@ from talos.resource.controller.controller import ControllerRuntime, Input, Outpu
 ROOTS = "ssl/certs/ca-certificates.crt"
 """Below /etc: where OpenSSL, Go and our own clients look for authorities."""
 RULES = "udev/rules.d/99-talos.rules"
-"""Below /etc; the image has a link to it where upstream's file is. It is for readers: udevd has the config."""
+"""Below /etc; the image links to it where upstream has the file. It is for readers: udevd has the config."""
 MODE = 0o644
 
 
