@@ -121,41 +121,62 @@ def parse_reply(data: bytes, query: Query, number: int) -> Reply:
     end = _skip_name(data, HEADER.size, may_point=False) + _TYPE_CLASS.size
     if data[HEADER.size : end].lower() != query.question.lower():
         raise MalformedError("an answer to another question")
+    records = _measure_records(data, end, answers, authorities, additional)
+    code = flags & _CODE | records.extended_code
+    header = HEADER.pack(
+        0, flags | _RECURSION_OFFERED, 1, answers, authorities, additional - records.has_edns
+    )
+    is_held = code in {NO_ERROR, NO_SUCH_NAME} and not flags & _TRUNCATED
+    return Reply(
+        # What follows the last record belongs to no record, and is dropped.
+        data=header + data[HEADER.size : records.end],
+        lifetimes=records.lifetimes,
+        seconds=records.seconds if is_held else 0,
+        is_truncated=bool(flags & _TRUNCATED),
+        code=code,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Records:
+    """The records of a reply but that of EDNS: where they end, where their TTLs are, the least of these."""
+
+    end: int
+    lifetimes: tuple[int, ...]
+    seconds: int
+    has_edns: bool
+    extended_code: int
+
+
+def _measure_records(data: bytes, end: int, answers: int, authorities: int, additional: int) -> _Records:
     lifetimes: list[int] = []
     seconds: int | None = None
-    code, position, edns = flags & _CODE, end, (0, 0)
+    has_edns, extended_code = False, 0
     total = answers + authorities + additional
     for index in range(total):
-        begin, start = position, _skip_name(data, position)
-        position = _skip_record(data, start)
+        start = _skip_name(data, end)
+        following = _skip_record(data, start)
         kind, _, lifetime, _ = RECORD.unpack_from(data, start)
         if kind == OPT:
-            code |= (lifetime >> 24) << 4
-            edns = begin, position
-            if index != total - 1:
-                raise MalformedError("EDNS is not the last record")
-            continue
+            if index != total - 1 or not additional:
+                raise MalformedError("EDNS is not the last additional record")
+            has_edns, extended_code = True, (lifetime >> 24) << 4
+            break
+        end = following
         lifetimes.append(start + 4)
         # A lifetime with its highest bit set is none, RFC 2181 section 8.
         lifetime = 0 if lifetime >> 31 else lifetime
         if kind == SOA and not answers and answers <= index < answers + authorities:
-            if position - start < RECORD.size + 20:
+            if end - start < RECORD.size + 20:
                 raise MalformedError("a start of authority is cut off")
-            lifetime = min(lifetime, _LONG.unpack_from(data, position - 4)[0])
+            lifetime = min(lifetime, _LONG.unpack_from(data, end - 4)[0])
         seconds = lifetime if seconds is None else min(seconds, lifetime)
-    if edns[1]:
-        data = data[: edns[0]]
-        additional -= 1
-    # What follows the last record belongs to no record, and is dropped.
-    kept = data[:position] if not edns[1] else data
-    header = HEADER.pack(0, flags | _RECURSION_OFFERED, 1, answers, authorities, additional)
-    is_held = code in {NO_ERROR, NO_SUCH_NAME} and not flags & _TRUNCATED
-    return Reply(
-        data=header + kept[HEADER.size :],
+    return _Records(
+        end=end,
         lifetimes=tuple(lifetimes),
-        seconds=(seconds or 0) if is_held else 0,
-        is_truncated=bool(flags & _TRUNCATED),
-        code=code,
+        seconds=seconds or 0,
+        has_edns=has_edns,
+        extended_code=extended_code,
     )
 
 
