@@ -25,7 +25,7 @@ from talos.rpc.proxy.roles import check_roles
 from talos.system.logging import Log
 
 DEBUG = "/machine.DebugService/ContainerRun"
-"""Who makes this call is root on the node: it is recorded when it begins, too, as that may see to the end."""
+"""Its caller is root on the node, who may prevent a record of its end: it is recorded at its begin, too."""
 
 
 @dataclass(slots=True, kw_only=True)

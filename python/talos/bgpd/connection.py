@@ -1,4 +1,4 @@
-"""A session on a TCP connection: reads, writes, keeps its times, and takes what it brings into the table."""
+"""A session on a TCP connection: its reads, its writes and its timers."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -43,7 +43,7 @@ class Connection:
         self._wakeup = Wakeup()
 
     def wake(self) -> None:
-        """There may be something to send."""
+        """Have queued messages sent."""
         self._wakeup.set()
 
     def close(self, notification: Notification, reason: str = "") -> None:
@@ -52,7 +52,7 @@ class Connection:
         self.wake()
 
     async def run(self, handler: Handler, last_notification: Callable[[], Notification]) -> None:
-        """Work until the session is over; when cancelled, it ends with the last notification."""
+        """Serve the session until it is over; when cancelled, it ends with the last notification."""
         try:
             async with trio.open_nursery() as nursery:
                 self.nursery = nursery

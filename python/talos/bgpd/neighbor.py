@@ -28,7 +28,7 @@ from talos.bgpd.session import (
 from talos.bgpd.settings import InstanceSettings, NeighborSettings
 from talos.bgpd.views import make_views
 from talos.bgpd.wire.scoped_address import ScopedAddress
-from talos.bgpd.wire.streams import CONNECT_TIMEOUT, dial, find_self, limit_hops
+from talos.bgpd.wire.streams import CONNECT_TIMEOUT, dial, find_own_address, limit_hops
 from talos.system.backoff import Backoff
 from talos.system.logging import Log
 from talos.system.wakeup import Signal
@@ -221,7 +221,7 @@ class Neighbor(Handler):
         self._notify()
 
     def _establish(self, connection: Connection) -> None:
-        agreement, local = connection.session.agreement, find_self(connection.stream)
+        agreement, local = connection.session.agreement, find_own_address(connection.stream)
         assert agreement is not None
         if local is None or self.peer is None:
             return  # the connection is gone, which is read next

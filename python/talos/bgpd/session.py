@@ -102,14 +102,14 @@ class Session:
         self._expires = self._keepalive_due = float("inf")
 
     def tick(self, now: float) -> None:
-        """Let time pass."""
+        """Do what is due: send a keepalive, or end a session whose hold time is over."""
         if now >= self._expires:
             self.close(Notification(code=Code.HOLD_TIMER_EXPIRED))
         elif now >= self._keepalive_due:
             self._send_keepalive(now)
 
     def receive(self, data: bytes, now: float) -> Iterator[Event]:
-        """What the bytes of the peer mean; nothing after the session's end."""
+        """The events of received bytes; none after the session's end."""
         messages = self._reader.receive(data)
         while not self.ending:
             try:

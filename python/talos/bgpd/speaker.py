@@ -15,7 +15,7 @@ from talos.bgpd.neighbor import Neighbor
 from talos.bgpd.rib.routes import make_id, make_route
 from talos.bgpd.rib.table import Rib
 from talos.bgpd.settings import InstanceSettings, NeighborSettings
-from talos.bgpd.wire.streams import PORT, find_peer, open_listener
+from talos.bgpd.wire.streams import PORT, find_peer_address, open_listener
 from talos.system.logging import Log
 
 BIND_RETRY = 30.0
@@ -157,7 +157,7 @@ class Speaker:
             self._log.once(f"a connection is not accepted: {error.strerror}")
             await trio.sleep(ACCEPT_RETRY)
             return
-        peer = find_peer(stream)
+        peer = find_peer_address(stream)
         neighbors = [neighbor for neighbor, _ in self._neighbors.values() if neighbor.peer == peer]
         if peer is None or not any(neighbor.accept(stream) for neighbor in neighbors):
             await trio.aclose_forcefully(stream)

@@ -1,4 +1,4 @@
-"""What an established session is to the table of routes: a source of paths, and where exports go."""
+"""An established session as the table of routes needs it: a source of paths, and the context of exports."""
 
 import itertools
 from ipaddress import IPv4Address, IPv6Address

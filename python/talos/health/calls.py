@@ -10,7 +10,7 @@ from talos.api.cosi.resource_pb2 import Resource
 from talos.resource.kind import Kind
 
 SKIPPED = "SKIP"
-"""What a condition returns that is about nothing in this cluster."""
+"""The result of a condition that does not apply to a cluster."""
 SERVICE = "/machine.MachineService/"
 
 

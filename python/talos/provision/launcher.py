@@ -1,4 +1,4 @@
-"""The process that carries a cluster: it holds the network and is the parent of every node's process.
+"""The process of a running cluster: it has the network open, and is the parent of every node's process.
 
 It is one thread that waits for signals:
 
@@ -15,7 +15,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,13 +31,12 @@ from talos.provision.store import ClusterFolder, write_record
 log = logging.getLogger(__name__)
 
 SIGNALS = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1}
-# As the kernel command line's panic=10 on metal.
 PANIC_DELAY = 10.0
-# How long nodes may take to stop in an orderly way.
-STOP_TIMEOUT = 60.0  # seconds
-
-# Bytes after which a console's file is put aside at the next start of its node.
+"""Seconds before a node that crashed starts again, as by the kernel argument panic=10 of machines."""
+STOP_TIMEOUT = 60.0
+"""Seconds for nodes to stop in an orderly way."""
 MAX_CONSOLE = 16 << 20
+"""Bytes after which a console's file is put aside at the next start of its node."""
 
 type Report = Callable[[dict[str, Any]], None]
 
@@ -65,8 +64,9 @@ class _Node:
     request: NodeRequest
     state: NodeState = NodeState.STOPPED
     pid: int = 0
-    restart_at: float | None = field(default=None)
-    check_at: float | None = field(default=None)
+    restart_at: float | None = None
+    check_at: float | None = None
+    """On the monotonic clock."""
 
 
 class Nodes(Protocol):
@@ -93,7 +93,7 @@ class Nodes(Protocol):
         ...
 
     def check(self, node: NodeRequest) -> float | None:
-        """The seconds until a node that runs has to be looked at again, if ever; 0 or less when it hangs."""
+        """The seconds until a node that runs has to be checked again, if ever; 0 or less when it hangs."""
         ...
 
     def close(self) -> None:
@@ -187,9 +187,9 @@ class Launcher:
             self._companions.note_end(pid, status)
             for node in self._nodes:
                 if node.pid == pid:
-                    self._ended(node, self._provider.end(node.request, status))
+                    self._note_end(node, self._provider.end(node.request, status))
 
-    def _ended(self, node: _Node, outcome: Outcome) -> None:
+    def _note_end(self, node: _Node, outcome: Outcome) -> None:
         log.info("node %s ended: %s", node.request.name, outcome.value)
         node.pid, node.check_at = 0, None
         match outcome:
@@ -209,7 +209,7 @@ class Launcher:
                 if node.pid:
                     os.kill(node.pid, signal.SIGKILL)
                     os.waitpid(node.pid, 0)
-                self._ended(node, Outcome.RESTART)
+                self._note_end(node, Outcome.RESTART)
 
     def _check_due(self) -> None:
         now = time.monotonic()

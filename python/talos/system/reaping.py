@@ -1,4 +1,4 @@
-"""Taking note of processes that ended; what a process does that is everybody's parent."""
+"""Reaping of processes that have ended, by a process that is the parent of all orphans."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Signing certificate requests of workers that show the machine token; logins are next door."""
+"""Signs the certificate requests of workers that show the machine token. Calls of logins are passed on."""
 
 import hashlib
 import hmac
@@ -31,7 +31,7 @@ REQUESTS_PER_SECOND, BURST = 10.0, 50.0
 """Requests of one client: its address, behind which there may be several nodes."""
 
 WRONG_TOKEN_COST = 10.0
-"""Requests that one with a wrong token counts as: who guesses has one try a second."""
+"""A request with a wrong token counts as so many: a token can be guessed once a second."""
 
 MIN_RSA_BITS = 2048
 """Size of an RSA key that a certificate is signed for, as browsers and Go's TLS require."""

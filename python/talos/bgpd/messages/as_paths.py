@@ -12,7 +12,7 @@ MAX_LENGTH = 255
 
 
 class AsPathError(ValueError):
-    """A path that can't be read, or that may not be."""
+    """A malformed path, or one that is not allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def measure(path: AsPath) -> int:
 
 
 def contains(path: AsPath, *numbers: int) -> bool:
-    """Whether a route has been at one of these."""
+    """Whether a path has one of these numbers."""
     return any(number in segment.numbers for segment in path for number in numbers)
 
 

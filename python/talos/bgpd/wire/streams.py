@@ -60,14 +60,14 @@ def _bind_to(opened: trio.socket.SocketType, vrf: str) -> None:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, vrf.encode() + b"\0")
 
 
-def find_peer(stream: trio.SocketStream) -> ScopedAddress | None:
-    """Who is at the other end; None when the connection is gone already."""
+def find_peer_address(stream: trio.SocketStream) -> ScopedAddress | None:
+    """The peer's address; None when the connection is gone already."""
     with suppress(OSError):
         return parse_scoped_address(stream.socket.getpeername())
     return None
 
 
-def find_self(stream: trio.SocketStream) -> ScopedAddress | None:
+def find_own_address(stream: trio.SocketStream) -> ScopedAddress | None:
     """This side's address; None when the connection is gone already."""
     with suppress(OSError):
         return parse_scoped_address(stream.socket.getsockname())

@@ -53,7 +53,7 @@ class MembershipService:
         spec = await self._access.spec()
         own = make_initial_cluster(spec.name, peer_urls(spec))
         is_new = request.start == internal.PlanRequest.NEW
-        # A user's mistake in the arguments is found before anything changes.
+        # Invalid extra arguments of the config are refused before anything changes.
         plan = internal.PlanResponse(
             image=spec.image, argv=make_argv(spec, is_new=is_new, initial_cluster=own)
         )

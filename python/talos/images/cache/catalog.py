@@ -78,7 +78,7 @@ def _list(folder: Path) -> list[str]:
 
 
 def _find_file(root: Path, name: PurePosixPath) -> Path | None:
-    """An ordinary file below a root. A link out of it is not followed: the disk may be any."""
+    """An ordinary file below a root. No link out of it is followed: what is on the disk is not trusted."""
     try:
         path = (root / name).resolve(strict=True)
         return path if path.is_relative_to(root.resolve()) and path.is_file() else None

@@ -49,9 +49,9 @@ class Attached:
                 rest = rest[os.write(self._input.fileno(), rest) :]
 
     async def end_input(self) -> None:
-        """End its input, and with a terminal that, too; RpcError."""
+        """Close its input, which ends a terminal, too; RpcError."""
         self._input.close()
-        # The shim keeps the pipe open, too, until this call.
+        # Until this call the shim has the pipe open as well.
         request = tasks_pb2.CloseIORequest(container_id=self._id, stdin=True)
         await self._containerd.remove("tasks.v1.Tasks/CloseIO", request)
 

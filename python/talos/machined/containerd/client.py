@@ -44,7 +44,7 @@ class Containerd:
 
     @property
     def metadata(self) -> dict[str, list[str]]:
-        """What every call carries."""
+        """The gRPC metadata of every call."""
         found = {"containerd-namespace": [self.namespace]}
         return found | {"containerd-lease": [self.lease]} if self.lease else found
 
@@ -89,7 +89,7 @@ class Containerd:
 
     @asynccontextmanager
     async def leased(self) -> AsyncGenerator["Containerd"]:
-        """The same namespace under a lease: the collector of garbage spares what is made meanwhile."""
+        """The same namespace under a lease: the garbage collector keeps what is made meanwhile."""
         name = f"talos-{uuid.uuid4()}"
         expiry = {"containerd.io/gc.expire": _format_time(LEASE_TTL)}
         request = leases_pb2.CreateRequest(id=name, labels=expiry)

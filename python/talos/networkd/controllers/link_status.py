@@ -57,7 +57,7 @@ class LinkStatusController(KernelReconciler):
         try:
             state = await self.links.wireguard(link.name)
         except LinkError:
-            # It is gone, or the kernel has no such links but in name.
+            # The link is gone, or the kernel lacks WireGuard.
             return
         status.wireguard.CopyFrom(make_wireguard_status(state))
 
@@ -101,5 +101,5 @@ def is_usable(status: LinkStatusSpec) -> bool:
 
 
 def is_physical(status: LinkStatusSpec) -> bool:
-    """Whether the link is a device, or a hypervisor's idea of one."""
+    """Whether the link is a network card, real or emulated."""
     return status.type == enums_pb2.LINK_ETHER and not status.kind

@@ -28,7 +28,7 @@ class Tree:
             layers.mkdir(parents=True, exist_ok=True)
 
     def write(self, name: PurePosixPath, data: bytes) -> None:
-        """Have a small file."""
+        """Write a small file, as a whole."""
         path = self._keep(name)
         fresh = path.with_name(f".{path.name}.new")
         fresh.write_bytes(data)
@@ -36,16 +36,16 @@ class Tree:
         fresh.replace(path)
 
     async def store(self, session: Session, part: Descriptor, advance: Callable[[int], None]) -> None:
-        """Have a blob, fetched unless it is there; ``advance`` gets the bytes that have come."""
+        """Store a blob, fetched unless it is there; ``advance`` is called with the bytes of each step."""
         path = self._keep(name_blob(part.digest))
         kept = path if self._layers is None else self._layers / path.name
         if not await trio.to_thread.run_sync(is_intact, kept, part):
             fresh = kept.with_name(f".{kept.name}.new")
 
-            async def store(chunks: AsyncGenerator[bytes]) -> None:
+            async def write(chunks: AsyncGenerator[bytes]) -> None:
                 await _write_blob(fresh, part, chunks, advance)
 
-            await session.fetch_blob(part, store)
+            await session.fetch_blob(part, write)
             fresh.replace(kept)
         else:
             advance(part.size)
@@ -54,7 +54,7 @@ class Tree:
             await trio.to_thread.run_sync(_link, kept, path)
 
     def prune(self) -> None:
-        """Remove what an earlier try has left for other images, and have the rest readable for all."""
+        """Remove files of earlier runs that these images don't need; make folders readable for all."""
         for folder, _, names in os.walk(self.root, topdown=False):
             for path in (Path(folder, name) for name in names):
                 if path not in self._kept:
@@ -72,7 +72,7 @@ class Tree:
 
 
 def is_intact(path: Path, part: Descriptor) -> bool:
-    """Whether a blob is there, whole."""
+    """Whether a blob is there, with its size and its digest."""
     try:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_size != part.size:

@@ -102,7 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, make_page(self.machines))
 
     def log_message(self, format: str, *args: object) -> None:
-        """Not shown: who looks at a page is no machine that boots."""
+        """Nothing: requests of browsers are not those of machines that boot."""
 
     def _send(self, status: HTTPStatus, text: str) -> None:
         content = text.encode()

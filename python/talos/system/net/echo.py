@@ -22,7 +22,6 @@ _TIME_TO_LIVE = {(socket.IPPROTO_IP, socket.IP_TTL), (socket.IPPROTO_IPV6, socke
 _PROTOCOLS = {socket.AF_INET: socket.IPPROTO_ICMP, socket.AF_INET6: socket.IPPROTO_ICMPV6}
 _NUMBER = struct.Struct("@i")
 _MAX_PACKET, _MAX_CONTROL = 65535, 256
-MAX_SEQUENCE = 65535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,8 +39,8 @@ class RefusedError(RpcError):
 class Sample:
     """One comparison with a server, in seconds.
 
-    ``offset`` is what the local clock lacks, ``distance`` the greatest error of that: half of the way
-    there and back, and what the server itself may be off.
+    ``offset`` is how far the local clock is behind, ``distance`` the greatest error of that: half of the
+    round trip, and the server's own distance from its source.
     """
 
     server: str

@@ -12,7 +12,7 @@ MIN_DISTANCE = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What the local clock lacks, in seconds; ``error`` is the greatest error of that."""
+    """How far the local clock is behind, in seconds; ``error`` is the greatest error of that."""
 
     offset: float
     error: float

@@ -44,7 +44,7 @@ type Moment = Callable[[x509.Certificate], datetime]
 
 
 def make_moment(now: Callable[[], float], is_clock_right: Callable[[], bool]) -> Moment:
-    """When a certificate is judged: now, or within its time while the clock is not known to be right.
+    """The moment for which a certificate is verified: now, or within its period while the clock may be wrong.
 
     Without that a machine whose clock was lost could never get the time. What remains is that a server
     whose key leaked once can give such a machine the time of its old certificate.

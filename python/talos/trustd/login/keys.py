@@ -21,11 +21,11 @@ BOUNDS = FetchBounds(max_bytes=256 * 1024, timeout=10.0, silence=5.0)
 MAX_KEYS = 64
 MAX_RSA_BITS = 8192
 FRESH_TTL = 600.0
-"""Seconds for which keys are used without a look at the issuer's."""
+"""Seconds for which keys are used before they are fetched again."""
 STALE_TTL = 3600.0
-"""Seconds after which they are not used any more, though the issuer can't be reached."""
+"""Seconds after which they are not used any more, even when the issuer can't be reached."""
 FETCH_INTERVAL = 15.0
-"""Seconds between two fetches: who invents names of keys makes this node call no more often."""
+"""Seconds between two fetches at least, whatever names of keys the tokens of clients have."""
 _TYPES = frozenset({"RSA", "EC", "OKP"})
 _MEMBERS = ("kty", "n", "e", "crv", "x", "y", "kid", "use", "alg")
 """Members of a public key that are read: not private parts, certificates and their addresses."""

@@ -42,7 +42,7 @@ _NOT_INSTALLED = ProvisionResult(plan=Plan(waiting="waiting for the installation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LastInputs:
-    """What decides whether a program that failed is run again before its time."""
+    """The inputs of a reconciliation: other ones have failed programs run again at once."""
 
     arrays: tuple[WantedArray, ...]
     members: tuple[FoundMember, ...]
@@ -88,7 +88,7 @@ class RAIDController(Reconciler):
         self._refresh = refresh
         self._log = log
         self._seen: _LastInputs | None = None
-        self._held: dict[str, tuple[float, ProvisionResult]] = {}
+        self._failures: dict[str, tuple[float, ProvisionResult]] = {}
         """What failed, by the array's name, and when it is tried again."""
         self._others = set[str]()
         """By UUID: arrays with a system that is not this machine's."""
@@ -114,11 +114,11 @@ class RAIDController(Reconciler):
         if not (seen.arrays or seen.members or self._was_used):
             return
         if seen != self._seen:
-            self._held.clear()
+            self._failures.clear()
         self._seen = seen
-        await self._work(runtime, seen)
+        await self._reconcile_arrays(runtime, seen)
 
-    async def _work(self, runtime: ControllerRuntime, seen: _LastInputs) -> None:
+    async def _reconcile_arrays(self, runtime: ControllerRuntime, seen: _LastInputs) -> None:
         await self._starter.start(await self._find_startable(seen))
         provided: dict[str, ProvisionResult] = {}
         for wanted in seen.arrays:
@@ -129,24 +129,24 @@ class RAIDController(Reconciler):
         await self._publish(runtime, seen, arrays, self._make_statuses(seen, arrays, provided))
         if any(array.is_syncing for array in arrays):
             self.interval = SYNC_INTERVAL
-        elif arrays or self._held:
+        elif arrays or self._failures:
             self.interval = POLL_INTERVAL
         self.interval = min(self.interval, self._starter.time_left)
         if any(one.changed for one in provided.values()):
             await self._refresh()
 
     async def _provide(self, wanted: WantedArray, seen: _LastInputs) -> ProvisionResult:
-        until, before = self._held.get(wanted.name, (-math.inf, None))
+        until, before = self._failures.get(wanted.name, (-math.inf, None))
         if before is not None and trio.current_time() < until:
             return before
         provided = await self._provider.provide(wanted, seen.members)
         if provided.failed:
-            self._held[wanted.name] = (
+            self._failures[wanted.name] = (
                 trio.current_time() + RETRY,
                 ProvisionResult(plan=provided.plan, error=provided.error, failed=True),
             )
         else:
-            self._held.pop(wanted.name, None)
+            self._failures.pop(wanted.name, None)
         if provided.error:
             self._log.once(f"RAID array {wanted.name}: {provided.error}", level="warning")
         return provided
@@ -154,8 +154,8 @@ class RAIDController(Reconciler):
     async def _find_startable(self, seen: _LastInputs) -> Sequence[FoundMember]:
         """The members of arrays that are to run: on an installed machine all but those of other systems.
 
-        Before anything looks installed that is the array with the system, and the one that the system is
-        installed to. Any other would be in the way of an installation.
+        Until a system is found, these are the array that holds one, and that which the system is installed
+        to: any other would be in the way of an installation.
         """
         target = make_name(seen.target) if seen.target else ""
         running = {array.uuid for array in await self._read_arrays()}

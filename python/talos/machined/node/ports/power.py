@@ -17,7 +17,7 @@ class RebootMode(enum.IntEnum):
 
 
 class SequenceLockedError(Exception):
-    """Another sequence runs. The events of ``actor``, who is answered with that, have it already."""
+    """Another sequence runs. ``actor`` is the id of the refused one, whose events have that already."""
 
     def __init__(self, actor: str) -> None:
         super().__init__(actor)
