@@ -16,7 +16,7 @@ from talos.system.logging import Log
 from talos.upgrade.state import Phase
 from talos.upgrade_controller import status as states
 from talos.upgrade_controller.channel import ChannelRelease, read_channel
-from talos.upgrade_controller.config import ClientAccess, Settings
+from talos.upgrade_controller.config import ClientAccess, Policy, Settings
 from talos.upgrade_controller.policy_source import GoneError, PolicySource
 from talos.upgrade_controller.selection import select_nodes
 from talos.upgrade_controller.snapshots.config import Snapshots, open_destination
@@ -242,20 +242,23 @@ class UpgradeController:
         if closed:
             self._show_closed(closed, behind)
             return True
+        fleet = self._make_fleet(calls, plan, policy, release)
+        self.status = replace(self.status, begun={"digest": release.digest, "version": version})
+        self._show(state=states.UPGRADING, reason=f"to {version}: {', '.join(behind)}")
+        return self._record_outcome(await fleet.run(), release)
+
+    def _make_fleet(self, calls: FleetCalls, plan: Plan, policy: Policy, release: ChannelRelease) -> Fleet:
         limits = FleetLimits(
             parallel=policy.parallel,
             unavailable=parse_unavailable(policy.max_unavailable or str(policy.parallel), len(plan.workers)),
         )
         options = UpgradeOptions(
             image=release.image,
-            version=version,
+            version=release.manifest.version,
             timeout=policy.timeout.seconds,
             gate=self._find_closed,
         )
-        fleet = Fleet(calls=calls, plan=plan, options=options, limits=limits, watcher=self)
-        self.status = replace(self.status, begun={"digest": release.digest, "version": version})
-        self._show(state=states.UPGRADING, reason=f"to {version}: {', '.join(behind)}")
-        return self._record_outcome(await fleet.run(), release)
+        return Fleet(calls=calls, plan=plan, options=options, limits=limits, watcher=self)
 
     def _record_outcome(self, progress: FleetProgress, release: ChannelRelease) -> bool:
         self.status = replace(self.status, begun={}, upgrade=progress.document())
