@@ -46,6 +46,28 @@ def make_power(
     meta: MetaStore,
 ) -> PowerSequences:
     """The sequences of this machine; ``runner`` has what services share."""
+    return PowerSequences(
+        nursery=nursery,
+        sequencer=sequencer,
+        stage=stage,
+        events=events,
+        stop_phases=StopPhases(
+            supervisor=supervisor,
+            logs=runner.logs,
+            mounts=ports.mounts,
+            files=ports.files,
+            log=runner.log,
+            close_volumes=partial(_close_volumes, runner),
+        ),
+        hooks=_make_hooks(runner, supervisor, meta),
+        mounts=ports.mounts,
+        switch=ports.power,
+        log=runner.log,
+        off=choose_off(platform),
+    )
+
+
+def _make_hooks(runner: RunnerContext, supervisor: Supervisor, meta: MetaStore) -> PowerHooks:
     connect, state, log = runner.connect, runner.service.state, runner.log
 
     async def leave_if_member() -> None:
@@ -58,38 +80,22 @@ def make_power(
         supervisor.start_soon([KUBELET])
         await supervisor.terminate(CLUSTERD.name)  # it has resigned until its end
 
-    async def close_volumes() -> None:
-        """Unmount all volumes, then deactivate the groups that some of them are in."""
-        await end_lifecycle(state, log)
-        await deactivate_groups(state, Lvm(runner.service.processes.capture, make_blank), log)
-
-    return PowerSequences(
-        nursery=nursery,
-        sequencer=sequencer,
-        stage=stage,
-        events=events,
-        stop_phases=StopPhases(
-            supervisor=supervisor,
-            logs=runner.logs,
-            mounts=ports.mounts,
-            files=ports.files,
-            log=log,
-            close_volumes=close_volumes,
-        ),
-        hooks=PowerHooks(
-            drain=partial(drain, connect, supervisor, log),
-            resign=partial(resign, connect),
-            shut_kubelet_down=partial(shut_kubelet_down, connect, state, supervisor, log),
-            stop_pods=partial(stop_pods, connect, supervisor, log),
-            leave_etcd=leave_if_member,
-            forget_state_keys=partial(forget_state_keys, meta),
-            resume=resume,
-        ),
-        mounts=ports.mounts,
-        switch=ports.power,
-        log=log,
-        off=choose_off(platform),
+    return PowerHooks(
+        drain=partial(drain, connect, supervisor, log),
+        resign=partial(resign, connect),
+        shut_kubelet_down=partial(shut_kubelet_down, connect, state, supervisor, log),
+        stop_pods=partial(stop_pods, connect, supervisor, log),
+        leave_etcd=leave_if_member,
+        forget_state_keys=partial(forget_state_keys, meta),
+        resume=resume,
     )
+
+
+async def _close_volumes(runner: RunnerContext) -> None:
+    """Unmount all volumes, then deactivate the groups that some of them are in."""
+    state, log = runner.service.state, runner.log
+    await end_lifecycle(state, log)
+    await deactivate_groups(state, Lvm(runner.service.processes.capture, make_blank), log)
 
 
 def choose_off(platform: PlatformPort) -> PowerAction:
