@@ -82,6 +82,24 @@ def read_file(path: Path | str, size: int = -1) -> bytes:
         raise UserError(f"can't be read: {error.strerror}", where=str(path)) from None
 
 
+def replace_file(path: Path, data: bytes, *, mode: int, folder_mode: int = 0o777) -> None:
+    """Write a file that a person named, whole or not at all, and its folder if need be. UserError.
+
+    It is not flushed to the disk; :func:`replace_durably` does that.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        path.parent.mkdir(mode=folder_mode, parents=True, exist_ok=True)
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(data)
+        temporary.replace(path)
+    except OSError as error:
+        raise UserError(f"can't be written: {error.strerror}", where=str(path)) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
 def replace_durably(
     path: Path, pieces: Iterable[bytes], *, mode: int = 0o644, owner: int | None = None
 ) -> None:

@@ -78,17 +78,7 @@ def save(config: TalosConfig, path: Path) -> None:
 
     UserError: when it can't be written.
     """
-    import secrets
+    # Only commands that change the file load what writing takes.
+    from talos.system.files import replace_file
 
-    target = path.resolve()
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    try:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                file.write(format_talosconfig(config))
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise UserError(f"can't be written: {error.strerror}", where=str(path)) from error
+    replace_file(path.resolve(), format_talosconfig(config).encode(), mode=0o600, folder_mode=0o700)
