@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import yaml
 
-from talos.config.read.tree import parse_documents, plain
+from talos.config.read.nodes import plain
+from talos.config.read.tree import parse_documents
 from talos.system.errors import UserError
 
 

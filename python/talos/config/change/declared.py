@@ -6,7 +6,7 @@ argument is not 420.
 
 from typing import Any
 
-from talos.config.read.tree import MappingNode, Node, ScalarNode, SequenceNode, is_null, plain
+from talos.config.read.nodes import MappingNode, Node, ScalarNode, SequenceNode, is_null, plain
 from talos.config.schema import Form, Section, Shape, fields_of
 
 _TEXT = Shape(Form.SCALAR, str)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeIs, cast
 
 from talos.config.problem import ConfigError, Mark, Problem
-from talos.config.read.tree import MappingNode, Node, ScalarNode, SequenceNode
+from talos.config.read.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from talos.config.schema import Section, fields_of, section_at
 
 PATCH_KEY = "$patch"

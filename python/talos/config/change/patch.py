@@ -25,8 +25,9 @@ from talos.config.change.merge import (
 from talos.config.documents.registry import document_type
 from talos.config.problem import ConfigError, Problem
 from talos.config.read.loader import dump_plain, load, read_document
+from talos.config.read.nodes import MappingNode, Node, SequenceNode, plain
 from talos.config.read.reader import SectionReader
-from talos.config.read.tree import MappingNode, Node, SequenceNode, parse_documents, plain
+from talos.config.read.tree import parse_documents
 from talos.config.write.plain import to_plain
 
 _HEADER = ("version", "apiVersion", "kind", "name")

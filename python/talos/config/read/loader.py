@@ -11,8 +11,9 @@ from typing import Any
 from talos.config.documents.registry import MODULES, document_type
 from talos.config.model import Config
 from talos.config.problem import ConfigError, Mark, Problem
+from talos.config.read.nodes import MappingNode, Node, ScalarNode
 from talos.config.read.reader import SectionReader, did_you_mean
-from talos.config.read.tree import MappingNode, Node, ScalarNode, parse_documents, to_utf8
+from talos.config.read.tree import parse_documents, to_utf8
 from talos.config.schema import Document
 from talos.config.write.plain import to_plain
 from talos.resource.yaml.text import NO_COMMENTS, Comments, to_yaml

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from talos.config.problem import ConfigError, Mark, Problem
-from talos.config.read.tree import MappingNode, Node, ScalarNode, SequenceNode, is_null, parse_integer, plain
+from talos.config.read.nodes import MappingNode, Node, ScalarNode, SequenceNode, is_null, parse_integer, plain
 from talos.config.schema import Field, Form, Section, Setting, Shape, fields_of
 from talos.config.values import Text, Url
 

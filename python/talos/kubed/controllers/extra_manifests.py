@@ -17,7 +17,8 @@ from talos.api.definitions.k8s_pb2 import (
 from talos.api.definitions.runtime_pb2 import DiagnosticSpec
 from talos.config.effective import kubernetes
 from talos.config.problem import ConfigError
-from talos.config.read.tree import Size, parse_documents, plain
+from talos.config.read.nodes import plain
+from talos.config.read.tree import Size, parse_documents
 from talos.kubed.controllers.control_plane import read_control_plane_config
 from talos.process.fetch import MAX_BYTES, FetchError, NotThereError, fetch
 from talos.resource import ids, kinds

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any, cast
 
 from talos.config.problem import ConfigError
-from talos.config.read.tree import parse_documents, plain
+from talos.config.read.nodes import plain
+from talos.config.read.tree import parse_documents
 from talos.system.decimals import parse_decimal
 from talos.system.errors import UserError
 

@@ -5,7 +5,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from talos.config.read.tree import parse_documents, plain
+from talos.config.read.nodes import plain
+from talos.config.read.tree import parse_documents
 from talos.system.errors import UserError
 from talos.system.files import read_file
 from talos.talosctl.cli.command import Command, Invocation

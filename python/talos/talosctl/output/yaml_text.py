@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, cast
 
-from talos.config.read.tree import parse_documents, plain
+from talos.config.read.nodes import plain
+from talos.config.read.tree import parse_documents
 
 if TYPE_CHECKING:
     from talos.resource.yaml.text import Value

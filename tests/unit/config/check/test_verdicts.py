@@ -16,7 +16,8 @@ from talos.config.generate.options import GenerateOptions
 from talos.config.model import MachineType
 from talos.config.problem import ConfigError
 from talos.config.read.loader import dump_plain, load
-from talos.config.read.tree import parse_documents, plain
+from talos.config.read.nodes import plain
+from talos.config.read.tree import parse_documents
 from talos.config.secrets.bundle import SecretsBundle
 
 DATA = Path(__file__).parents[3] / "data" / "config"

@@ -9,7 +9,8 @@ from talos.config.change.patch import apply_patches, parse_patch
 from talos.config.check.validate import Mode, validate
 from talos.config.documents.registry import MODULES, document_type
 from talos.config.read.loader import dump, load
-from talos.config.read.tree import parse_documents, plain
+from talos.config.read.nodes import plain
+from talos.config.read.tree import parse_documents
 from talos.config.write.plain import REDACTED, redact
 from talos.resource.yaml.text import to_yaml
 

@@ -7,7 +7,8 @@ from tests.harness.processor import at_most
 from tests.unit.config import yaml_text
 
 from talos.config.problem import ConfigError
-from talos.config.read.tree import MAX_BYTES, parse_documents, plain
+from talos.config.read.nodes import plain
+from talos.config.read.tree import MAX_BYTES, parse_documents
 from talos.config.values import FileMode
 from talos.resource.yaml.text import to_yaml
 
