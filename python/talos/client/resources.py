@@ -16,6 +16,7 @@ from talos.api.cosi.state_pb2 import (
     WatchResponse,
 )
 from talos.api.rpc import Code, RpcError
+from talos.client.collected import within
 from talos.client.session import Session
 
 DEFINITION_TYPE, META_NAMESPACE = "ResourceDefinitions.meta.cosi.dev", "meta"
@@ -47,7 +48,8 @@ async def convert_resources[T](
         return list(map(make, await asyncio.gather(*calls)))
     request = ListRequest(namespace=namespace, type=type)
     async with session.stream(node, _STATE + "List", request, ListResponse) as replies:
-        return [make(reply.resource) async for reply in replies]
+        found = within(replies, "name some of them")
+        return [make(reply.resource) async for reply in found]
 
 
 def watch(

@@ -4,6 +4,7 @@ import datetime
 from collections.abc import Iterable, Sequence
 
 from talos.api.machine.machine_pb2 import FileInfo, ListRequest
+from talos.client.collected import within
 from talos.client.session import Session, open_session
 from talos.system.errors import UserError
 from talos.system.sizes import format_pretty_size
@@ -46,7 +47,7 @@ def run_list(invocation: Invocation) -> int:
         files: list[FileInfo] = []
         errors: list[str] = []
         async with session.stream(node, "/machine.MachineService/List", request, FileInfo) as frames:
-            async for info in frames:
+            async for info in within(frames, "list fewer folders, or of a lower --depth"):
                 raise_error(info)
                 if info.error:
                     errors.append(f"{info.name or request.root}: {info.error}")

@@ -23,6 +23,7 @@ from talos.talosctl.client.select import find_target
 from talos.talosctl.commands.support_items import collect, find_items
 from talos.talosctl.commands.support_kubernetes import read_objects
 from talos.talosctl.output import age, console
+from talos.talosctl.output.room import Room
 
 PLAIN, ENCRYPTED = "support.zip", "support.zip.age"
 ERRORS = "errors.txt"
@@ -75,6 +76,7 @@ async def write_bundle(
 ) -> int:
     """Write what nodes have into one archive, ``workers`` calls at a time to each; the exit code."""
     with tempfile.TemporaryFile() as archive:
+        room = Room(archive.fileno(), where=tempfile.gettempdir())
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as bundle:
 
             async def gather(session: Session, node: str) -> None:
@@ -86,6 +88,7 @@ async def write_bundle(
                     nonlocal done
                     done += 1
                     if isinstance(result, bytes):
+                        room.use(len(result))
                         bundle.writestr(f"{node}/{make_entry(name)}", result)
                     else:
                         failures.append(f"{name}: {describe(result, target)}")

@@ -28,6 +28,7 @@ from talos.api.machine.machine_pb2 import (
     VersionResponse,
 )
 from talos.api.rpc import RpcError
+from talos.client.collected import within
 from talos.client.namespaces import KUBERNETES, SYSTEM
 from talos.client.resources import DEFINITION_TYPE, META_NAMESPACE, list_resources
 from talos.client.session import Session
@@ -108,7 +109,7 @@ async def _types(session: Session, node: str) -> list[ResourceDefinitionSpec]:
 async def _read(session: Session, node: str, method: str, request: Message) -> bytes:
     chunks: list[bytes] = []
     async with session.stream(node, _MACHINE + method, request, Data) as messages:
-        async for message in messages:
+        async for message in within(messages, "it is left out"):
             raise_error(message)
             chunks.append(message.bytes)
     return b"".join(chunks)
