@@ -27,6 +27,8 @@ BUSY = frozenset({409, 422, 423, 429, 503})
 MAX_REPLY = 4 * 1024 * 1024
 """Bytes; a page of fifty servers has some hundred thousand."""
 PAGE, MAX_PAGES = 50, 100
+MAX_DIGITS = 20
+"""Of a server's number."""
 MAX_TEXT = 200
 """Characters of an error that the API replies with."""
 
@@ -54,6 +56,12 @@ class HetznerCloud:
 
         No other server has it then. The aliases and addresses beside it stay.
         """
+        try:
+            self._take(address)
+        except ValueError as error:  # such as of a network that is none
+            raise CloudError(f"a reply makes no sense: {make_printable(str(error))[:MAX_TEXT]}") from None
+
+    def _take(self, address: IPv4Address | IPv6Address) -> None:
         end = time.monotonic() + TAKE_TIMEOUT
         own = self._find_own_id(end)
         server = as_object(self._call(end, "GET", f"/servers/{own}").get("server"))
@@ -73,7 +81,7 @@ class HetznerCloud:
 
     def _find_own_id(self, end: float) -> int:
         text = self._send(end, "GET", f"{self.metadata}/instance-id", None).decode("ascii", "replace").strip()
-        if not text.isdecimal():
+        if not text.isdecimal() or len(text) > MAX_DIGITS:
             raise CloudError("the metadata server names no instance: this is no server of Hetzner's cloud")
         return int(text)
 

@@ -151,3 +151,16 @@ def test_what_goes_wrong_is_one_line_without_the_token(cloud: Cloud) -> None:
         HetznerCloud(token="secret", api="http://127.0.0.1:1/v1", metadata=f"{cloud.url}/metadata").take(
             VIRTUAL
         )
+
+
+@pytest.mark.parametrize("own", ["1" * 5000, "\u00b2", "-1", ""])
+def test_a_number_that_is_none_is_no_server(cloud: Cloud, own: str) -> None:
+    cloud.own = own
+    with pytest.raises(CloudError, match="this is no server of Hetzner's cloud"):
+        cloud.client().take(VIRTUAL)
+
+
+def test_a_network_that_is_none_is_one_line(cloud: Cloud) -> None:
+    cloud.floating.insert(0, {"id": 4, "ip": "2001:db8::/\n900", "server": None})
+    with pytest.raises(CloudError, match=r"^a reply makes no sense: .*2001:db8"):
+        cloud.client().take(FLOATING)
