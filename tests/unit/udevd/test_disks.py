@@ -196,3 +196,9 @@ def test_sizes() -> None:
         "13 GB",
         "1000 MB",
     ]
+
+
+def test_a_name_in_a_uevent_is_no_further_value(fake: FakeSysfs) -> None:
+    name = "keyboard\u2028DEVNAME=sda\x85MAJOR=8"
+    device = fake.add("/devices/hid/0003:1", "hid", {"HID_NAME": name, "DRIVER": "x"})
+    assert device.uevent == {"HID_NAME": name, "DRIVER": "x"}

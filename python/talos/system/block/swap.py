@@ -66,7 +66,7 @@ def end_swap(device: str) -> None:
 
 def parse_swaps(text: str) -> Iterator[Swap]:
     """The rows of /proc/swaps, but for files whose names hold blanks."""
-    for line in text.splitlines()[1:]:
+    for line in text.split("\n")[1:]:
         words = line.split()
         if len(words) == 5:
             device, kind, size, used, priority = words

@@ -45,7 +45,8 @@ class SysDevice:
     @property
     def uevent(self) -> dict[str, str]:
         """The kernel's description in an event: DEVNAME, DEVTYPE, MAJOR, ..."""
-        lines = self.attribute("uevent").splitlines()
+        # Other ends of lines, by which Python would split, the kernel writes as they are, such as in names.
+        lines = self.attribute("uevent").split("\n")
         return {key: value for key, _, value in (line.partition("=") for line in lines)}
 
     def has(self, name: str) -> bool:

@@ -63,7 +63,7 @@ def parse_diskstats(text: str) -> list[DiskCounters]:
 def parse_netdev(text: str) -> list[LinkCounters]:
     """The interfaces in the text of ``/proc/net/dev``, whose first two lines are titles."""
     found: list[LinkCounters] = []
-    for line in text.splitlines()[2:]:
+    for line in text.split("\n")[2:]:
         # The name may touch its first number, and may hold a colon itself.
         name, colon, rest = line.rpartition(":")
         if colon:

@@ -15,9 +15,12 @@ class Mount:
 
 
 def parse_mounts(text: str) -> list[Mount]:
-    """The mounts in the text of ``/proc/mounts``, in its order."""
+    """The mounts in the text of ``/proc/mounts``, in its order.
+
+    Other ends of lines, by which Python would split, the kernel writes in names as they are.
+    """
     found: list[Mount] = []
-    for line in text.splitlines():
+    for line in text.split("\n"):
         fields = line.split(" ")
         if len(fields) >= 4:
             source, target, kind, options = (_unescape(word) for word in fields[:4])
