@@ -47,7 +47,7 @@ def parse_link(message: Any) -> LinkState:
     names = message.get("IFLA_PROP_LIST")
     return LinkState(
         index=message["index"],
-        name=message.get("IFLA_IFNAME"),
+        name=make_text(message.get("IFLA_IFNAME")),
         type=message["ifi_type"],
         flags=message["flags"],
         hardware_address=_hardware(message.get("IFLA_ADDRESS")),
@@ -60,12 +60,17 @@ def parse_link(message: Any) -> LinkState:
         operational_state=_OPER_STATES.get(message.get("IFLA_OPERSTATE"), 0),
         kind=(info.get("IFLA_INFO_KIND") or "") if info else "",
         slave_kind=(info.get("IFLA_INFO_SLAVE_KIND") or "") if info else "",
-        alias=message.get("IFLA_IFALIAS") or "",
-        alternative_names=tuple(names.get_attrs("IFLA_ALT_IFNAME")) if names else (),
+        alias=make_text(message.get("IFLA_IFALIAS")),
+        alternative_names=tuple(map(make_text, names.get_attrs("IFLA_ALT_IFNAME"))) if names else (),
         bus_path=message.get("IFLA_PARENT_DEV_NAME") or "",
         carrier=bool(message.get("IFLA_CARRIER")),
         settings=_settings(info),
     )
+
+
+def make_text(value: str | bytes | None) -> str:
+    """A name that pyroute2 leaves as bytes where it is no UTF-8, which the kernel takes from any program."""
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value or ""
 
 
 def is_whole(message: Any) -> bool:

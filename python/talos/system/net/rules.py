@@ -3,6 +3,7 @@
 from ipaddress import ip_network
 from typing import Any
 
+from talos.system.net.link_messages import make_text
 from talos.system.net.links import Network, RuleState
 
 
@@ -15,8 +16,8 @@ def parse_rule(message: Any) -> RuleState:
         destination=_network(message.get("FRA_DST"), message["dst_len"]),
         table=message.get("FRA_TABLE") or message["table"],
         action=message["action"],
-        input_link=message.get("FRA_IIFNAME") or "",
-        output_link=message.get("FRA_OIFNAME") or "",
+        input_link=make_text(message.get("FRA_IIFNAME")),
+        output_link=make_text(message.get("FRA_OIFNAME")),
         mark=message.get("FRA_FWMARK") or 0,
         mask=message.get("FRA_FWMASK") or 0,
         protocol=message.get("FRA_PROTOCOL") or 0,

@@ -14,6 +14,7 @@ from pyroute2 import AsyncIPRoute
 from tests.harness.limits import REAL_TIMEOUT
 from tests.harness.namespace import run_in_namespace
 
+from talos.networkd.controllers.link_status import make_status
 from talos.process.run import Daemon
 from talos.system.net import monitor
 from talos.system.net.kernel_links import KernelLinks, open_links
@@ -226,3 +227,25 @@ async def learn_more_than_there_is_room_for(daemon: Daemon) -> None:
 def test_of_what_routers_announce_only_so_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(monitor, "MAX_LEARNED", ROOM)
     run_in_namespace(learn_more_than_there_is_room_for)
+
+
+async def give_names_that_are_no_text(daemon: Daemon) -> None:
+    async with open_links() as links:
+        await links.add_link("one", {"kind": "veth", "peer": {"ifname": "two"}})
+        for words in (
+            (b"link", b"set", b"one", b"name", b"\xff\xfex"),
+            (b"link", b"set", b"two", b"alias", b"\xffalias"),
+            (b"link", b"property", b"add", b"dev", b"two", b"altname", b"\xffother"),
+            (b"rule", b"add", b"iif", b"\xff\xfex", b"table", b"7"),
+        ):
+            await trio.run_process([b"ip", *words])
+        found = {
+            link.name: make_status(link, await links.identity(link.name)) for link in await links.links()
+        }
+        assert found.keys() == {"lo", "\\xff\\xfex", "two"}
+        assert (found["two"].alias, found["two"].alt_names) == ("\\xffalias", ["\\xffother"])
+        assert any(rule.input_link == "\\xff\\xfex" for rule in await links.rules())
+
+
+def test_names_of_links_may_be_no_text() -> None:
+    run_in_namespace(give_names_that_are_no_text)
