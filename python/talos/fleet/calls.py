@@ -164,7 +164,9 @@ def _find_boot(status: Resource) -> str:
 def _find_boot_seconds(status: Resource) -> float:
     """Until the last change of the MachineStatus, which made it ready: unless it was unready long after."""
     spec, metadata = kinds.MACHINE_STATUS.spec.FromString(status.spec.proto_spec), status.metadata
-    seconds = (metadata.updated.ToNanoseconds() - metadata.created.ToNanoseconds()) / 1e9
+    # The type's own conversions refuse what is no date: a node sends what it wants.
+    created, updated = metadata.created, metadata.updated
+    seconds = updated.seconds - created.seconds + (updated.nanos - created.nanos) / 1e9
     is_ready = spec.stage == RuntimeMachineStage.MACHINE_STAGE_RUNNING and spec.status.ready
     return seconds if is_ready and 0 < seconds < MAX_BOOT else 0.0
 

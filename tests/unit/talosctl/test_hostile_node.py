@@ -3,6 +3,8 @@
 import sys
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 from tests.unit.talosctl.fake import Client, FakeNode
@@ -10,7 +12,9 @@ from tests.unit.talosctl.fake import Client, FakeNode
 from talos.api.common.common_pb2 import Data
 from talos.api.machine import machine_pb2 as machine
 from talos.talosctl.cli.complete import complete
+from talos.talosctl.client.probes import format_time as format_round_trip
 from talos.talosctl.output import console
+from talos.talosctl.output.units import format_age, format_moment, format_time
 from talos.talosctl.tree import ROOT
 
 MACHINE = "/machine.MachineService/"
@@ -33,6 +37,17 @@ def test_tables_have_no_controls(talosctl: Client, node: FakeNode) -> None:
         "<U+009B>2J",
         "<U+202E>gpj",
     ]
+
+
+@pytest.mark.parametrize("seconds", [1 << 40, -(1 << 62)])
+def test_times_of_no_calendar_are_numbers(talosctl: Client, node: FakeNode, seconds: int) -> None:
+    files = [machine.FileInfo(relative_name="x", modified=seconds)]
+    node.on(MACHINE + "List", machine.ListRequest, files, stream=True)
+    result = talosctl("ls", "-l", "-n", "10.0.0.2", "/x")
+    assert (result.code, f"@{seconds}" in result.out) == (0, True)
+    assert format_round_trip(Duration(seconds=seconds)).endswith("s")
+    moment = Timestamp(seconds=seconds)
+    assert {format_age(moment), format_time(moment), format_moment(moment)} == {f"@{seconds}"}
 
 
 def test_errors_have_no_controls(talosctl: Client, node: FakeNode) -> None:

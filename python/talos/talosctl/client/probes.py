@@ -4,6 +4,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from talos.api.durations import format_nanoseconds
 from talos.api.probe import probe_pb2 as pb
+from talos.api.timestamps import read_duration
 from talos.client.session import open_session
 from talos.talosctl.cli.exit import Exit
 from talos.talosctl.cli.flag import Flag, Flags, Type
@@ -17,7 +18,8 @@ FAMILY_FLAGS = (
     Flag(name="ipv6", short="6", type=Type.BOOL, help="only take IPv6 addresses of the name"),
 )
 EXCLUSIVE_FAMILIES = ("ipv4", "ipv6")
-_MICROSECOND = 1000
+_MICROSECOND, _MICROSECONDS = 1000, 10**6
+"""Nanoseconds of one, and how many a second has."""
 
 
 def find_family(flags: Flags) -> pb.Family:
@@ -29,7 +31,7 @@ def find_family(flags: Flags) -> pb.Family:
 
 def format_time(duration: Duration) -> str:
     """A round trip to the microsecond: ``1.234ms``."""
-    return format_nanoseconds(round(duration.ToNanoseconds() / _MICROSECOND) * _MICROSECOND)
+    return format_nanoseconds(round(read_duration(duration) * _MICROSECONDS) * _MICROSECOND)
 
 
 async def run_probe(flags: Flags, call: NodeCall[bool]) -> int:

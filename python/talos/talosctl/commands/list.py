@@ -16,6 +16,7 @@ from talos.talosctl.client.fanout import Outcome, call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, OUTPUT
 from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
+from talos.talosctl.output.units import format_beyond
 
 TYPES = {
     "f": ListRequest.REGULAR,
@@ -124,7 +125,10 @@ def _long_row(node: str, info: FileInfo, *, is_human: bool) -> Row:
 
 
 def _format_modified(seconds: int) -> str:
-    then = datetime.datetime.fromtimestamp(seconds).astimezone()
+    try:
+        then = datetime.datetime.fromtimestamp(seconds).astimezone()
+    except (OverflowError, ValueError, OSError):
+        return format_beyond(seconds)
     is_old = datetime.datetime.now().astimezone() - then > _HALF_A_YEAR
     return f"{then:%b} {then.day:>2} " + (f" {then.year}" if is_old else f"{then:%H:%M:%S}")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from talos.api.ping_summary import make_summary
 from talos.api.probe import probe_pb2 as pb
-from talos.api.timestamps import make_duration
+from talos.api.timestamps import make_duration, read_duration
 from talos.client.session import Session
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
@@ -26,7 +26,6 @@ from talos.talosctl.output.table import format_table
 HEADER = ("NODE", "ADDRESS", "SEQUENCE", "FROM", "BYTES", "TTL", "TIME", "ERROR")
 WIDTHS = (0, 0, 0, 15, 0, 0, 9)
 SUMMARY = ("NODE", "ADDRESS", "SENT", "RECEIVED", "LOST", "MIN", "AVG", "MAX", "DEVIATION")
-_NANOSECONDS = 10**9
 
 
 def run_ping(invocation: Invocation) -> int:
@@ -76,7 +75,7 @@ class _Ping:
     def make_summary(self) -> pb.PingSummary:
         """The node's own, or of the packets that are answered or lost while there is none."""
         replies = [packet for packet in self._packets if not packet.error]
-        times = [packet.round_trip.ToNanoseconds() / _NANOSECONDS for packet in replies]
+        times = [read_duration(packet.round_trip) for packet in replies]
         return self._summary or make_summary(len(self._packets), times)
 
 

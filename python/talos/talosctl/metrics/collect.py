@@ -13,6 +13,7 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.definitions.enums_pb2 import RuntimeMachineStage
 from talos.api.machine import machine_pb2 as machine
 from talos.api.rpc import RpcError
+from talos.api.timestamps import read_duration
 from talos.client.session import Session
 from talos.fleet.calls import read_upgrade
 from talos.resource import kinds
@@ -155,8 +156,8 @@ async def _fetch_time(calls: SessionCalls, node: str) -> Numbers:
     numbers: list[Number] = [("talos_time_synced", status.synced, {}) for status in statuses]
     for clock in await calls.specs(node, kinds.ADJTIME_STATUS):
         numbers += [
-            ("talos_time_offset_seconds", clock.offset.ToNanoseconds() / 1e9, {}),
-            ("talos_time_max_error_seconds", clock.max_error.ToNanoseconds() / 1e9, {}),
+            ("talos_time_offset_seconds", read_duration(clock.offset), {}),
+            ("talos_time_max_error_seconds", read_duration(clock.max_error), {}),
         ]
     return numbers
 

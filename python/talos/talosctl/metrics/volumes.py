@@ -53,6 +53,6 @@ async def _fetch_scrubs(calls: SessionCalls, node: str) -> Numbers:
         labels = {"volume": scrub.metadata.id}
         numbers += [
             ("talos_volume_scrub_success", spec.status == SUCCESS, labels),
-            ("talos_volume_scrub_timestamp_seconds", spec.time.ToSeconds(), labels),
+            ("talos_volume_scrub_timestamp_seconds", spec.time.seconds, labels),
         ]
     return numbers
