@@ -1,6 +1,8 @@
 """Events of a node, unpacked."""
 
-from google.protobuf.message import Message
+from contextlib import suppress
+
+from google.protobuf.message import DecodeError, Message
 
 from talos.api.machine.machine_pb2 import (
     AddressEvent,
@@ -32,9 +34,11 @@ _KINDS: dict[str, type[Message]] = {
 
 
 def unpack_event(event: Event) -> Message | None:
-    """The message inside an event, None when this client does not have its type."""
+    """The message inside an event, None when this client does not have its type, or it is no such message."""
     kind = _KINDS.get(event.data.type_url.rpartition("/")[2])
-    return kind.FromString(event.data.value) if kind else None
+    with suppress(DecodeError):
+        return kind.FromString(event.data.value) if kind else None
+    return None
 
 
 def describe_event(event: Event) -> tuple[str, str, str]:

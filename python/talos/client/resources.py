@@ -16,6 +16,7 @@ from talos.api.cosi.state_pb2 import (
     WatchResponse,
 )
 from talos.api.rpc import Code, RpcError
+from talos.api.specs import parse_spec
 from talos.client.collected import within
 from talos.client.session import Session
 
@@ -67,7 +68,7 @@ def watch(
 async def find_definition(session: Session, node: str, name: str) -> ResourceDefinitionSpec:
     """The type of a name in any case, or of one of its aliases."""
     definitions = [
-        (resource.metadata.id.lower(), ResourceDefinitionSpec.FromString(resource.spec.proto_spec))
+        (resource.metadata.id.lower(), parse_spec(ResourceDefinitionSpec, resource))
         for resource in await list_resources(session, node, META_NAMESPACE, DEFINITION_TYPE)
     ]
     lower = name.lower()

@@ -17,6 +17,7 @@ from talos.api.machine import image_pb2, lifecycle_pb2, machine_pb2
 from talos.api.machine.image_pb2 import ImageServicePullLayerProgress as Layer
 from talos.api.machine_types import is_control_plane
 from talos.api.rpc import Code, RpcError
+from talos.api.specs import parse_spec
 from talos.health.calls import NodeCalls
 from talos.resource import kinds
 from talos.resource.kind import Kind
@@ -149,7 +150,7 @@ async def read_upgrade(calls: FleetCalls, node: str) -> Upgrade | None:
     for key in keys:
         if key.metadata.id == f"0x{STATE_TAG:02x}":
             try:
-                return parse_state(kinds.META_KEY.spec.FromString(key.spec.proto_spec).value.encode())
+                return parse_state(parse_spec(kinds.META_KEY.spec, key).value.encode())
             except ValueError:
                 break
     return IDLE
@@ -163,7 +164,7 @@ def _find_boot(status: Resource) -> str:
 
 def _find_boot_seconds(status: Resource) -> float:
     """Until the last change of the MachineStatus, which made it ready: unless it was unready long after."""
-    spec, metadata = kinds.MACHINE_STATUS.spec.FromString(status.spec.proto_spec), status.metadata
+    spec, metadata = parse_spec(kinds.MACHINE_STATUS.spec, status), status.metadata
     # The type's own conversions refuse what is no date: a node sends what it wants.
     created, updated = metadata.created, metadata.updated
     seconds = updated.seconds - created.seconds + (updated.nanos - created.nanos) / 1e9
@@ -172,7 +173,7 @@ def _find_boot_seconds(status: Resource) -> float:
 
 
 def _is_running(status: Resource) -> bool:
-    spec = kinds.MACHINE_STATUS.spec.FromString(status.spec.proto_spec)
+    spec = parse_spec(kinds.MACHINE_STATUS.spec, status)
     return spec.stage == RuntimeMachineStage.MACHINE_STAGE_RUNNING
 
 

@@ -8,6 +8,7 @@ from google.protobuf.empty_pb2 import Empty
 
 from talos.api.definitions.k8s_pb2 import StaticPodStatusSpec
 from talos.api.machine import machine_pb2 as machine
+from talos.api.specs import parse_spec
 from talos.health.calls import SERVICE, SKIPPED, ClusterCalls, ClusterNodes, Condition
 from talos.resource import kinds
 from talos.resource.objects import is_ready, to_plain
@@ -44,7 +45,7 @@ async def check_static_pods(calls: ClusterCalls, nodes: ClusterNodes) -> str:
     """The kubelets of control plane nodes report the three static pods, each ready."""
     for node in nodes.control_plane:
         statuses = {
-            one.metadata.id: StaticPodStatusSpec.FromString(one.spec.proto_spec)
+            one.metadata.id: parse_spec(StaticPodStatusSpec, one)
             for one in await calls.resources(node, kinds.STATIC_POD_STATUS)
         }
         for component in COMPONENTS:

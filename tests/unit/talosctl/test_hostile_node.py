@@ -10,7 +10,10 @@ from grpclib.exceptions import GRPCError
 from tests.unit.talosctl.fake import Client, FakeNode
 
 from talos.api.common.common_pb2 import Data
+from talos.api.cosi.resource_pb2 import Metadata, Resource
+from talos.api.cosi.state_pb2 import ListRequest, ListResponse
 from talos.api.machine import machine_pb2 as machine
+from talos.client.events import describe_event
 from talos.talosctl.cli.complete import complete
 from talos.talosctl.client.probes import format_time as format_round_trip
 from talos.talosctl.output import console
@@ -48,6 +51,22 @@ def test_times_of_no_calendar_are_numbers(talosctl: Client, node: FakeNode, seco
     assert format_round_trip(Duration(seconds=seconds)).endswith("s")
     moment = Timestamp(seconds=seconds)
     assert {format_age(moment), format_time(moment), format_moment(moment)} == {f"@{seconds}"}
+
+
+def test_specs_that_are_none_are_one_line(talosctl: Client, node: FakeNode) -> None:
+    row = Resource(metadata=Metadata(type="ResourceDefinitions.meta.cosi.dev", id="x"))
+    row.spec.proto_spec = b"\xff"
+    node.on("/cosi.resource.State/List", ListRequest, [ListResponse(resource=row)], stream=True)
+    result = talosctl("get", "-n", "10.0.0.2", "members")
+    assert result.code == 1
+    assert "the spec of the node's ResourceDefinitions.meta.cosi.dev x is no " in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+def test_an_event_that_is_none_has_no_message() -> None:
+    event = machine.Event()
+    event.data.type_url, event.data.value = "talos/runtime/machine.SequenceEvent", b"\xff"
+    assert describe_event(event) == (event.data.type_url, "", "")
 
 
 def test_errors_have_no_controls(talosctl: Client, node: FakeNode) -> None:

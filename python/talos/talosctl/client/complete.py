@@ -14,6 +14,7 @@ from talos.api.machine.machine_pb2 import (
     ServiceListResponse,
 )
 from talos.api.rpc import RpcError
+from talos.api.specs import parse_spec
 from talos.client.resources import DEFINITION_TYPE, META_NAMESPACE, find_definition, list_resources
 from talos.client.session import Session, open_session
 from talos.system.errors import UserError
@@ -87,7 +88,7 @@ def complete_resources(invocation: Invocation, prefix: str) -> Sequence[str]:  #
 
     async def fetch_types(session: Session, node: str) -> Sequence[str]:
         rows = await list_resources(session, node, META_NAMESPACE, DEFINITION_TYPE)
-        specs = [ResourceDefinitionSpec.FromString(row.spec.proto_spec) for row in rows]
+        specs = [parse_spec(ResourceDefinitionSpec, row) for row in rows]
         return [spec.display_type.lower() for spec in specs] + [
             alias for spec in specs for alias in spec.aliases
         ]

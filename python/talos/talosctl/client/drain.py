@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from talos.api.rpc import Code, RpcError, format_reason
+from talos.api.specs import parse_spec
 from talos.client.resources import get_resource
 from talos.client.session import Session, open_session
 from talos.client.target import Target
@@ -73,7 +74,7 @@ class Drainer:
     async def _drain(self, session: Session, node: str) -> None:
         kind, own = ids.NODENAME
         resource = await get_resource(session, node, kind.namespace, kind.type, own)
-        name = kind.spec.FromString(resource.spec.proto_spec).nodename
+        name = parse_spec(kind.spec, resource).nodename
         try:
             client = await self.connect(session)
             found = await client.call("GET", f"/api/v1/nodes/{quote(name)}")

@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 
 from talos.api.cosi.resource_pb2 import Resource
 from talos.api.rpc import Code, RpcError
+from talos.api.specs import parse_spec
 from talos.client.resources import list_resources
 from talos.client.session import Session
 from talos.health.calls import ClusterNodes
@@ -40,7 +41,7 @@ class SessionCalls:
 
     async def specs[S: Message](self, node: str, kind: Kind[S]) -> Sequence[S]:
         """The specs of all resources of a kind."""
-        return [kind.spec.FromString(one.spec.proto_spec) for one in await self.resources(node, kind)]
+        return [parse_spec(kind.spec, one) for one in await self.resources(node, kind)]
 
     async def resources(self, node: str, kind: Kind[Message]) -> Sequence[Resource]:
         """All resources of a kind with their metadata."""

@@ -15,6 +15,7 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.definitions.secrets_pb2 import OSRootSpec
 from talos.api.machine.machine_pb2 import Version, VersionResponse
 from talos.api.rpc import Code, RpcError
+from talos.api.specs import parse_spec
 from talos.client.endpoint import parse_endpoint
 from talos.client.resources import get_resource
 from talos.client.session import Session, open_session
@@ -116,7 +117,7 @@ class _Rotation:
         node = self._options.nodes.control_plane[0]
         async with open_session(self._options.target) as session:
             resource = await get_resource(session, node, "secrets", "OSRootSecrets.secrets.talos.dev", "os")
-        current = OSRootSpec.FromString(resource.spec.proto_spec).issuing_ca.crt
+        current = parse_spec(OSRootSpec, resource).issuing_ca.crt
         if not current:
             raise UserError("it has no CA that issues", where=node, hint="name a control plane node first")
         self._report("> Current Talos CA:")

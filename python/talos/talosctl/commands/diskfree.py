@@ -8,6 +8,7 @@ from talos.api.definitions.block_pb2 import MountStatusSpec, VolumeStatusSpec
 from talos.api.definitions.enums_pb2 import BlockFilesystemType, BlockVolumePhase, BlockVolumeType
 from talos.api.machine.storage_pb2 import StorageServiceStatfsRequest, StorageServiceStatfsResponse
 from talos.api.rpc import Code, RpcError
+from talos.api.specs import parse_spec
 from talos.client.resources import get_resource, list_resources
 from talos.client.session import Session
 from talos.system.errors import UserError
@@ -47,7 +48,7 @@ def run_diskfree(invocation: Invocation) -> int:
         if wanted:
             await _check_volume(session, node, wanted)
         statuses = await list_resources(session, node, RUNTIME, MOUNT_STATUSES)
-        specs = [MountStatusSpec.FromString(status.spec.proto_spec) for status in statuses]
+        specs = [parse_spec(MountStatusSpec, status) for status in statuses]
         chosen = [
             spec
             for spec in specs
@@ -75,7 +76,7 @@ async def _check_volume(session: Session, node: str, volume: str) -> None:
         if error.code is not Code.NOT_FOUND:
             raise
         raise UserError("is not there", where=where, hint="talosctl get volumestatus lists them") from None
-    spec = VolumeStatusSpec.FromString(status.spec.proto_spec)
+    spec = parse_spec(VolumeStatusSpec, status)
     if spec.phase != BlockVolumePhase.VOLUME_PHASE_READY:
         phase = BlockVolumePhase.Name(spec.phase).removeprefix("VOLUME_PHASE_").lower()
         raise UserError(f"is not ready (phase: {phase})", where=where)

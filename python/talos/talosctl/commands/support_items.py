@@ -28,6 +28,7 @@ from talos.api.machine.machine_pb2 import (
     VersionResponse,
 )
 from talos.api.rpc import RpcError
+from talos.api.specs import parse_spec
 from talos.client.collected import within
 from talos.client.namespaces import KUBERNETES, SYSTEM
 from talos.client.resources import DEFINITION_TYPE, META_NAMESPACE, list_resources
@@ -101,7 +102,7 @@ async def _logs(session: Session, node: str) -> list[str]:
 
 async def _types(session: Session, node: str) -> list[ResourceDefinitionSpec]:
     found = await list_resources(session, node, META_NAMESPACE, DEFINITION_TYPE)
-    specs = (ResourceDefinitionSpec.FromString(row.spec.proto_spec) for row in found)
+    specs = (parse_spec(ResourceDefinitionSpec, row) for row in found)
     # A bundle is given away: what holds keys stays on the node.
     return [spec for spec in specs if spec.sensitivity == ResourceDefinitionSpec.NON_SENSITIVE]
 

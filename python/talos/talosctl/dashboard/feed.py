@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 from talos.api.cosi.state_pb2 import EventType
 from talos.api.machine.machine_pb2 import CPUInfoResponse, CPUsInfo
 from talos.api.rpc import Code, RpcError
+from talos.api.specs import parse_spec
 from talos.client.failure import describe
 from talos.client.resources import watch
 from talos.client.session import Session, open_session
@@ -47,6 +48,8 @@ WATCHED: tuple[Kind[Message], ...] = (
     kinds.TIME_STATUS,
     kinds.VERSION,
 )
+MAX_RESOURCES = 65_536
+"""Of a type; what a node has beyond is not shown."""
 _SIGNS = frozenset({EventType.CREATED, EventType.UPDATED})
 _MISSING = frozenset({Code.NOT_FOUND, Code.PERMISSION_DENIED, Code.UNIMPLEMENTED, Code.INVALID_ARGUMENT})
 """What a node of another version, or a caller with few roles, gets: the rest can still be shown."""
@@ -106,8 +109,8 @@ class NodeFeed:
                 async for reply in replies:
                     for event in reply.event:
                         name = event.resource.metadata.id
-                        if event.event_type in _SIGNS:
-                            found[name] = kind.spec.FromString(event.resource.spec.proto_spec)
+                        if event.event_type in _SIGNS and (name in found or len(found) < MAX_RESOURCES):
+                            found[name] = parse_spec(kind.spec, event.resource)
                         elif event.event_type == EventType.DESTROYED:
                             found.pop(name, None)
                         # What was there before the connection broke is shown until all of it is known anew.

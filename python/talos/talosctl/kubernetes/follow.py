@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from talos.api.specs import parse_spec
 from talos.client.resources import get_resource
 from talos.client.session import Session
 from talos.kubernetes.client import KubernetesClient
@@ -30,7 +31,7 @@ async def read_kubelet(session: Session, node: str) -> Kubelet:
     """The kubelet of a node; RpcError."""
     kind = kinds.SERVICE
     found = await get_resource(session, node, kind.namespace, kind.type, "kubelet")
-    spec = kind.spec.FromString(found.spec.proto_spec)
+    spec = parse_spec(kind.spec, found)
     return Kubelet(version=found.metadata.version, is_healthy=spec.running and spec.healthy)
 
 

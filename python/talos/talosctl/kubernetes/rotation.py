@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from talos.api.specs import parse_spec
 from talos.client.resources import get_resource
 from talos.client.session import Session
 from talos.client.wait import wait_until
@@ -218,7 +219,7 @@ class KubernetesRotation:
         """Which of a node's static pods is not ready with the node's secrets, by the API server."""
         kind, id_ = ids.KUBERNETES_ROOT_SECRET
         found = await get_resource(self._session, node, kind.namespace, kind.type, id_)
-        root = kind.spec.FromString(found.spec.proto_spec)
+        root = parse_spec(kind.spec, found)
         if [one.crt.strip() for one in root.accepted_c_as] != wanted:
             return "it has not read its config"
         return await find_late_pods(self._session, client, node, SECRETS_VERSION)

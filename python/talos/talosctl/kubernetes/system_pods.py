@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from talos.api.specs import parse_spec
 from talos.client.session import Session
 from talos.client.wait import wait_until
 from talos.kubernetes.apply import apply, find_place
@@ -23,7 +24,7 @@ async def find_manifests(
     """The objects of a node's manifests whose names are wanted; RpcError."""
     kind = kinds.MANIFEST
     found = await SessionCalls(session).resources(node, kind)
-    specs = [kind.spec.FromString(one.spec.proto_spec) for one in found if is_wanted(one.metadata.id)]
+    specs = [parse_spec(kind.spec, one) for one in found if is_wanted(one.metadata.id)]
     return [to_plain(item.object) for spec in specs for item in spec.items]
 
 

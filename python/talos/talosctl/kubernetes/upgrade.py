@@ -10,6 +10,7 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.common.common_pb2 import ContainerdInstance
 from talos.api.machine.machine_pb2 import Version, VersionResponse
 from talos.api.rpc import RpcError
+from talos.api.specs import parse_spec
 from talos.client.namespaces import NAMESPACES
 from talos.client.resources import get_resource
 from talos.client.session import Session
@@ -202,7 +203,7 @@ class KubernetesUpgrade:
                 self._report(f' > "{node}": waiting for {component.name} pod update')
                 is_reported = True
             resource = await get_resource(self._session, node, kind.namespace, kind.type, id_)
-            if kind.spec.FromString(resource.spec.proto_spec).image != image:
+            if parse_spec(kind.spec, resource).image != image:
                 return "waiting, the node has not read its config yet"
             return await find_late(self._client, name, CONFIG_VERSION, resource.metadata.version)
 

@@ -2,6 +2,7 @@
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.machine.storage_pb2 import StorageServiceStatfsRequest, StorageServiceStatfsResponse
+from talos.api.specs import parse_spec
 from talos.resource import kinds
 from talos.talosctl.client.health import SessionCalls
 from talos.talosctl.metrics.families import Number, Numbers
@@ -39,7 +40,7 @@ async def _fetch_states(calls: SessionCalls, node: str) -> Numbers:
     return [
         (
             "talos_volume_failed",
-            kinds.VOLUME_STATUS.spec.FromString(volume.spec.proto_spec).phase == enums.VOLUME_PHASE_FAILED,
+            parse_spec(kinds.VOLUME_STATUS.spec, volume).phase == enums.VOLUME_PHASE_FAILED,
             {"volume": volume.metadata.id},
         )
         for volume in await calls.resources(node, kinds.VOLUME_STATUS)
@@ -49,7 +50,7 @@ async def _fetch_states(calls: SessionCalls, node: str) -> Numbers:
 async def _fetch_scrubs(calls: SessionCalls, node: str) -> Numbers:
     numbers: list[Number] = []
     for scrub in await calls.resources(node, kinds.FS_SCRUB_STATUS):
-        spec = kinds.FS_SCRUB_STATUS.spec.FromString(scrub.spec.proto_spec)
+        spec = parse_spec(kinds.FS_SCRUB_STATUS.spec, scrub)
         labels = {"volume": scrub.metadata.id}
         numbers += [
             ("talos_volume_scrub_success", spec.status == SUCCESS, labels),

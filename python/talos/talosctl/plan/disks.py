@@ -3,6 +3,7 @@
 from google.protobuf.message import Message
 
 from talos.api.rpc import RpcError, format_reason
+from talos.api.specs import parse_spec
 from talos.client.session import Session
 from talos.config.documents.block.raw_volume import RawVolumeConfig
 from talos.config.documents.block.swap_volume import SwapVolumeConfig
@@ -69,6 +70,6 @@ async def _read_devices(calls: SessionCalls, node: str) -> FoundDevices:
 
 async def _read[S: Message](calls: SessionCalls, node: str, kind: Kind[S]) -> list[Resource[S]]:
     return [
-        make_resource(kind, one.metadata.id, kind.spec.FromString(one.spec.proto_spec))
+        make_resource(kind, one.metadata.id, parse_spec(kind.spec, one))
         for one in await calls.resources(node, kind)
     ]
