@@ -191,12 +191,14 @@ def test_one_control_plane_node_is_upgraded_at_a_time(cluster: Cluster) -> None:
 
 def test_calls_in_the_wrong_place_are_refused(cluster: Cluster) -> None:
     first, worker = cluster.nodes[0], cluster.nodes[3]
-    assert "etcd data directory is not empty (AlreadyExists)" in refused(cluster, first, "bootstrap")
+    assert "code = AlreadyExists desc = etcd data directory is not empty" in refused(
+        cluster, first, "bootstrap"
+    )
     assert "bootstrap is only available on control plane nodes" in refused(cluster, worker, "bootstrap")
     assert "member list is only available on control plane nodes" in refused(
         cluster, worker, "etcd", "members"
     )
-    assert "etcdserver: member not found (NotFound)" in refused(
+    assert "code = NotFound desc = etcdserver: member not found" in refused(
         cluster, first, "etcd", "remove-member", "123", code=Exit.FAILED
     )
     assert "is no version of etcd" in refused(cluster, first, "etcd", "downgrade", "validate", "abc")

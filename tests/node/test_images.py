@@ -84,7 +84,7 @@ def test_an_image_comes_and_goes(cluster: Cluster, registry: Registry, namespace
 
     eventually("the image is gone", is_gone)
     text = on_node(cluster, "image", "remove", name, "--namespace", namespace, check=False)
-    assert "not found (NotFound)" in text
+    assert "rpc error: code = NotFound desc = " in text
 
 
 def test_an_archive_is_imported_over_the_api(cluster: Cluster) -> None:

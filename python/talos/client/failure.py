@@ -17,8 +17,10 @@ def describe(error: RpcError | UserError, target: Target) -> str:
         return str(error)
     if isinstance(error, UnreachableError):
         return error.message
-    code = code_name(error.code)
-    text = f"{error.message} ({code})" if error.message else code
+    # As grpc-go writes it: what scripts search the client's errors for.
+    text = f"rpc error: code = {code_name(error.code)}" + (
+        f" desc = {error.message}" if error.message else ""
+    )
     hint = _hint(error, target)
     return f"{text}: {hint}" if hint else text
 

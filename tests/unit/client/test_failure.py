@@ -7,17 +7,23 @@ from talos.client.failure import describe
 from talos.client.target import Target
 from talos.system.errors import UserError
 
+ONLY_THIS = "without a client certificate a node in maintenance mode allows only this much"
+
 
 @pytest.mark.parametrize(
     ("error", "is_insecure", "text"),
     [
-        (RpcError(Code.NOT_FOUND, "no such file"), False, "no such file (NotFound)"),
-        (RpcError(Code.DEADLINE_EXCEEDED, ""), False, "DeadlineExceeded"),
-        (RpcError(Code.PERMISSION_DENIED, "not authorized"), False, "not authorized (PermissionDenied)"),
+        (RpcError(Code.NOT_FOUND, "no such file"), False, "rpc error: code = NotFound desc = no such file"),
+        (RpcError(Code.DEADLINE_EXCEEDED, ""), False, "rpc error: code = DeadlineExceeded"),
+        (
+            RpcError(Code.PERMISSION_DENIED, "not authorized"),
+            False,
+            "rpc error: code = PermissionDenied desc = not authorized",
+        ),
         (
             RpcError(Code.PERMISSION_DENIED, ""),
             True,
-            "PermissionDenied: without a client certificate a node in maintenance mode allows only this much",
+            f"rpc error: code = PermissionDenied: {ONLY_THIS}",
         ),
         (UserError("is none", where="size"), False, "size: is none"),
     ],

@@ -89,9 +89,12 @@ def test_mistakes_have_the_name_of_the_file(talosctl: Client, node: FakeNode, tm
     node.on(APPLY, machine.ApplyConfigurationRequest, refused)
     result = talosctl("apply", "-f", str(path), "-n", "10.0.0.2")
     assert result.code == Exit.REFUSED
-    assert f"10.0.0.2: {path}:2:17: machine.type: wrong\n{path}:3:1: machine.bar" in result.err
+    assert (
+        f"code = InvalidArgument desc = {path}:2:17: machine.type: wrong\n{path}:3:1: machine.bar"
+        in result.err
+    )
     patched = talosctl("apply", "-f", str(path), "-p", "machine: {certSANs: [a]}", "-n", "10.0.0.2")
-    assert "10.0.0.2: 2:17: machine.type" in patched.err
+    assert "code = InvalidArgument desc = 2:17: machine.type" in patched.err
 
 
 def test_apply_config_with_patch(talosctl: Client, applied: FakeNode, tmp_path: Path) -> None:

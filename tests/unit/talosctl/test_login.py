@@ -226,7 +226,11 @@ def test_what_goes_wrong_has_its_reason(
 
     before = path.read_bytes()
     fail("two words", "it holds no token", Exit.FAILED)
-    fail(issuer.token(aud="other"), "Audience doesn't match (Unauthenticated)", Exit.REFUSED)
+    fail(
+        issuer.token(aud="other"),
+        "code = Unauthenticated desc = the token does not count: Audience doesn't match",
+        Exit.REFUSED,
+    )
     fail(issuer.token(groups="none"), "no rule of the config matches", Exit.REFUSED)
     del issuer.pages[METADATA]
     assert login(path) == Exit.FAILED

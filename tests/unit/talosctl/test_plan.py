@@ -236,7 +236,7 @@ def test_what_a_node_does_not_take_makes_no_plan(talosctl: Client, workers: Work
     workers.refused = ONE
     result = talosctl("plan", "--file", str(folder), "--output", "json")
     assert (result.code, result.out) == (Exit.REFUSED, "")
-    assert f"error: {ONE}: machine.type: no" in result.err
+    assert f"error: {ONE}: rpc error: code = InvalidArgument desc = machine.type: no" in result.err
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,10 @@ def test_one_node_that_refuses_leaves_the_others_rows(talosctl: Client, node: Fa
     node.on(PING, pb.PingRequest, answer, stream=True)
     result = talosctl("ping", "gw.example", "--count", "0", "-n", "10.0.0.2,10.0.0.3")
     assert result.code == Exit.REFUSED
-    assert "error: 10.0.0.3: count 0 is out of bounds: give 1 to 10000" in result.err
+    assert (
+        "error: 10.0.0.3: rpc error: code = InvalidArgument desc = count 0 is out of bounds: give 1 to 10000"
+        in result.err
+    )
     assert "10.0.0.2   10.9.0.1   1 " in result.out
 
 
