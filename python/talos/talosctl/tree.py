@@ -85,6 +85,8 @@ ROOT = Command(
     name="talosctl",
     summary="Manage nodes and clusters through their API",
     details="talosctl manages nodes and clusters through their API.",
+    # Scripts write them before every command, since older clients took them with all of them.
+    ignored=("--talosconfig", "--context", "--nodes", "-n", "--endpoints", "-e", "--cluster"),
     commands=(
         *(
             Lazy(name, tuple(aliases.split(",")) if aliases else (), summary, _module(name))

@@ -51,6 +51,17 @@ def test_what_scripts_run_is_understood(line: str) -> None:
     assert len(chain) > 1, "no command is found"
 
 
+def test_connection_flags_before_a_command_without_them_are_ignored() -> None:
+    invocation = parse(
+        ROOT, ["--talosconfig", "x", "-na", "--endpoints=b", "gen", "ca", "--organization", "c"]
+    )
+    assert (invocation.path, invocation.flags.text("organization")) == (("talosctl", "gen", "ca"), "c")
+    with pytest.raises(UsageError, match="unknown flag: --talosconfig"):
+        parse(ROOT, ["gen", "ca", "--talosconfig", "x"])
+    with pytest.raises(UsageError, match="unknown flag: --nonsense"):
+        parse(ROOT, ["--nonsense", "x", "gen", "ca", "--organization", "c"])
+
+
 def test_short_flags_of_older_clients() -> None:
     flags = parse(ROOT, ["upgrade", "-i", "a:b", "-m", "powercycle", "-fps"]).flags
     assert all(flags.is_set(name) for name in ("force", "preserve", "stage"))

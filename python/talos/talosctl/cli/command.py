@@ -53,6 +53,8 @@ class Command:
     flags: tuple[Flag, ...] = ()
     inherited: tuple[Flag, ...] = ()
     """Flags that its own commands take, too."""
+    ignored: tuple[str, ...] = ()
+    """Flags with a value that may stand before any command's name, without effect if it has none such."""
     commands: tuple["Command | Lazy", ...] = ()
     run: Run | None = None
     complete: Complete | None = None

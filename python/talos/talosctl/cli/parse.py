@@ -33,6 +33,24 @@ def find_command(root: Command, argv: Sequence[str]) -> tuple[tuple[Command, ...
         chain = (*chain, found)
 
 
+def _without_ignored(
+    root: Command, argv: Sequence[str], left: Sequence[str], rows: Sequence[Flag]
+) -> list[str]:
+    """What is left of argv without ignored flags before the first name that the command does not take."""
+    before = _first_argument(argv, visible_flags((root,))) or 0
+    taken = {f"--{row.name}" for row in rows} | {f"-{row.short}" for row in rows if row.short}
+    kept: list[str] = []
+    position = 0
+    while position < before:
+        argument = left[position]
+        name = argument.partition("=")[0] if argument.startswith("--") else argument[:2]
+        size = _length(argument, HELP if name in {"-h", "--help"} else None)
+        if name not in root.ignored or name in taken:
+            kept += left[position : position + size]
+        position += size
+    return [*kept, *left[position:]]
+
+
 def _first_argument(argv: Sequence[str], flags: Sequence[Flag]) -> int | None:
     by_name = {f"--{flag.name}": flag for flag in flags} | {
         f"-{flag.short}": flag for flag in flags if flag.short
@@ -44,11 +62,14 @@ def _first_argument(argv: Sequence[str], flags: Sequence[Flag]) -> int | None:
             return None
         if not argument.startswith("-") or argument == "-":
             return position
-        known = by_name.get(argument)
-        is_bool = known is not None and known.type is Type.BOOL
-        takes_next = "=" not in argument and not is_bool and (argument.startswith("--") or len(argument) == 2)
-        position += 2 if takes_next else 1
+        position += _length(argument, by_name.get(argument))
     return None
+
+
+def _length(argument: str, known: Flag | None) -> int:
+    """How many arguments a flag is, with its value."""
+    is_bool = known is not None and known.type is Type.BOOL
+    return 1 if is_bool or "=" in argument or not (argument.startswith("--") or len(argument) == 2) else 2
 
 
 def visible_flags(chain: Sequence[Command]) -> tuple[Flag, ...]:
@@ -64,6 +85,7 @@ def parse(root: Command, argv: Sequence[str]) -> Invocation:
     chain, left = find_command(root, argv)
     path = tuple(command.name for command in chain)
     rows = visible_flags(chain)
+    left = _without_ignored(root, argv, left, rows)
     flags = Flags(rows)
     args = _parse_flags(left, rows, flags, path)
     command = chain[-1]
