@@ -13,7 +13,7 @@ from talos.talosctl.output.yaml_text import dump_yaml
 
 FORMATS = ("text", "json", "yaml")
 _LARGER = (
-    (365 * 86400, "year"),
+    (360 * 86400, "year"),  # twelve months of thirty days, as upstream counts: a year less a minute is one
     (30 * 86400, "month"),
     (86400, "day"),
     (3600, "hour"),
