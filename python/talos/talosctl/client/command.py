@@ -66,28 +66,39 @@ def raise_error(message: Message) -> None:
 
 
 def run_table[T](
-    invocation: Invocation, header: Row, call: NodeCall[T], rows: Callable[[str, T], Iterable[Row]]
+    invocation: Invocation,
+    header: Row,
+    call: NodeCall[T],
+    rows: Callable[[str, T], Iterable[Row]],
+    *,
+    shows_empty: bool = True,
 ) -> int:
-    """Call every node and print one table of all their rows."""
+    """Call every node and print one table of all their rows, without any only if it ``shows_empty``."""
 
     async def main() -> int:
         target = await find_target(invocation.flags)
         async with open_session(target) as session:
             outcomes = await call_nodes(session, need_nodes(target), call)
-            print_table(outcomes, header, rows, invocation.flags.text("output"))
+            print_table(outcomes, header, rows, invocation.flags.text("output"), shows_empty=shows_empty)
             return report_failures(session, outcomes)
 
     return run_async(main())
 
 
 def print_table[T](
-    outcomes: Sequence[Outcome[T]], header: Row, rows: Callable[[str, T], Iterable[Row]], output: str
+    outcomes: Sequence[Outcome[T]],
+    header: Row,
+    rows: Callable[[str, T], Iterable[Row]],
+    output: str,
+    *,
+    shows_empty: bool = True,
 ) -> None:
     """The rows of all nodes that answered, in a format of the flag OUTPUT; nothing when none did."""
     answers = [(outcome.node, outcome.value) for outcome in outcomes if outcome.value is not None]
     if answers:
         body = [row for node, value in answers for row in rows(node, value)]
-        console.write(format_rows(output, header, body))
+        if body or shows_empty or output != "table":
+            console.write(format_rows(output, header, body))
 
 
 def run_each[T](invocation: Invocation, call: NodeCall[T], show: Callable[[str, T], None]) -> int:

@@ -11,6 +11,7 @@ from talos.system.sizes import format_pretty_size
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag
 from talos.talosctl.client.command import (
+    NodeCall,
     Row,
     ignore,
     parts,
@@ -94,6 +95,11 @@ async def _disarm(session: Session, node: str) -> list[machine.EtcdMemberAlarm]:
 def _alarm_rows(node: str, alarms: list[machine.EtcdMemberAlarm]) -> Iterable[Row]:
     for alarm in alarms:
         yield (node, f"{alarm.member_id:016x}", machine.EtcdMemberAlarm.AlarmType.Name(alarm.alarm))
+
+
+def _run_alarms(invocation: Invocation, call: NodeCall[list[machine.EtcdMemberAlarm]]) -> int:
+    """No output is no alarm, as upstream: scripts look at nothing else."""
+    return run_table(invocation, ALARM_HEADER, call, _alarm_rows, shows_empty=False)
 
 
 async def _defragment(session: Session, node: str) -> Sequence[machine.EtcdDefragment]:
@@ -190,13 +196,13 @@ COMMAND = Command(
                     name="list",
                     summary="List the alarms",
                     flags=(OUTPUT,),
-                    run=lambda invocation: run_table(invocation, ALARM_HEADER, _fetch_alarms, _alarm_rows),
+                    run=lambda invocation: _run_alarms(invocation, _fetch_alarms),
                 ),
                 Command(
                     name="disarm",
                     summary="Clear the alarms",
                     flags=(OUTPUT,),
-                    run=lambda invocation: run_table(invocation, ALARM_HEADER, _disarm, _alarm_rows),
+                    run=lambda invocation: _run_alarms(invocation, _disarm),
                 ),
             ),
         ),

@@ -61,7 +61,7 @@ def run_snapshot(invocation: Invocation) -> int:
                         raise_error(chunk)
                         snapshot.write(chunk.bytes)
                         note(len(chunk.bytes))
-        console.note(f'{node}: etcd snapshot saved to "{path}" ({snapshot.hash.size} bytes)')
+        console.write_line(f'{node}: etcd snapshot saved to "{path}" ({snapshot.hash.size} bytes)')
 
     return run_one(invocation, "etcd snapshot", call)
 
