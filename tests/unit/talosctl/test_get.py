@@ -165,7 +165,11 @@ def test_watch(resources: Client) -> None:
 
 def test_errors(resources: Client) -> None:
     missing = resources("get", "links", "none", "-n", "10.0.0.2")
-    assert (missing.code, missing.err) == (1, "error: 10.0.0.2: resource doesn't exist (NotFound)\n")
+    assert (missing.code, missing.out, missing.err) == (
+        1,
+        "NODE   NAMESPACE   TYPE   ID   VERSION\n",
+        "error: 10.0.0.2: rpc error: code = NotFound desc = resource doesn't exist\n",
+    )
     unknown = resources("get", "nonsense", "-n", "10.0.0.2")
     assert 'resource type "nonsense" is not registered' in unknown.err
     ambiguous = resources("get", "dup", "-n", "10.0.0.2")
@@ -179,13 +183,15 @@ DATA = {
     "a": {"b": [1, 2, 3]},
     "conditions": [{"type": "Ready", "status": "True"}, {"type": "X", "status": "no"}],
     "flag": True,
+    "pair": {"version": 1, "id": "x"},
 }
 
 
 @pytest.mark.parametrize(
     ("template", "expected"),
     [
-        ("{.a.b}", "[1,2,3]"),
+        ("{.a.b}", "[\n    1,\n    2,\n    3\n]"),
+        ("{.pair}", '{\n    "id": "x",\n    "version": 1\n}'),
         ("{.a.b[*]}", "1 2 3"),
         ("{.a.b[-1]}", "3"),
         ("{.a.b[0:2]}", "1 2"),

@@ -91,9 +91,10 @@ def _choose_format(output: str) -> Callable[[str, Resource], str] | None:
 
 
 def _print_table(found: Sequence[_Found[Row]]) -> None:
-    if found:
-        header = table_header(found[0].definition, is_watch=False)
-        console.write_lines(format_lines([header, *(row for one in found for row in one.shown)]))
+    """With the fixed columns' titles alone when no node has an answer, as upstream: never nothing."""
+    definition = found[0].definition if found else ResourceDefinitionSpec()
+    header = table_header(definition, is_watch=False)
+    console.write_lines(format_lines([header, *(row for one in found for row in one.shown)]))
 
 
 def _print_documents(found: Sequence[_Found[str]], separator: str) -> None:

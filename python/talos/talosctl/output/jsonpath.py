@@ -126,7 +126,7 @@ def _render(nodes: Sequence[_Node], root: object, here: object) -> str:
             case _Text(text):
                 out.append(text)
             case _Path(path):
-                out.append(" ".join(format_value(value) for value in find(root, here, path)))
+                out.append(" ".join(_format_result(value) for value in find(root, here, path)))
             case _Range(path, body):
                 out.extend(_render(body, root, item) for item in find(root, here, path))
     return "".join(out)
@@ -237,6 +237,13 @@ def _passes(item: object, condition: str, root: object) -> bool:
         except ValueError:
             right = text
     return bool(left) and _compare(left[0], parsed["operator"], right)
+
+
+def _format_result(value: object) -> str:
+    """A list or a mapping is JSON in lines, its keys sorted, as upstream's."""
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False, indent=4, sort_keys=True)
+    return format_value(value)
 
 
 def format_value(value: object) -> str:
