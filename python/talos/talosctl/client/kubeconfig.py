@@ -79,6 +79,11 @@ def merge_into(path: Path, text: str, context: str = "", *, force: bool = False)
     return str(merged["current-context"])
 
 
+def find_context(text: str) -> str:
+    """The name of a kubeconfig's current context."""
+    return str(cast("Fields", parse_yaml(text)).get("current-context") or "")
+
+
 def remove_from(path: Path, text: str) -> list[str]:
     """Take the clusters of a kubeconfig out of a file, with contexts and users; the contexts' names.
 

@@ -9,7 +9,7 @@ from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import need_one_node, run_async
 from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.kubeconfig import fetch_kubeconfig, find_user_file, merge_into, save
+from talos.talosctl.client.kubeconfig import fetch_kubeconfig, find_context, find_user_file, merge_into, save
 from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
 
@@ -34,9 +34,12 @@ def _save(text: str, invocation: Invocation) -> None:
     if local == "-":
         console.write(text)
         return
-    path = _destination(local)
+    path = _destination(local, merges=flags.is_set("merge"))
     if path.exists() and flags.is_set("merge"):
-        merge_into(path, text, flags.text("force-context-name"), force=flags.is_set("force"))
+        wanted = flags.text("force-context-name")
+        name = merge_into(path, text, wanted, force=flags.is_set("force"))
+        if name != (wanted or find_context(text)):
+            console.write_line(f'renamed context "{wanted or find_context(text)}" -> "{name}"')
     elif path.exists() and not flags.is_set("force"):
         raise UserError(
             "it exists", where=str(path), hint="use --force to overwrite it or --merge to add to it"
@@ -45,9 +48,9 @@ def _save(text: str, invocation: Invocation) -> None:
         save(path, text)
 
 
-def _destination(local: str) -> Path:
+def _destination(local: str, *, merges: bool) -> Path:
     if not local:
-        return find_user_file()
+        return find_user_file() if merges else Path("kubeconfig")
     path = Path(local)
     return path / "kubeconfig" if path.is_dir() or local.endswith("/") else path
 
@@ -57,7 +60,7 @@ COMMAND = Command(
     usage="[local-path]",
     summary="Get the cluster's admin kubeconfig",
     details="Gets the admin kubeconfig and merges it into ~/.kube/config, or into the given file. With - "
-    "prints it.",
+    "prints it, with --merge=false and no path writes the file kubeconfig.",
     flags=(
         *CLIENT_FLAGS,
         Flag(name="force", short="f", type=Type.BOOL, default="false", help="overwrite what exists"),
