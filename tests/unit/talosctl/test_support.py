@@ -118,7 +118,7 @@ def test_a_folder_for_each_node(talosctl: Client, tmp_path: Path) -> None:
         names = set(bundle.namelist())
         assert {name.partition("/")[0] for name in names} == {"10.0.0.2", "10.0.0.3"}
         assert bundle.read("10.0.0.2/dmesg.log") == b"boot\nup\n"
-        log = "10.0.0.2/kubernetes-logs/kube-system_coredns-1_coredns_abc.log"
+        log = "10.0.0.2/kubernetes-logs/kube-system/coredns-1_coredns_abc.log"
         assert bundle.read(log) == b"kube-system/coredns-1:coredns:abc"
         assert not [name for name in bundle.namelist() if "default" in name]
         assert bundle.read("10.0.0.3/service-logs/machined.log") == b"machined"
@@ -128,7 +128,10 @@ def test_a_folder_for_each_node(talosctl: Client, tmp_path: Path) -> None:
         meta_keys = yaml.safe_load_all(bundle.read(f"10.0.0.2/resources/{META_KEY.type.lower()}.yaml"))
         assert [one["spec"]["value"] for one in meta_keys] == ["***", "b"]
         assert bundle.read("10.0.0.2/pressure/cpu") == b"/proc/pressure/cpu"
-        assert bundle.read("10.0.0.2/errors.txt") == b"pressure/io: no such file (NotFound)\n"
+        assert (
+            bundle.read("10.0.0.2/errors.txt")
+            == b"pressure/io: rpc error: code = NotFound desc = no such file\n"
+        )
         assert not any("certificates" in name for name in names)
     result = talosctl("support", "-O", str(path))
     assert (result.code, "already exists" in result.err) == (1, True)

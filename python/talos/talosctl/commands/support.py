@@ -99,7 +99,7 @@ async def write_bundle(
                 if failures:
                     bundle.writestr(f"{node}/{ERRORS}", "".join(f"{line}\n" for line in sorted(failures)))
                 missing = f", {len(failures)} could not be read, see {ERRORS}" if failures else ""
-                console.note(f"{node}: {len(items) - len(failures)} files{missing}")
+                console.write_line(f"{node}: {len(items) - len(failures)} files{missing}")
 
             async with open_session(target) as session:
                 outcomes = await call_nodes(session, nodes, gather)

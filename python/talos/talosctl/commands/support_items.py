@@ -56,9 +56,9 @@ _FILES = {
 }
 """Files of the node that are copied as they are, by their names in the bundle."""
 _REPLIES: dict[str, tuple[str, type[Message]]] = {
-    "summary.yaml": ("Version", VersionResponse),
-    "processes.yaml": ("Processes", ProcessesResponse),
-    "mounts.yaml": ("Mounts", MountsResponse),
+    "summary": ("Version", VersionResponse),
+    "processes": ("Processes", ProcessesResponse),
+    "mounts": ("Mounts", MountsResponse),
     "memory.yaml": ("Memory", MemoryResponse),
 }
 """Calls whose replies are kept."""
@@ -146,7 +146,7 @@ async def _pod_log_items(session: Session, node: str) -> list[Item]:
 
 def _pod_log_item(session: Session, node: str, container: str) -> Item:
     request = LogsRequest(namespace=KUBERNETES, id=container, driver=ContainerDriver.CRI, tail_lines=-1)
-    name = container.replace("/", "_").replace(":", "_")
+    name = container.replace(":", "_")
     return Item(name=f"kubernetes-logs/{name}.log", make=lambda: _read(session, node, "Logs", request))
 
 
