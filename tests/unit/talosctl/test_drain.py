@@ -62,7 +62,9 @@ class Api(KubernetesClient):
     ) -> Reply:
         node = f"/api/v1/nodes/{NAME}"
         if (method, path) == ("GET", node):
-            return {"spec": {"unschedulable": bool(self.changes and self.changes[-1])}}
+            ready = {"type": "Ready", "status": "True"}
+            unschedulable = bool(self.changes and self.changes[-1])
+            return {"spec": {"unschedulable": unschedulable}, "status": {"conditions": [ready]}}
         if (method, path) == ("PATCH", node):
             assert body is not None
             assert kind == MERGE
@@ -147,7 +149,27 @@ def test_a_node_without_wait_is_named(capsys: pytest.CaptureFixture[str]) -> Non
     assert "kubectl uncordon cp-1" in capsys.readouterr().err
     asyncio.run(drainer.uncordon(cast("Session", NamedNode()), NODE))
     drainer.show_cordoned()
-    assert (api.changes, capsys.readouterr().err) == ([True, False], "")
+    assert api.changes == [True, False]
+    assert "kubectl" not in capsys.readouterr().err
+
+
+def test_the_steps_of_a_drain_are_shown_by_the_node_s_name(capsys: pytest.CaptureFixture[str]) -> None:
+    drainer = make_drainer(Api(is_empty=True))
+
+    async def reboot() -> None:
+        async with drainer.around(cast("Session", NamedNode()), NODE, uncordons=True):
+            pass
+
+    asyncio.run(reboot())
+    assert capsys.readouterr().err.splitlines() == [
+        "cp-1: cordoning node",
+        "cp-1: node cordoned",
+        "cp-1: draining node",
+        "cp-1: node drained",
+        "cp-1: waiting for node to become Ready",
+        "cp-1: uncordoning node",
+        "cp-1: node uncordoned",
+    ]
 
 
 def test_a_node_that_was_cordoned_before_stays_so() -> None:

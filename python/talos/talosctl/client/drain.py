@@ -60,6 +60,7 @@ class Drainer:
         await self.drain(session, node)
         yield
         if uncordons:
+            await self._await_ready(session, node)
             await self.uncordon(session, node)
 
     @asynccontextmanager
@@ -69,6 +70,7 @@ class Drainer:
             await self.drain(session, node)
         yield
         async with open_session(target) as session:
+            await self._await_ready(session, node)
             await self.uncordon(session, node)
 
     async def _drain(self, session: Session, node: str) -> None:
@@ -79,8 +81,11 @@ class Drainer:
             client = await self.connect(session)
             found = await client.call("GET", f"/api/v1/nodes/{quote(name)}")
             if not found["spec"].get("unschedulable"):
+                console.note(f"{name}: cordoning node")
                 await set_unschedulable(client, name, unschedulable=True)
                 self.cordoned[node] = name
+                console.note(f"{name}: node cordoned")
+            console.note(f"{name}: draining node")
             try:
                 left = await drain(
                     client,
@@ -103,10 +108,31 @@ class Drainer:
                 where=f"node {name}",
                 hint="see its PodDisruptionBudgets, or leave out --drain and --strict-drain",
             )
+        console.note(f"{name}: node drained")
+
+    async def _await_ready(self, session: Session, node: str) -> None:
+        """Until the kubelet reports it, or its time is over: a node may have no network to be ready with."""
+        name, end = self.cordoned.get(node, ""), time.monotonic() + REBOOT_TIMEOUT
+        if not name:
+            return
+        console.note(f"{name}: waiting for node to become Ready")
+        while time.monotonic() < end:
+            try:
+                found = await (await self.connect(session)).call("GET", f"/api/v1/nodes/{quote(name)}")
+            except (KubernetesError, RpcError) as error:
+                if isinstance(error, RpcError) and error.code is Code.PERMISSION_DENIED:
+                    raise
+            else:
+                conditions = found["status"].get("conditions", ())
+                if any((row["type"], row["status"]) == ("Ready", "True") for row in conditions):
+                    return
+            await asyncio.sleep(POLL_INTERVAL)
 
     async def uncordon(self, session: Session, node: str) -> None:
         """Allow pods on a node again, as soon as an API server answers; UserError when none does."""
         name, end = self.cordoned.get(node, ""), time.monotonic() + REBOOT_TIMEOUT
+        if name:
+            console.note(f"{name}: uncordoning node")
         while name:
             try:
                 await set_unschedulable(await self.connect(session), name, unschedulable=False)
@@ -118,6 +144,7 @@ class Drainer:
                 await asyncio.sleep(POLL_INTERVAL)
             else:
                 del self.cordoned[node]
+                console.note(f"{name}: node uncordoned")
                 return
 
     def show_cordoned(self) -> None:

@@ -36,14 +36,17 @@ def run_power(
     finish: Finish | None = None,
     drainer: "Drainer | None" = None,
     before: str = "the request was not sent",
+    waits: bool = False,
 ) -> int:
     """Start the action on every node and, with --wait, see it through.
 
     ``prepare`` runs first on each node and returns whether the action shall follow; ``finish`` is what
     --wait waits for at last. ``drainer`` drains each node before the action, and uncordons it at the end of
     the wait. ``before`` is how an interrupt leaves a node whose action has not started.
+    With ``waits`` it waits whatever the flag is.
     """
     flags, started = invocation.flags, set[str]()
+    waits = waits or flags.is_set("wait")
 
     async def begin(session: Session, node: str) -> str:
         started.add(node)
@@ -52,9 +55,10 @@ def run_power(
     async def do(session: Session, node: str) -> None:
         if prepare is not None and not await prepare(session, node):
             return
-        async with (
-            drainer.around(session, node, uncordons=flags.is_set("wait")) if drainer else nullcontext()
-        ):
+        async with drainer.around(session, node, uncordons=waits) if drainer else nullcontext():
+            if not waits:
+                await begin(session, node)
+                return
             await _run_and_track(session, node, begin, flags, is_reboot=is_reboot, finish=finish)
 
     async def do_unless_interrupted(session: Session, node: str) -> None:
@@ -80,9 +84,6 @@ def run_power(
 async def _run_and_track(
     session: Session, node: str, begin: Act, flags: Flags, *, is_reboot: bool, finish: Finish | None
 ) -> None:
-    if not flags.is_set("wait"):
-        await begin(session, node)
-        return
     await act_and_track(
         session,
         node,

@@ -43,7 +43,9 @@ def run_reboot(invocation: Invocation) -> int:
     # Kubernetes' client is loaded only where it is used.
     from talos.talosctl.client.drain import Drainer
 
-    return run_power(invocation, act, is_reboot=True, drainer=Drainer(flags.seconds("drain-timeout")))
+    # As upstream it waits in any case: a node that is drained is to be uncordoned.
+    drainer = Drainer(flags.seconds("drain-timeout"))
+    return run_power(invocation, act, is_reboot=True, drainer=drainer, waits=True)
 
 
 REBOOT = Command(
@@ -58,7 +60,12 @@ REBOOT = Command(
             default="default",
             help="default, powercycle (through the firmware) or force (skip the shutdown)",
         ),
-        Flag(name="drain", type=Type.BOOL, default="false", help="move the pods elsewhere before"),
+        Flag(
+            name="drain",
+            type=Type.BOOL,
+            default="false",
+            help="move the pods elsewhere before, and allow them again at the end: it waits in any case",
+        ),
         Flag(name="drain-timeout", type=Type.DURATION, default="5m0s", help="how long --drain may take"),
         Flag(name="progress", default="auto", help="how to show the progress: auto or plain"),
     ),
