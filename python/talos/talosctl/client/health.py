@@ -64,12 +64,16 @@ class SessionCalls:
             raise RpcError(Code.UNAVAILABLE, f"Kubernetes: {error}") from None
 
 
+class NoAddressError(UserError):
+    """A member has published no address, as for a moment after its boot."""
+
+
 async def find_nodes(session: Session, node: str) -> ClusterNodes:
     """The members that a node has; UserError when one has no address or none is of the control plane."""
     members = await SessionCalls(session).specs(node, kinds.MEMBER)
     if lost := [member.hostname for member in members if not member.addresses]:
         hint = "wait until it has one, or name the nodes: --control-plane-nodes, --worker-nodes"
-        raise UserError(f"has published no address: {', '.join(lost)}", where="members", hint=hint)
+        raise NoAddressError(f"has published no address: {', '.join(lost)}", where="members", hint=hint)
     nodes = sort_members(members)
     if not nodes.control_plane:
         hint = "name the nodes: --control-plane-nodes, --worker-nodes"

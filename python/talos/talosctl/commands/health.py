@@ -1,6 +1,7 @@
 """``talosctl health``."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 from google.protobuf.duration_pb2 import Duration
@@ -17,9 +18,12 @@ from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.command import need_one_node, raise_error, run_async, run_one
 from talos.talosctl.client.failure import find_exit
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.health import SessionCalls, find_nodes
+from talos.talosctl.client.health import NoAddressError, SessionCalls, find_nodes
 from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
+
+POLL_INTERVAL = 1.0
+"""Seconds between two looks at the members."""
 
 
 def run_health(invocation: Invocation) -> int:
@@ -65,7 +69,7 @@ def run_client_checks(flags: Flags, control_plane: Sequence[str]) -> int:
                 nodes = (
                     ClusterNodes(control_plane=control_plane, workers=workers)
                     if control_plane
-                    else await find_nodes(session, node)
+                    else await _wait_for_nodes(session, node, flags.seconds("wait-timeout"))
                 )
                 await wait_for_health(
                     SessionCalls(session, nodes.control_plane[0], flags.text("k8s-endpoint")),
@@ -81,6 +85,18 @@ def run_client_checks(flags: Flags, control_plane: Sequence[str]) -> int:
         return 0
 
     return run_async(main())
+
+
+async def _wait_for_nodes(session: Session, node: str, seconds: float) -> ClusterNodes:
+    """The members that a node has, once each of them has an address; NoAddressError after that time."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return await find_nodes(session, node)
+        except NoAddressError:
+            if time.monotonic() > end:
+                raise
+        await asyncio.sleep(POLL_INTERVAL)
 
 
 COMMAND = Command(
