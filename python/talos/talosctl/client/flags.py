@@ -1,6 +1,6 @@
 """The flags of every command that talks to a node."""
 
-from talos.talosctl.cli.flag import Flag, Type
+from talos.talosctl.cli.flag import Flag, Flags, Type
 
 GROUPS = ("@all", "@controlplane", "@workers", "@label=")
 CLIENT_FLAGS = (
@@ -52,6 +52,21 @@ DRIVER = Flag(
     type=Type.BOOL,
     help="look at Kubernetes' containers instead of the system's",
 )
+NAMESPACE = Flag(
+    name="namespace",
+    choices=("system", "cri"),
+    default="system",
+    help="whose containers: the system's, or with cri Kubernetes', like --kubernetes",
+)
+CONTAINER_FLAGS = (DRIVER, NAMESPACE)
+CONTAINER_EXCLUSIVE = (DRIVER.name, NAMESPACE.name)
+
+
+def is_kubernetes(flags: Flags) -> bool:
+    """Whether Kubernetes' containers are meant, by either of CONTAINER_FLAGS."""
+    return flags.is_set(DRIVER.name) or flags.text(NAMESPACE.name) == "cri"
+
+
 MODE_CHOICES = ("auto", "no-reboot", "staged", "try")
 CONFIG_CHANGE_FLAGS = (
     Flag(name="mode", short="m", choices=MODE_CHOICES, default="auto", help="how to apply the change"),

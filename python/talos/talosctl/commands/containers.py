@@ -19,12 +19,18 @@ from talos.client.namespaces import container_place, pod_member
 from talos.client.session import Session
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.client.command import Row, ignore, parts, run_each, run_table
-from talos.talosctl.client.flags import CLIENT_FLAGS, DRIVER, OUTPUT
+from talos.talosctl.client.flags import (
+    CLIENT_FLAGS,
+    CONTAINER_EXCLUSIVE,
+    CONTAINER_FLAGS,
+    OUTPUT,
+    is_kubernetes,
+)
 
 
 def run_containers(invocation: Invocation) -> int:
     """One row for each container."""
-    namespace, driver = container_place(is_kubernetes=invocation.flags.is_set("kubernetes"))
+    namespace, driver = container_place(is_kubernetes=is_kubernetes(invocation.flags))
     request = ContainersRequest(namespace=namespace, driver=driver)
 
     async def call(session: Session, node: str) -> list[ContainerInfo]:
@@ -47,14 +53,15 @@ CONTAINERS = Command(
     name="containers",
     aliases=("c",),
     summary="List the containers of the system or of Kubernetes",
-    flags=(*CLIENT_FLAGS, DRIVER, OUTPUT),
+    flags=(*CLIENT_FLAGS, *CONTAINER_FLAGS, OUTPUT),
+    exclusive=(CONTAINER_EXCLUSIVE,),
     run=run_containers,
 )
 
 
 def run_stats(invocation: Invocation) -> int:
     """One row for each container with what it uses."""
-    namespace, driver = container_place(is_kubernetes=invocation.flags.is_set("kubernetes"))
+    namespace, driver = container_place(is_kubernetes=is_kubernetes(invocation.flags))
     request = StatsRequest(namespace=namespace, driver=driver)
 
     async def call(session: Session, node: str) -> list[Stat]:
@@ -73,14 +80,15 @@ def _stats_rows(node: str, stats: list[Stat]) -> Iterable[Row]:
 STATS = Command(
     name="stats",
     summary="Show what each container uses",
-    flags=(*CLIENT_FLAGS, DRIVER, OUTPUT),
+    flags=(*CLIENT_FLAGS, *CONTAINER_FLAGS, OUTPUT),
+    exclusive=(CONTAINER_EXCLUSIVE,),
     run=run_stats,
 )
 
 
 def run_restart(invocation: Invocation) -> int:
     """Restart one container."""
-    namespace, driver = container_place(is_kubernetes=invocation.flags.is_set("kubernetes"))
+    namespace, driver = container_place(is_kubernetes=is_kubernetes(invocation.flags))
     request = RestartRequest(namespace=namespace, driver=driver, id=invocation.args[0])
 
     async def call(session: Session, node: str) -> list[Restart]:
@@ -94,7 +102,8 @@ RESTART = Command(
     name="restart",
     usage="<id>",
     summary="Restart a container",
-    flags=(*CLIENT_FLAGS, DRIVER),
+    flags=(*CLIENT_FLAGS, *CONTAINER_FLAGS),
+    exclusive=(CONTAINER_EXCLUSIVE,),
     minimum=1,
     maximum=1,
     run=run_restart,

@@ -7,7 +7,13 @@ from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import run_streams
 from talos.talosctl.client.complete import complete_logs
-from talos.talosctl.client.flags import CLIENT_FLAGS, DRIVER, INSECURE_FLAGS
+from talos.talosctl.client.flags import (
+    CLIENT_FLAGS,
+    CONTAINER_EXCLUSIVE,
+    CONTAINER_FLAGS,
+    INSECURE_FLAGS,
+    is_kubernetes,
+)
 from talos.talosctl.client.logs import read_kernel_log, read_log
 
 
@@ -16,9 +22,9 @@ def run_logs(invocation: Invocation) -> int:
     flags, name = invocation.flags, invocation.args[0]
 
     def read(session: Session, node: str) -> AsyncGenerator[bytes]:
-        is_kubernetes, follow = flags.is_set("kubernetes"), flags.is_set("follow")
+        follow = flags.is_set("follow")
         tail = flags.number("tail")
-        return read_log(session, node, name, is_kubernetes=is_kubernetes, follow=follow, tail=tail)
+        return read_log(session, node, name, is_kubernetes=is_kubernetes(flags), follow=follow, tail=tail)
 
     return run_streams(invocation, read)
 
@@ -30,12 +36,13 @@ LOGS = Command(
     flags=(
         *CLIENT_FLAGS,
         *INSECURE_FLAGS,
-        DRIVER,
+        *CONTAINER_FLAGS,
         Flag(name="follow", short="f", type=Type.BOOL, default="false", help="go on as the log grows"),
         Flag(name="tail", type=Type.INT32, default="-1", help="only this many last lines, -1 for all"),
     ),
     minimum=1,
     maximum=1,
+    exclusive=(CONTAINER_EXCLUSIVE,),
     run=run_logs,
     complete=complete_logs,
 )
