@@ -70,7 +70,7 @@ async def pull(session: Session, node: str, containerd: ContainerdInstance, imag
         SessionCalls(session), node, containerd, image, lambda text: console.show_progress(f"{node}: {text}")
     )
     console.show_progress("")
-    console.note(f"{node}: pulled {name}")
+    console.note(f"{node}: pulled image {name}")
     return name
 
 
