@@ -75,7 +75,9 @@ def test_an_image_comes_and_goes(cluster: Cluster, registry: Registry, namespace
     name = "images.example/team/app:1"
     assert name in on_node(cluster, "image", "pull", name, "--namespace", namespace)
     assert registry.requests[0] == "GET /v2/team/app/manifests/1?ns=images.example"
-    assert name in list_names(cluster, namespace)
+    names = list_names(cluster, namespace)
+    assert name in names
+    assert any(found.startswith("images.example/team/app@sha256:") for found in names), names
     on_node(cluster, "image", "pull", name, "--namespace", namespace)
     on_node(cluster, "image", "remove", name, "--namespace", namespace)
 

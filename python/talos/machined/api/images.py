@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import trio
 from google.protobuf.empty_pb2 import Empty
@@ -18,7 +18,15 @@ from talos.images.reference import DIGEST, parse_reference
 from talos.images.registry.hosts import NoSuchImageError, UnavailableRegistryError
 from talos.machined.api import containerd_instances as instances
 from talos.machined.containerd.client import PODS, SYSTEM, Containerd, find_root, open_namespace
-from talos.machined.containerd.pull import Admit, LayerProgress, Report, admit_all, pull_image, read_sources
+from talos.machined.containerd.pull import (
+    Admit,
+    LayerProgress,
+    Report,
+    admit_all,
+    name_image,
+    pull_image,
+    read_sources,
+)
 from talos.machined.containerd.release import check_manifest
 from talos.machined.containerd.store import Image, read_image
 from talos.machined.containerd.verify.search import Verifier
@@ -51,15 +59,27 @@ async def measure(containerd: Containerd, target: Descriptor) -> int:
 
 async def remove_image(containerd: Containerd, reference: str) -> None:
     """Delete an image; its unshared content is freed when this returns. RpcError NOT_FOUND."""
-    name = str(parse_reference(reference))
+    parsed = parse_reference(reference)
+    name = str(parsed)
     before = await list_images(containerd)
     await _delete(containerd, name)
-    # The plugin for Kubernetes names each image by the digest of its config, too.
+    # A pull names an image by its digest, too, and the plugin for Kubernetes by that of its config.
     digest = next((image.target.digest for image in before if image.name == name), "")
     others = [image.name for image in before if image.target.digest == digest and image.name != name]
-    if all(DIGEST.fullmatch(other) for other in others):
+    by_digest = str(replace(parsed, tag="", digest=digest))
+    if all(other == by_digest or DIGEST.fullmatch(other) for other in others):
         for other in others:
             await _delete(containerd, other)
+
+
+async def _name_by_digest(containerd: Containerd, name: str) -> None:
+    """Give an image that was pulled by its tag the name with its digest, too, as upstream."""
+    request = images_pb2.GetImageRequest(name=name)
+    found = await containerd.call("images.v1.Images/Get", request, images_pb2.GetImageResponse)
+    target = found.image.target
+    by_digest = str(replace(parse_reference(name), tag="", digest=target.digest))
+    if by_digest != name:
+        await name_image(containerd, by_digest, target, found.image.labels)
 
 
 async def _delete(containerd: Containerd, name: str) -> None:
@@ -196,6 +216,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
             nursery.start_soon(feed.run)
             admit = _choose_admission(node, call)
             image = await pull_into(instance, request.image_ref, node, report=feed.report, admit=admit)
+            await _name_by_digest(instance.containerd, image.name)
             nursery.cancel_scope.cancel()
         await feed.flush()
         await send(image_pb2.ImageServicePullResponse(name=image.name))
@@ -247,7 +268,8 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
 
     async def pull(request: machine_pb2.ImagePullRequest, _call: Call) -> machine_pb2.ImagePullResponse:
         async with _open_old(node, request.namespace) as instance:
-            await pull_into(instance, request.reference, node)
+            image = await pull_into(instance, request.reference, node)
+            await _name_by_digest(instance.containerd, image.name)
         return machine_pb2.ImagePullResponse(messages=[machine_pb2.ImagePull()])
 
     return {"ImageList": list_all, "ImagePull": pull}
