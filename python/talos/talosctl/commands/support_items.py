@@ -45,6 +45,8 @@ from talos.upgrade.state import SHOWN
 
 type Make = Callable[[], Awaitable[bytes]]
 
+CONTROLLERS = "controller-runtime"
+"""The log of PID 1's controllers."""
 _MACHINE = "/machine.MachineService/"
 _FILES = {
     "io": "/proc/diskstats",
@@ -128,7 +130,9 @@ async def _read_cmdline(session: Session, node: str) -> bytes:
 
 def _log_item(session: Session, node: str, name: str) -> Item:
     request = LogsRequest(namespace=SYSTEM, id=name, driver=ContainerDriver.CONTAINERD, tail_lines=-1)
-    return Item(name=f"service-logs/{name}.log", make=lambda: _read(session, node, "Logs", request))
+    # Where those who read upstream's archives look for it.
+    file = f"{name}.log" if name == CONTROLLERS else f"service-logs/{name}.log"
+    return Item(name=file, make=lambda: _read(session, node, "Logs", request))
 
 
 async def _pod_log_items(session: Session, node: str) -> list[Item]:
