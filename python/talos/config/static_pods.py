@@ -1,4 +1,4 @@
-"""Facts about static pods, for who makes the pods and who writes their files."""
+"""Facts about static pods, for the daemon that makes them and the one that writes their files."""
 
 from collections.abc import Mapping
 

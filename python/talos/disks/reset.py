@@ -205,7 +205,7 @@ def erase(erasures: Sequence[Erasure], log: Log) -> None:
 
 
 def _remove_boot_entries(log: Log) -> None:
-    """Have the firmware forget a boot loader on trial."""
+    """Remove the firmware's boot entries of a boot loader on trial."""
     from talos.system.efi_variables import EfiVariables
     from talos.upgrade.slots.loader_trial import remove_entries  # loaded by need: seldom
 

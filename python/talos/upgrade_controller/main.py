@@ -188,7 +188,7 @@ def format_status(document: dict[str, Any]) -> str:
 
 
 def retry(options: argparse.Namespace) -> int:
-    """Have a release that has failed tried again."""
+    """Allow a release that has failed once more."""
     path = load_settings(options.config)[1]
     document = read_status(path)
     if document.get("state") != HELD:

@@ -74,7 +74,7 @@ class EtcdService:
     async def forfeit_leadership(
         self, _request: machine.EtcdForfeitLeadershipRequest, _call: Call
     ) -> machine.EtcdForfeitLeadershipResponse:
-        """Have another member lead."""
+        """Move the leadership to another member."""
         await require_control_plane(self._state, "etcd forfeit leadership")
         leader = await self._removal.forfeit()
         message = machine.EtcdForfeitLeadership(member=leader)

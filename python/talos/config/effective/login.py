@@ -12,7 +12,7 @@ MIN_TTL, DEFAULT_TTL, MAX_TTL = 300.0, 3600.0, 24 * 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginRule:
-    """Who has all these claims gets these roles."""
+    """A user whose token has all these claims gets these roles."""
 
     claims: Mapping[str, str]
     roles: tuple[str, ...]

@@ -42,7 +42,7 @@ type Load = Callable[[str, Path], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Programs:
-    """The UKI that was started, and systemd-boot. ``hint`` is for who has to bring them."""
+    """The UKI that was started, and systemd-boot. ``hint`` is the remedy where they are missing."""
 
     image: EfiFile
     loader: EfiFile

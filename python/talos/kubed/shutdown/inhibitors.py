@@ -71,7 +71,7 @@ class Inhibitors:
             announce()
 
     def unsubscribe(self, announce: Callable[[], None]) -> None:
-        """Have it called no more."""
+        """End a subscription."""
         self._announce.discard(announce)
 
     async def end(self, seconds: float) -> list[str]:

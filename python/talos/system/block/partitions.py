@@ -155,7 +155,7 @@ async def grow_partition(run: Run, disk: str, number: int, size: int) -> None:
 
 
 async def mark_finished(run: Run, disk: str, number: int) -> None:
-    """Take the mark of a partition whose filesystem is being made away."""
+    """Remove the mark of a partition whose filesystem is being made."""
     await _check(run, [SFDISK, "--quiet", "--no-reread", "--part-attrs", disk, str(number), ""], disk)
 
 

@@ -27,7 +27,7 @@ class Target(Protocol):
     """What is written to."""
 
     def write(self, data: bytes, /) -> object:
-        """Take all of it."""
+        """Write all of it."""
         ...
 
 
@@ -45,7 +45,7 @@ class _ErrorCapture:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing: who has made the stream does it."""
+        """Nothing: the owner of the stream flushes it."""
 
     def _call(self, method: Callable[[Any], Any], argument: object) -> Any:
         try:

@@ -209,7 +209,7 @@ class _Stream:
 
 
 def drop_cache(path: Path) -> None:
-    """Have the next reader of a file read the disk."""
+    """Drop a file from the page cache, so that its next reader reads the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)

@@ -201,11 +201,11 @@ class SlotFolder:
             shutil.rmtree(old, ignore_errors=True)
 
     def boot_once(self, slot: str) -> None:
-        """Have a slot started the next time and only then."""
+        """Start a slot the next time, and only then."""
         replace_durably(self.path / NEXT, [slot.encode() + b"\n"])
 
     def make_default(self, slot: str) -> None:
-        """Have a slot started from now on."""
+        """Start a slot from now on."""
         replace_durably(self.path / DEFAULT, [slot.encode() + b"\n"])
 
     def _read_slot(self, name: str) -> str:

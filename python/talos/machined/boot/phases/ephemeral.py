@@ -24,7 +24,7 @@ FLUSH_INTERVAL = 5.0
 
 
 def make_ephemeral_phase(machine: Machine) -> Phase:
-    """Have them mounted."""
+    """The phase that waits until EPHEMERAL and the volumes beside it are mounted."""
 
     async def use_ephemeral() -> None:
         for volume in (*DEDICABLE, EPHEMERAL.label):  # those with partitions of their own are made first
@@ -49,13 +49,13 @@ def make_ephemeral_phase(machine: Machine) -> Phase:
 
 
 async def keep_logs(machine: Machine) -> None:
-    """Have logs on the disk from now on."""
+    """Write logs to the disk from now on."""
     await trio.to_thread.run_sync(machine.crash.keep_last, DIRECTORY)
     machine.logs.open_files(DIRECTORY)
 
 
 async def keep_logs_late(machine: Machine) -> None:
-    """Have logs in memory only until their volume is mounted."""
+    """Keep logs in memory only until their volume is mounted."""
     await wait_until_mounted(machine.state, LOG, machine.log)
     await keep_logs(machine)
 

@@ -56,7 +56,7 @@ class EncryptionKeeper:
         )
 
     async def keep(self, runtime: ControllerRuntime, config: _Config, current: VolumeState) -> None:
-        """Have the key slots of a volume in use as its config has them by now."""
+        """Bring the key slots of a volume in use up to date with its config."""
         held, wanted = current.encryption, _find_spec(config)
         if held is None:
             return

@@ -79,11 +79,11 @@ class GrubDisk(Protocol):
         ...
 
     async def make_default(self, slot: str) -> None:
-        """Have a slot booted from now on."""
+        """Boot a slot from now on."""
         ...
 
     async def reset_boot_count(self) -> None:
-        """Have starts counted anew."""
+        """Reset the count of starts."""
         ...
 
     async def restore(self, versions: Mapping[str, str], default: str) -> None:
@@ -91,7 +91,7 @@ class GrubDisk(Protocol):
         ...
 
     async def update_boot_loader(self) -> None:
-        """Have the slots started by the boot loader of the system that runs."""
+        """Write the boot loader of the running system to the disk."""
         ...
 
     def open_target(self, path: str, sector_size: int) -> "BlockTarget":

@@ -45,7 +45,7 @@ class StartCount:
         return Starts(match[1].decode(), int(match[2])) if match else Starts()
 
     def reset(self) -> None:
-        """Have starts counted anew."""
+        """Reset the count of starts."""
         self.variables.delete(NAME)
 
     def is_repeated(self) -> bool:
