@@ -3,6 +3,7 @@
 import ipaddress
 import json
 import os
+import struct
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -204,14 +205,19 @@ def test_message_above_the_limit(talosctl: Client, node: FakeNode) -> None:
 
 
 def test_packets_go_to_a_file(talosctl: Client, node: FakeNode, tmp_path: Path) -> None:
-    packets = [Data(bytes=b"\xd4\xc3\xb2\xa1"), Data(bytes=b"packet")]
+    head, record = (
+        struct.pack("<I2HiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65536, 147),
+        struct.pack("<4I", 60, 7, 1, 1),
+    )
+    packets = [Data(bytes=head), Data(bytes=record + b"x")]
     node.on("/machine.MachineService/PacketCapture", machine.PacketCaptureRequest, packets, stream=True)
     path = tmp_path / "out.pcap"
     result = talosctl("pcap", "-n", "10.0.0.2", "-i", "eth1", "-o", str(path), "--duration", "1h")
     assert result.code == 0, result.err
-    assert path.read_bytes() == b"\xd4\xc3\xb2\xa1packet"
+    assert path.read_bytes() == head + record + b"x"
     assert node.seen[0][2].interface == "eth1"
-    assert "does not print packets" in talosctl("pcap", "-n", "10.0.0.2").err
+    printed = talosctl("pcap", "-n", "10.0.0.2")
+    assert (printed.out, printed.err) == ("00:01:00.000007 link type 147, length 1\n", "")
 
 
 def make_member(hostname: str, address: str, role: enums.MachineType) -> ListResponse:

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,8 @@ from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.command import raise_error, run_one
 from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.output import console
+from talos.talosctl.output.packets import PacketLines
 
 SNAP_LENGTH = 65536
 """Bytes kept of each packet: all of them."""
@@ -22,13 +25,13 @@ STDOUT = "-"
 
 
 def run_pcap(invocation: Invocation) -> int:
-    """Write packets in the pcap format until interrupted or the time is over."""
+    """Print packets, or write them in the pcap format, until interrupted or the time is over."""
     flags = invocation.flags
     request = _make_request(flags)
     output = flags.text("output")
     seconds = flags.seconds("duration") or None
 
-    async def capture(session: Session, node: str, file: IO[bytes]) -> None:
+    async def capture(session: Session, node: str, write: Callable[[bytes], object]) -> None:
         with suppress(TimeoutError):
             async with (
                 asyncio.timeout(seconds),
@@ -36,19 +39,33 @@ def run_pcap(invocation: Invocation) -> int:
             ):
                 async for chunk in chunks:
                     raise_error(chunk)
-                    file.write(chunk.bytes)
-                    file.flush()
+                    write(chunk.bytes)
 
+    if not output:
+        return run_one(invocation, "pcap", partial(capture, write=_make_printer()))
     if output == STDOUT:
-        return run_one(invocation, "pcap", partial(capture, file=sys.stdout.buffer))
+        return run_one(invocation, "pcap", partial(capture, write=partial(_write, sys.stdout.buffer)))
     with Path(output).open("wb") as file:
-        return run_one(invocation, "pcap", partial(capture, file=file))
+        return run_one(invocation, "pcap", partial(capture, write=partial(_write, file)))
+
+
+def _write(file: IO[bytes], piece: bytes) -> None:
+    file.write(piece)
+    file.flush()
+
+
+def _make_printer() -> Callable[[bytes], None]:
+    lines = PacketLines()
+
+    def show(piece: bytes) -> None:
+        for line in lines.feed(piece):
+            console.write_line(line)
+        console.flush()
+
+    return show
 
 
 def _make_request(flags: Flags) -> PacketCaptureRequest:
-    if not flags.text("output"):
-        hint = "use --output with a file, or - and a program: talosctl pcap -o - | tcpdump -r -"
-        raise UserError("this client does not print packets itself", where="--output", hint=hint)
     if flags.text("bpf-filter"):
         hint = "filter while reading: talosctl pcap -o - | tcpdump -r - <filter>"
         raise UserError("this client can't compile filters", where="--bpf-filter", hint=hint)
@@ -66,7 +83,11 @@ COMMAND = Command(
         Flag(name="bpf-filter", help="only packets that this filter takes"),
         Flag(name="duration", type=Type.DURATION, help="how long to capture, by default until interrupted"),
         Flag(name="interface", short="i", default="eth0", help="the network interface"),
-        Flag(name="output", short="o", help="the file to write, - is the output"),
+        Flag(
+            name="output",
+            short="o",
+            help="the file to write, - is the output; without it packets are printed as lines",
+        ),
         Flag(name="promiscuous", type=Type.BOOL, default="false", help="also packets meant for others"),
     ),
     run=run_pcap,
