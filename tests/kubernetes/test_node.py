@@ -116,5 +116,5 @@ def test_a_support_bundle_has_kubernetes_parts(kubernetes: Kubernetes, tmp_path:
         pods = yaml.safe_load(bundle.read("kubernetesResources/systemPods.yaml"))
         assert any(pod["metadata"]["name"].startswith("kube-apiserver-") for pod in pods["items"])
         # There is one more of each time that the program was started again.
-        logs = [name for name in bundle.namelist() if "kubernetes-logs/kube-system_kube-scheduler-" in name]
+        logs = [name for name in bundle.namelist() if "kubernetes-logs/kube-system/kube-scheduler-" in name]
         assert any(bundle.read(log) for log in logs), bundle.namelist()

@@ -205,7 +205,7 @@ def test_an_image_that_is_not_there(
 ) -> None:
     text = on_node(cluster, "image", "pull", reference, "--namespace", "system", check=False)
     assert reason in text
-    assert f"({code})" in text
+    assert f"code = {code} desc = " in text
     assert text.count("\n") == 1
     del registry
 
