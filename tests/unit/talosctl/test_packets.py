@@ -49,3 +49,9 @@ def test_a_packet_is_a_line(order: str, link: int, data: bytes, text: str) -> No
 def test_what_is_no_capture_is_refused() -> None:
     with pytest.raises(UserError, match="no capture"):
         list(PacketLines().feed(b"x" * 24))
+
+
+def test_a_packet_of_any_size_is_not_waited_for() -> None:
+    stream = struct.pack("<I2HiIII4I", 0xA1B2C3D4, 2, 4, 0, 0, 65536, ETHERNET, 0, 0, 1 << 31, 1 << 31)
+    with pytest.raises(UserError, match="a packet of 2147483648 bytes"):
+        list(PacketLines().feed(stream))

@@ -19,6 +19,8 @@ _MAGICS = {
 """The order of bytes, and how many units of a packet's time are a microsecond."""
 _HEADER, _RECORD = 24, 16
 """Bytes of the stream's header, and of each packet's."""
+MAX_PACKET = 1 << 18
+"""Bytes of a packet: as many as libpcap keeps, MAXIMUM_SNAPLEN of its pcap-int.h."""
 _ETHERNET, _RAW, _IPV4, _IPV6 = 1, 101, 228, 229
 _TYPES = {0x0800: "IP", 0x86DD: "IP6", 0x0806: "ARP", 0x88CC: "LLDP"}
 _PROTOCOLS = {1: "ICMP", 2: "IGMP", 6: "TCP", 17: "UDP", 58: "ICMP6", 89: "OSPF", 132: "SCTP"}
@@ -46,6 +48,8 @@ class PacketLines:
             self._rest = self._rest[_HEADER:]
         while len(self._rest) >= _RECORD:
             seconds, part, kept, length = struct.unpack(f"{self._order}4I", self._rest[:_RECORD])
+            if kept > MAX_PACKET:
+                raise UserError(f"what the node sends is no capture: a packet of {kept} bytes")
             if len(self._rest) < _RECORD + kept:
                 return
             data, self._rest = self._rest[_RECORD : _RECORD + kept], self._rest[_RECORD + kept :]
