@@ -24,6 +24,8 @@ from talos.rpc.port.remote import ClientTls, RemoteServer, make_client_context
 CALL_TIMEOUT = 10.0  # seconds
 OBJECTS_TIMEOUT = 20.0  # seconds
 READ = "/talos.internal.Kubelet/Read"
+MISSING = ": no such file or directory"
+"""The end of a node's error about a path that it does not have."""
 _AS_READER = {ROLE: [READER]}
 
 
@@ -83,7 +85,8 @@ class PeerCalls:
             async with stream as replies:
                 return any([not reply.error async for reply in replies])
         except RpcError as error:
-            if error.code is Code.NOT_FOUND:
+            # The code is that of any failure, as upstream's.
+            if error.code is Code.UNKNOWN and error.message.endswith(MISSING):
                 return False
             raise RpcError(error.code, f"{node}: {error.reason}") from None
 

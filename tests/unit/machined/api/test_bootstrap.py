@@ -60,7 +60,7 @@ class Files:
         async def replies() -> AsyncGenerator[pb.FileInfo]:
             await trio.lowlevel.checkpoint()
             if request.root not in self._folders:
-                raise RpcError(Code.NOT_FOUND, f"stat {request.root}: no such file or directory")
+                raise RpcError(Code.UNKNOWN, f"lstat {request.root}: no such file or directory")
             yield pb.FileInfo(name=request.root)
 
         yield replies()
