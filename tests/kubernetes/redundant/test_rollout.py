@@ -45,7 +45,7 @@ def check_settled(kubernetes: Kubernetes) -> None:
         ready = {row["ID"]: row["READY"] for row in rows}
         # The API keeps what a kubelet has shown before its node was restarted.
         assert ready.get(f"kube-system/kube-apiserver-{node.name}") == "True", f"{address}: {ready}"
-        (config,) = kubernetes.cluster.resource("-n", address, "apiserverconfig")
+        (config,) = kubernetes.cluster.resource("-n", address, "apiserverconfig", "kube-apiserver")
         metadata = cast("dict[str, object]", config["metadata"])
         pod = found.get(address)
         assert pod, f"{address} has no API server"
