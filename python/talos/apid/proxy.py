@@ -55,7 +55,8 @@ class Proxy:
             status = Status(code=error.code, message=error.message)
             raise
         finally:
-            self._log_end(call, status, time.monotonic() - began)
+            if self.calls.has_room():
+                self._log_end(call, status, time.monotonic() - began)
         return status
 
     def _log_end(self, call: PortCall, status: Status, seconds: float) -> None:
@@ -63,7 +64,7 @@ class Proxy:
         metadata = [pair for pair in call.metadata if pair[0] != CALLER]
         metadata.append((CALLER, call.peer.host))
         end = CallEnd(method=call.method, streams=True, status=status, seconds=seconds, metadata=metadata)
-        self.calls.record(end)
+        self.calls.write(end)
 
     async def _answer(self, call: PortCall) -> Status:
         roles = roles_of(call.peer, call.metadata, anonymous=self.maintenance)

@@ -39,13 +39,22 @@ class CallLog:
 
     def record(self, end: CallEnd) -> None:
         """Note that a call has ended."""
+        if self.has_room():
+            self.write(end)
+
+    def has_room(self) -> bool:
+        """Whether the call that has ended now is a line; if not, it is counted."""
         now = self._clock()
         self._left = min(BURST, self._left + (now - self._time) * PER_SECOND)
         self._time = now
         if self._left < 1:
             self._left_out += 1
-            return
+            return False
         self._left -= 1
+        return True
+
+    def write(self, end: CallEnd) -> None:
+        """Write the line for which there is room."""
         left_out = {"left_out": self._left_out} if self._left_out else {}
         self._left_out = 0
         self._log.info(format_call(end), **left_out)
