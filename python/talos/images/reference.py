@@ -41,6 +41,10 @@ class Reference:
         """As containerd names it for Kubernetes: a digest makes a tag beside it void."""
         return replace(self, tag="") if self.digest else self
 
+    def pinned(self, digest: str) -> "Reference":
+        """The same image by this digest alone."""
+        return replace(self, tag="", digest=digest)
+
 
 def is_registry(text: str) -> bool:
     """Whether it can be a registry's host and port."""

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import trio
 from google.protobuf.empty_pb2 import Empty
@@ -23,7 +23,6 @@ from talos.machined.containerd.pull import (
     LayerProgress,
     Report,
     admit_all,
-    name_image,
     pull_image,
     read_sources,
 )
@@ -66,20 +65,10 @@ async def remove_image(containerd: Containerd, reference: str) -> None:
     # A pull names an image by its digest, too, and the plugin for Kubernetes by that of its config.
     digest = next((image.target.digest for image in before if image.name == name), "")
     others = [image.name for image in before if image.target.digest == digest and image.name != name]
-    by_digest = str(replace(parsed, tag="", digest=digest))
-    if all(other == by_digest or DIGEST.fullmatch(other) for other in others):
+    pinned = str(parsed.pinned(digest))
+    if all(other == pinned or DIGEST.fullmatch(other) for other in others):
         for other in others:
             await _delete(containerd, other)
-
-
-async def _name_by_digest(containerd: Containerd, name: str) -> None:
-    """Give an image that was pulled by its tag the name with its digest, too, as upstream."""
-    request = images_pb2.GetImageRequest(name=name)
-    found = await containerd.call("images.v1.Images/Get", request, images_pb2.GetImageResponse)
-    target = found.image.target
-    by_digest = str(replace(parse_reference(name), tag="", digest=target.digest))
-    if by_digest != name:
-        await name_image(containerd, by_digest, target, found.image.labels)
 
 
 async def _delete(containerd: Containerd, name: str) -> None:
@@ -170,8 +159,9 @@ async def pull_into(
     *,
     report: Report = lambda _: None,
     admit: Admit = admit_all,
+    names_digest: bool = False,
 ) -> Image:
-    """Pull an image from the registries of the config.
+    """Pull an image from the registries of the config; the arguments are those of :func:`pull_image`.
 
     RpcError: NOT_FOUND when no registry has it, as existing clients expect; UNAVAILABLE when one fails.
     UserError, which is answered as INVALID_ARGUMENT: the reference, or what a registry sends, is not right.
@@ -187,6 +177,7 @@ async def pull_into(
             verifier=verifier,
             report=report,
             admit=admit,
+            names_digest=names_digest,
         )
     except NoSuchImageError as error:
         raise RpcError(Code.NOT_FOUND, str(error)) from None
@@ -215,8 +206,9 @@ def handlers(node: Node) -> Mapping[str, Handler]:
         async with _open(node, request.containerd) as instance, trio.open_nursery() as nursery:
             nursery.start_soon(feed.run)
             admit = _choose_admission(node, call)
-            image = await pull_into(instance, request.image_ref, node, report=feed.report, admit=admit)
-            await _name_by_digest(instance.containerd, image.name)
+            image = await pull_into(
+                instance, request.image_ref, node, report=feed.report, admit=admit, names_digest=True
+            )
             nursery.cancel_scope.cancel()
         await feed.flush()
         await send(image_pb2.ImageServicePullResponse(name=image.name))
@@ -268,8 +260,7 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
 
     async def pull(request: machine_pb2.ImagePullRequest, _call: Call) -> machine_pb2.ImagePullResponse:
         async with _open_old(node, request.namespace) as instance:
-            image = await pull_into(instance, request.reference, node)
-            await _name_by_digest(instance.containerd, image.name)
+            await pull_into(instance, request.reference, node, names_digest=True)
         return machine_pb2.ImagePullResponse(messages=[machine_pb2.ImagePull()])
 
     return {"ImageList": list_all, "ImagePull": pull}

@@ -78,7 +78,7 @@ async def approve(
         raise RpcError(Code.NOT_FOUND, f"image reference not found during resolution: {error}") from None
     except UnavailableRegistryError as error:
         raise RpcError(Code.UNAVAILABLE, str(error)) from None
-    verified = replace(reference, tag="", digest=image.descriptor.digest)
+    verified = reference.pinned(image.descriptor.digest)
     return Approval(message=verdict.message, verified=verified)
 
 

@@ -94,10 +94,12 @@ async def pull_image(
     verifier: Verifier,
     report: Report = lambda _: None,
     admit: Admit = admit_all,
+    names_digest: bool = False,
 ) -> Image:
     """Pull an image, whether or not there is one of this name; ``root`` is where containerd keeps content.
 
-    A release is not unpacked. Nothing is fetched of an image that the config's rules refuse.
+    With ``names_digest`` one that is pulled by its tag gets the name with its digest, too. A release is not
+    unpacked. Nothing is fetched of an image that the config's rules refuse.
 
     UserError: the reference, the sources or what they send is not right.
     RpcError: containerd reports an error; PERMISSION_DENIED: the rules refuse the image.
@@ -132,6 +134,9 @@ async def pull_image(
             report(_make_progress(layer, Step.EXTRACTED, layer.size))
         labels = {VERIFIED_LABEL: verdict.message} if verdict.verified else {}
         await name_image(leased, image.name, top.descriptor, labels)
+        pinned = str(reference.pinned(top.descriptor.digest))
+        if names_digest and pinned != image.name:
+            await name_image(leased, pinned, top.descriptor, labels)
     return image
 
 
