@@ -3,13 +3,12 @@
 import base64
 import binascii
 
+from talos.config.read.tree import MAX_BYTES
 from talos.system.errors import UserError
 from talos.system.proc.cmdline import Cmdline
 from talos.system.zstd import ZstdError, unpack_zstd
 
 EARLY, INLINE = "talos.config.early", "talos.config.inline"
-MAX_BYTES = 11 * 1024 * 1024
-"""Bytes of a config, as for one that is applied."""
 
 
 def decode_inline(arguments: Cmdline, name: str) -> bytes:

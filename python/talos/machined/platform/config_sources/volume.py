@@ -8,6 +8,7 @@ from pathlib import Path
 import trio
 
 from talos.api.definitions.block_pb2 import DiscoveredVolumeSpec
+from talos.config.read.tree import MAX_BYTES
 from talos.machined.platform.config_sources.web import TOTAL_TIMEOUT, Report
 from talos.resource import ids, kinds
 from talos.resource.changes import wait_for
@@ -18,7 +19,6 @@ from talos.system.mounts import MountPoint, Mounts
 FILESYSTEMS = ("iso9660", "vfat", "ext4")
 DEVICES_TIMEOUT = 60.0
 """Seconds to wait for the initial scan of all devices."""
-MAX_BYTES = 11 * 1024 * 1024
 OPTIONS = ("ro", "nosuid", "nodev", "noexec")
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from tests.unit.machined.platform.machine import Machine
 
-from talos.machined.platform.config_sources.volume import MAX_BYTES, VolumeSource
+from talos.config.read.tree import MAX_BYTES
+from talos.machined.platform.config_sources.volume import VolumeSource
 from talos.system.errors import UserError
 
 
