@@ -14,6 +14,7 @@ from talos.api.internal.kubelet_pb2 import ReadRequest, ReadResponse
 from talos.api.machine import machine_pb2
 from talos.api.metadata import READER, ROLE
 from talos.api.rpc import Code, RpcError, Transport
+from talos.api.specs import parse_spec
 from talos.machined.node.ports.node import Node
 from talos.process.daemons import APID, KUBED
 from talos.resource import ids
@@ -58,7 +59,7 @@ class PeerCalls:
 
     async def specs[S: Message](self, node: str, kind: Kind[S]) -> Sequence[S]:
         """The specs of all resources of a kind."""
-        return [kind.spec.FromString(one.spec.proto_spec) for one in await self.resources(node, kind)]
+        return [parse_spec(kind.spec, one) for one in await self.resources(node, kind)]
 
     async def resources(self, node: str, kind: Kind[Message]) -> Sequence[Resource]:
         """All resources of a kind with their metadata."""
