@@ -116,7 +116,7 @@ async def check_peer(calls: PeerCalls, address: str, refusals: list[RpcError]) -
     method = "/machine.MachineService/ServiceList"
     try:
         reply = await calls.unary(address, method, Empty(), pb.ServiceListResponse)
-        has_data = await calls.has_folder(address, str(etcd_data.DATA / etcd_data.LOG))
+        has_data = await calls.has_path(address, str(etcd_data.DATA / etcd_data.LOG))
     except RpcError:
         return
     if has_data:

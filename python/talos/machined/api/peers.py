@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from talos.api.cosi.resource_pb2 import Resource
 from talos.api.cosi.state_pb2 import ListRequest, ListResponse
 from talos.api.internal.kubelet_pb2 import ReadRequest, ReadResponse
-from talos.api.machine import machine_pb2
+from talos.api.machine.storage_pb2 import StorageServiceStatfsRequest, StorageServiceStatfsResponse
 from talos.api.metadata import READER, ROLE
 from talos.api.rpc import Code, RpcError, Transport
 from talos.api.specs import parse_spec
@@ -25,8 +25,8 @@ from talos.rpc.port.remote import ClientTls, RemoteServer, make_client_context
 CALL_TIMEOUT = 10.0  # seconds
 OBJECTS_TIMEOUT = 20.0  # seconds
 READ = "/talos.internal.Kubelet/Read"
-MISSING = ": no such file or directory"
-"""The end of a node's error about a path that it does not have."""
+STATFS = "/machine.StorageService/Statfs"
+"""A missing path has a code of its own here; List has one for every failure."""
 _AS_READER = {ROLE: [READER]}
 
 
@@ -71,25 +71,16 @@ class PeerCalls:
         async with stream as replies:
             return [reply.resource async for reply in replies]
 
-    async def has_folder(self, node: str, path: str) -> bool:
-        """Whether there is a folder on a node."""
-        transport = await self._connect(node)
-        request = machine_pb2.ListRequest(root=path, types=[machine_pb2.ListRequest.DIRECTORY])
-        stream = transport.stream(
-            "/machine.MachineService/List",
-            request,
-            machine_pb2.FileInfo,
-            metadata=_AS_READER,
-            timeout=CALL_TIMEOUT,
-        )
+    async def has_path(self, node: str, path: str) -> bool:
+        """Whether a file or a folder is on a node."""
+        request = StorageServiceStatfsRequest(path=path)
         try:
-            async with stream as replies:
-                return any([not reply.error async for reply in replies])
+            await self.unary(node, STATFS, request, StorageServiceStatfsResponse)
         except RpcError as error:
-            # The code is that of any failure, as upstream's.
-            if error.code is Code.UNKNOWN and error.message.endswith(MISSING):
+            if error.code is Code.NOT_FOUND:
                 return False
-            raise RpcError(error.code, f"{node}: {error.reason}") from None
+            raise
+        return True
 
     async def objects(self, path: str) -> Sequence[Mapping[str, Any]]:
         """The objects of a list in Kubernetes, as this node's kubed sees them."""

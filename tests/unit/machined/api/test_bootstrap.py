@@ -1,7 +1,9 @@
 """What a bootstrap finds of the other control plane nodes."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from math import inf
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,9 +13,11 @@ import trio
 from talos.api.definitions import secrets_pb2, time_pb2
 from talos.api.internal.membership_pb2 import PlanRequest, PlanResponse
 from talos.api.machine import machine_pb2 as pb
+from talos.api.machine.storage_pb2 import StorageServiceStatfsRequest, StorageServiceStatfsResponse
 from talos.api.resource import config_pb2
-from talos.api.rpc import Code, RpcError
+from talos.api.rpc import Call, Code, RpcError
 from talos.machined.api.bootstrap import INTENDED, check_peer
+from talos.machined.api.files import run_statfs
 from talos.machined.api.peers import PeerCalls
 from talos.machined.services.etcd import plan_etcd
 from talos.resource import ids
@@ -38,45 +42,40 @@ class Peer:
         etcd = pb.ServiceInfo(id="etcd", state="Waiting", events=events)
         return pb.ServiceListResponse(messages=[pb.ServiceList(services=[etcd])])
 
-    async def has_folder(self, node: str, path: str) -> bool:
+    async def has_path(self, node: str, path: str) -> bool:
         await trio.lowlevel.checkpoint()
         assert (node, path) == ("10.0.0.2", "/var/lib/etcd/member/wal")
         return self.has_data
 
 
 class Files:
-    """A transport to a node whose files are these folders."""
+    """A transport to this node's files."""
 
-    def __init__(self, *folders: str) -> None:
-        self._folders = folders
-
-    @asynccontextmanager
-    async def stream(
-        self, path: str, request: pb.ListRequest, reply: object, **settings: object
-    ) -> AsyncGenerator[AsyncIterator[pb.FileInfo]]:
+    async def unary(
+        self,
+        method: str,
+        request: StorageServiceStatfsRequest,
+        reply: object,
+        **settings: object,
+    ) -> StorageServiceStatfsResponse:
         del reply, settings
-        assert path == "/machine.MachineService/List"
-
-        async def replies() -> AsyncGenerator[pb.FileInfo]:
-            await trio.lowlevel.checkpoint()
-            if request.root not in self._folders:
-                raise RpcError(Code.UNKNOWN, f"lstat {request.root}: no such file or directory")
-            yield pb.FileInfo(name=request.root)
-
-        yield replies()
+        assert method == "/machine.StorageService/Statfs"
+        return await run_statfs(request, Call(method=method, metadata={}, deadline=inf, peer=""))
 
 
-async def test_a_folder_that_is_not_there_is_no_failure() -> None:
+async def test_a_path_that_is_not_there_is_no_failure(tmp_path: Path) -> None:
     @asynccontextmanager
     async def connect(server: object) -> AsyncGenerator[Files]:
         del server
-        yield Files("/var/lib/etcd")
+        yield Files()
 
     async with AsyncExitStack() as stack:
         node = SimpleNamespace(connect_remote=connect)
         calls = PeerCalls(cast("Any", node), cast("Any", None), stack)
-        assert await calls.has_folder("10.0.0.2", "/var/lib/etcd")
-        assert not await calls.has_folder("10.0.0.2", "/var/lib/etcd/member/wal")
+        assert await calls.has_path("10.0.0.2", str(tmp_path))
+        assert not await calls.has_path("10.0.0.2", str(tmp_path / "member/wal"))
+        with pytest.raises(RpcError, match=r"10\.0\.0\.2: path is not absolute"):
+            await calls.has_path("10.0.0.2", "member")
 
 
 @pytest.mark.parametrize(
