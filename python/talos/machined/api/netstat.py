@@ -4,6 +4,7 @@ import errno
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from io import FileIO
 from pathlib import Path
 
 from talos.api.machine import machine_pb2 as pb
@@ -107,11 +108,8 @@ def _read_inside(files: Files, path: str, protocols: Sequence[str]) -> list[Sock
 
     def enter_and_read() -> None:
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.setns(descriptor, os.CLONE_NEWNET)
-            finally:
-                os.close(descriptor)
+            with FileIO(path) as namespace:
+                os.setns(namespace, os.CLONE_NEWNET)
             found.extend(read_sockets(files, protocols, "/proc/thread-self/net"))
         except OSError as error:
             problems.append(error)

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from talos.api.internal.feed_pb2 import LogPart, LogPlace
-from talos.machined.logs.regular import read_regular
 from talos.machined.logs.spans import Span, Spans
+from talos.system.regular import read_regular
 
 ROTATE_AT = 5 * 1024 * 1024
 """Bytes after which the file becomes ``<name>.1``, replacing the previous one."""

@@ -9,7 +9,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from talos.machined.logs.regular import read_regular
+from talos.system.regular import read_regular
 
 FOLDER = Path("/var/log/audit/kube")
 CURRENT = "kube-apiserver.log"

@@ -9,10 +9,10 @@ from typing import Any
 import yaml
 
 from talos.api.definitions.secrets_pb2 import KubeletSpec
-from talos.machined.logs.regular import read_regular
 from talos.pki.certificate import is_signed_by, parse_certificate
 from talos.system.errors import UserError
 from talos.system.files import replace_durably
+from talos.system.regular import read_regular
 
 MAX_CERTIFICATE = 64 * 1024
 """Bytes of a certificate with its key and its authorities."""

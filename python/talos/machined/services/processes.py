@@ -1,12 +1,16 @@
 """Programs that PID 1 runs to their end for its other parts."""
 
 import os
-from collections.abc import Sequence
+import signal
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from io import FileIO
 from typing import BinaryIO
 
 import trio
 
 from talos.machined.logs.store import LineSplitter, LogStore
+from talos.machined.node.child import Child
 from talos.machined.services.reaper import Reaper
 from talos.machined.services.spec import ENVIRONMENT
 from talos.system.errors import UserError
@@ -26,21 +30,12 @@ class ProcessRunner:
         """Run a program to its end: its exit code, negative for a signal. Cancelling kills it."""
         reading, writing = os.pipe()
         os.set_blocking(reading, False)
-        try:
+        with FileIO(reading), FileIO(writing, "w") as output:
             child = self._reaper.register(spawn(argv, env=ENVIRONMENT, stdout=writing, stderr=writing))
-            os.close(writing)
-            writing = -1
-            try:
+            output.close()
+            with _killing_when_cancelled(child):
                 await self._collect(reading, log or "machined")
                 return await child.wait()
-            except trio.Cancelled:
-                if not child.has_ended:
-                    os.kill(child.pid, 9)
-                raise
-        finally:
-            os.close(reading)
-            if writing >= 0:
-                os.close(writing)
 
     async def capture(self, argv: Sequence[str], stdin: bytes = b"") -> Finished:
         """Run a program to its end and give back what it wrote. Cancelling kills it.
@@ -57,12 +52,8 @@ class ProcessRunner:
             except OSError as error:
                 raise UserError(f"can't be started: {error.strerror}", where=argv[0]) from None
             child = self._reaper.register(pid)
-            try:
+            with _killing_when_cancelled(child):
                 code = await child.wait()
-            except trio.Cancelled:
-                if not child.has_ended:
-                    os.kill(child.pid, 9)
-                raise
             out.seek(0)
             err.seek(0)
             return Finished(code=code, stdout=out.read(), stderr=err.read())
@@ -77,6 +68,15 @@ class ProcessRunner:
                 self._logs.append(log, lines)
             if not data:
                 return
+
+
+@contextmanager
+def _killing_when_cancelled(child: Child) -> Generator[None]:
+    try:
+        yield
+    except trio.Cancelled:
+        child.signal(signal.SIGKILL)
+        raise
 
 
 def _open_file() -> BinaryIO:

@@ -5,6 +5,7 @@ import signal
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from io import FileIO
 from math import inf
 
 import trio
@@ -225,14 +226,10 @@ class Runner:
         if isinstance(self.spec.start, RunContainer):
             return await self._run_container(self.spec.start)
         reading, writing = os.pipe()
-        try:
-            try:
-                child = await self._starter.start(self.spec.start, writing)
-            finally:
-                os.close(writing)
+        with FileIO(reading), FileIO(writing, "w") as ready:
+            child = await self._starter.start(self.spec.start, writing)
+            ready.close()
             return await self._accompany(child, reading, f"Process started with PID {child.pid}")
-        finally:
-            os.close(reading)
 
     async def _run_container(self, start: RunContainer) -> str:
         # Most nodes' daemons are no containers, and none is while a node is in maintenance.

@@ -13,13 +13,13 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.cri_pb2 import SeccompProfileSpec
 from talos.config.active import read_config
 from talos.config.effective import machine as effective
-from talos.machined.logs.regular import read_regular
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.resource.objects import to_plain, to_struct
 from talos.system.block.layout import EPHEMERAL
 from talos.system.files import replace_durably
 from talos.system.folders import opening_folder
+from talos.system.regular import read_regular
 
 FOLDER = Path("/var/lib/kubelet/seccomp/profiles")
 

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from talos.machined.logs.regular import read_regular
+from talos.system.regular import read_regular
 
 
 def test_a_part_of_the_file_that_is_meant(tmp_path: Path) -> None:
