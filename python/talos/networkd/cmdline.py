@@ -22,8 +22,9 @@ from talos.api.definitions.network_pb2 import (
     TimeServerSpecSpec,
     VLANSpec,
 )
+from talos.networkd.bond_options import make_bond
 from talos.networkd.operators import make_dhcp4
-from talos.networkd.spec_makers import make_address, make_bond, make_hostname, make_route
+from talos.networkd.spec_makers import make_address, make_hostname, make_route
 from talos.system.decimals import parse_decimal
 from talos.system.net.links import Address
 from talos.system.net.vlan_names import make_vlan_name

@@ -17,9 +17,10 @@ from talos.api.definitions.network_pb2 import (
 )
 from talos.config.documents.network.wireguard import WireguardConfig
 from talos.config.documents.v1alpha1.device import Device, DeviceWireguardConfig
+from talos.networkd.bond_options import make_bond
 from talos.networkd.cmdline import check_name
 from talos.networkd.layers import ROUTE_METRIC
-from talos.networkd.spec_makers import make_address, make_bond, make_route, parse_table
+from talos.networkd.spec_makers import make_address, make_route, parse_table
 from talos.networkd.wireguard import make_wireguard_spec
 from talos.resource.addresses import operator_id, parse_interface, route_spec_id
 
