@@ -54,6 +54,14 @@ def find_pod_access(folder: Path = POD_FOLDER) -> ClusterAccess:
     return ClusterAccess(server=f"https://{host}:{port or 443}", authority=authority, token=folder / "token")
 
 
+def find_pod_namespace(folder: Path = POD_FOLDER) -> str:
+    """The namespace of the pod that this runs in; UserError outside of one."""
+    try:
+        return (folder / "namespace").read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        raise UserError("this is no pod with an account", where=str(folder)) from None
+
+
 def make_context(access: ClusterAccess) -> ssl.SSLContext:
     """TLS 1.3, with a client's certificate if there is one; the server's has to be by the authority."""
     context = ssl.create_default_context(cadata=access.authority.decode("ascii"))

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from talos.client.target import Target
 from talos.fleet.calls import FleetCalls
-from talos.kubernetes.access import find_pod_access
+from talos.kubernetes.access import find_pod_access, find_pod_namespace
 from talos.kubernetes.client import KubernetesClient
 from talos.system.errors import UserError
 from talos.system.logging import Log
@@ -36,7 +36,7 @@ from talos.upgrade_controller.manifests import (
     format_manifests,
 )
 from talos.upgrade_controller.page import run_page_in_pod
-from talos.upgrade_controller.policies import Policies, find_namespace
+from talos.upgrade_controller.policies import Policies
 from talos.upgrade_controller.policy_source import FilePolicySource
 from talos.upgrade_controller.status import HELD, as_object, read_status, write_status
 
@@ -101,7 +101,7 @@ def run_policies(options: argparse.Namespace) -> int:
     """Follow the policies of this pod's namespace until stopped, and serve the metrics of their snapshots."""
     policies = Policies(
         client=KubernetesClient(find_pod_access()),
-        namespace=find_namespace(),
+        namespace=find_pod_namespace(),
         access=ClientAccess(talosconfig=options.talosconfig),
         connect=connect,
         log=Log({"service": PROGRAM}),

@@ -5,38 +5,25 @@ has the reason in its status, as has one whose registry or nodes can't be reache
 """
 
 import asyncio
-import json
 import threading
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, override
 from urllib.parse import quote
 
-from talos.config.problem import ConfigError
-from talos.kubernetes.access import POD_FOLDER
 from talos.kubernetes.client import MERGE, KubernetesClient, KubernetesError
 from talos.kubernetes.watch import Object, Watch, check_event, make_path
 from talos.system.errors import UserError
 from talos.system.logging import Log
-from talos.upgrade.release.signature import parse_public
 from talos.upgrade_controller.channel import ChannelRelease
-from talos.upgrade_controller.config import ClientAccess, Policy, Settings, check_policy, read_policy
+from talos.upgrade_controller.config import ClientAccess, Settings
 from talos.upgrade_controller.controller import Connect, UpgradeController, find_release
 from talos.upgrade_controller.credentials import ANONYMOUS, Credentials, parse_credentials
 from talos.upgrade_controller.manifests import GROUP, PLURAL, PROGRAM, VERSION
-from talos.upgrade_controller.policy_source import GoneError, PolicySource
+from talos.upgrade_controller.policy_resource import ResourcePolicySource
 from talos.upgrade_controller.reports import SnapshotCounts, record_event
-from talos.upgrade_controller.snapshots.config import (
-    Snapshots,
-    SnapshotsSection,
-    check_snapshots,
-    find_place,
-    load_key,
-    open_destination,
-)
+from talos.upgrade_controller.snapshots.config import Snapshots, load_key, open_destination
 from talos.upgrade_controller.snapshots.destination import Destination
 from talos.upgrade_controller.snapshots.schedule import Outcome
 from talos.upgrade_controller.status import as_object, read_texts
@@ -44,104 +31,8 @@ from talos.upgrade_controller.status import as_object, read_texts
 RETRY_INTERVAL = 5.0
 """Seconds between two tries while the API of Kubernetes can't be reached."""
 MAX_POLICIES = 64
-RETRY = f"{GROUP}/retry"
 DOCKER_CONFIG, ACCESS_KEY = ".dockerconfigjson", "credentials"
 """Keys within Secrets."""
-
-
-def find_namespace(folder: Path = POD_FOLDER) -> str:
-    """The namespace of the pod that this runs in; UserError outside of one."""
-    try:
-        return (folder / "namespace").read_text(encoding="utf-8").strip()
-    except (OSError, ValueError):
-        raise UserError("this is no pod with an account", where=str(folder)) from None
-
-
-@dataclass(slots=True)
-class ResourcePolicySource(PolicySource):
-    """One policy as it was last seen, and the status that is to be written."""
-
-    access: ClientAccess
-    found: Object | None
-    others: Callable[[], Iterable[Object]] = tuple
-    """All policies of the namespace, this one too."""
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-    written: dict[str, Any] = field(default_factory=dict[str, Any])
-
-    @override
-    def load(self) -> Settings:
-        if self.found is None:
-            raise GoneError("the policy has been deleted")
-        settings = make_settings(as_object(self.found.get("spec")), self.access)
-        if settings.policy.snapshots:
-            _check_place(self.found, settings.policy.snapshots, self.others())
-        return settings
-
-    @override
-    def read(self) -> dict[str, Any]:
-        # What the API has may be older than what is being written.
-        document = self.written or as_object((self.found or {}).get("status"))
-        held = read_texts(document, "held")
-        return {**document, "held": {}} if held.get("retry", "") != self._retry else document
-
-    @override
-    def write(self, document: dict[str, Any]) -> None:
-        if self.found is not None:
-            held = read_texts(document, "held")
-            generation = self.found["metadata"].get("generation", 0)
-            self.written = {
-                **document,
-                "held": {"retry": self._retry, **held} if held else {},
-                "observedGeneration": generation,
-            }
-            self.changed.set()
-
-    @property
-    def _retry(self) -> str:
-        """The annotation that a release was held back under: with another one it is tried again."""
-        metadata = as_object((self.found or {}).get("metadata"))
-        return str(as_object(metadata.get("annotations")).get(RETRY, ""))
-
-
-def make_settings(spec: Mapping[str, Any], access: ClientAccess) -> Settings:
-    """What a resource's spec means, but for the Secret that it names; UserError."""
-    try:
-        policy = read_policy(Policy, json.dumps(spec).encode(), source="spec")
-    except ConfigError as error:
-        # Places in the text are of no use to who has not seen it.
-        reasons = [f"spec.{problem.path}: {problem.message}" for problem in error.problems]
-        raise UserError("; ".join(reasons)) from None
-    keys = policy.channel.keys if policy.channel else ()
-    return Settings(
-        policy=policy,
-        windows=check_policy(policy, "spec."),
-        keys=tuple(
-            parse_public(text.encode(), where=f"spec.channel.keys[{index}]")
-            for index, text in enumerate(keys)
-        ),
-        access=access,
-        snapshots=check_snapshots(policy.snapshots, "spec.snapshots"),
-    )
-
-
-def _check_place(found: Object, snapshots: SnapshotsSection, others: Iterable[Object]) -> None:
-    """Refuse the place of an older policy's snapshots: each would remove the other's as old ones."""
-    for other in others:
-        if _age(other) >= _age(found):
-            continue
-        try:
-            policy = read_policy(Policy, json.dumps(as_object(other.get("spec"))).encode(), source="spec")
-        except ConfigError:
-            continue
-        if policy.snapshots and find_place(policy.snapshots) == find_place(snapshots):
-            text = f"the policy {other['metadata']['name']} has its snapshots there"
-            raise UserError(text, where="spec.snapshots", hint="choose another prefix or folder")
-
-
-def _age(found: Object) -> tuple[str, str]:
-    """What sorts the older policy first."""
-    metadata = found["metadata"]
-    return str(metadata.get("creationTimestamp", "")), metadata["name"]
 
 
 @dataclass(slots=True, kw_only=True)

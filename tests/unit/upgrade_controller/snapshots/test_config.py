@@ -12,7 +12,7 @@ from talos.system.errors import UserError
 from talos.upgrade.release.signature import format_public
 from talos.upgrade_controller.config import ClientAccess, load_settings
 from talos.upgrade_controller.manifests import make_kind
-from talos.upgrade_controller.policies import make_settings
+from talos.upgrade_controller.policy_resource import make_settings
 from talos.upgrade_controller.snapshots.config import load_key, open_destination
 from talos.upgrade_controller.snapshots.folder import Folder
 from talos.upgrade_controller.snapshots.s3 import Bucket

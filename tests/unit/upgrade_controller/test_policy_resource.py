@@ -11,7 +11,7 @@ from talos.upgrade.release.signature import format_public
 from talos.upgrade_controller.config import ClientAccess
 from talos.upgrade_controller.main import main
 from talos.upgrade_controller.manifests import make_kind
-from talos.upgrade_controller.policies import RETRY, ResourcePolicySource, make_settings
+from talos.upgrade_controller.policy_resource import RETRY, ResourcePolicySource, make_settings
 from talos.upgrade_controller.policy_source import GoneError
 
 KEY = Ed25519PrivateKey.generate().public_key()
