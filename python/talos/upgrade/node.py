@@ -21,6 +21,7 @@ from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.proc.cmdline import parse_cmdline
 from talos.system.version import get_version
+from talos.upgrade.boot_end import BootEnd, explain_end
 from talos.upgrade.release.manifest import is_older
 from talos.upgrade.slots.port import SlotChoice, Slots, SlotState
 from talos.upgrade.state import (
@@ -64,39 +65,6 @@ class Meta(Protocol):
     async def delete(self, key: int) -> bool:
         """Remove a value; False when there is none."""
         ...
-
-
-class BootEnd(Protocol):
-    """How the boot before this one ended, as far as it left that."""
-
-    @property
-    def cause(self) -> str:
-        """One printable line, empty without one."""
-        ...
-
-    @property
-    def is_orderly(self) -> bool:
-        """Whether its log ends with a restart."""
-        ...
-
-    @property
-    def was_trial(self) -> bool:
-        """Whether its log is that of a system booted once."""
-        ...
-
-
-def explain(last: BootEnd | None, phase: Phase) -> str:
-    """Why a system booted once is gone, by what its boot left; None where nothing could be."""
-    if last is None:
-        return "it left no reason"
-    if last.cause:
-        return last.cause
-    if last.is_orderly:
-        return "it was restarted" if last.was_trial else "its kernel left no trace"
-    if phase is Phase.TRIAL:
-        return "an unknown reset or power cut during the trial"
-    what = "while its kernel ran" if last.was_trial else "which left no trace"
-    return f"an unknown reset or power cut, {what}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -181,7 +149,7 @@ class NodeUpgrade:
             before = IDLE
             with self._logging_failures():
                 await self.meta.delete(STATE_TAG)
-        cause = await self._find_failure(before) or explain(last, before.phase)
+        cause = await self._find_failure(before) or explain_end(last, before.phase)
         after = start(before, running=self.running, cause=cause)
         self.current, self.cause = before, last.cause if last else ""
         is_news = after != before
