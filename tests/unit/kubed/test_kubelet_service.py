@@ -12,7 +12,7 @@ from talos.resource.changes import put
 from talos.resource.memory.state import MemoryState
 from talos.system.logging import Log
 
-from .test_certificates import ROOT
+from .controllers.test_certificates import ROOT
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,12 @@ import errno
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import inf
+from pathlib import Path
 from typing import override
 
 import pytest
 import trio
+from tests.unit.upgrade.machine import Machine, make_machine
 
 from talos.api.definitions.network_pb2 import ProbeStatusSpec, StatusSpec
 from talos.api.definitions.v1alpha1_pb2 import ServiceSpec
@@ -31,7 +33,10 @@ from talos.system.version import get_version
 from talos.testing.watchdog import MemoryWatchdog
 from talos.upgrade.state import IDLE, Phase
 
-from .machine import Machine
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return make_machine(tmp_path)
 
 
 async def _set_health(state: MemoryState, *, apid: bool, network: bool) -> None:
