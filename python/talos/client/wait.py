@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from talos.api.rpc import RpcError
+from talos.api.rpc import Code, RpcError
 from talos.kubernetes.client import KubernetesError
 from talos.system.errors import UserError
 
@@ -21,7 +21,7 @@ async def wait_until(
     hint: str = "",
     report: Callable[[str], None] | None = None,
 ) -> None:
-    """Repeat a check until nothing is waited for; an API that fails is, too.
+    """Repeat a check until nothing is waited for; an API that fails is, too, unless it denies the call.
 
     ``report`` gets each reason that differs from the one before. UserError with the last, after ``seconds``.
     """
@@ -33,6 +33,8 @@ async def wait_until(
         except KubernetesError as error:
             reason = f"the Kubernetes API: {error}"
         except RpcError as error:
+            if error.code is Code.PERMISSION_DENIED:
+                raise
             reason = error.reason
         if not reason:
             return

@@ -44,3 +44,8 @@ def test_an_api_that_fails_is_waited_for() -> None:
 def test_the_last_reason_is_the_error_when_time_is_up() -> None:
     with pytest.raises(UserError, match=r"^node 10\.0\.0\.2: later, after 3 s \(look\)$"):
         wait(["late", "late", "late", "late", "later"], seconds=3)
+
+
+def test_a_call_that_is_denied_is_not_repeated() -> None:
+    with pytest.raises(RpcError, match="not authorized"):
+        wait([RpcError(Code.PERMISSION_DENIED, "not authorized")])

@@ -3,15 +3,16 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from talos.api.rpc import Code, RpcError, format_reason
+from talos.api.rpc import RpcError, format_reason
 from talos.api.specs import parse_spec
 from talos.client.resources import get_resource
 from talos.client.session import Session, open_session
 from talos.client.target import Target
+from talos.client.wait import wait_until
 from talos.kubernetes.access import parse_kubeconfig
 from talos.kubernetes.client import KubernetesClient, KubernetesError
 from talos.kubernetes.drain import drain, set_unschedulable
@@ -22,7 +23,6 @@ from talos.talosctl.output import console
 
 REBOOT_TIMEOUT = 300.0
 """Seconds until the API server of a node that was rebooted answers again."""
-POLL_INTERVAL = 1.0  # seconds
 
 
 async def connect_as_admin(session: Session) -> KubernetesClient:
@@ -112,40 +112,34 @@ class Drainer:
 
     async def _await_ready(self, session: Session, node: str) -> None:
         """Until the kubelet reports it, or its time is over: a node may have no network to be ready with."""
-        name, end = self.cordoned.get(node, ""), time.monotonic() + REBOOT_TIMEOUT
+        name = self.cordoned.get(node, "")
         if not name:
             return
+
+        async def check() -> str:
+            found = await (await self.connect(session)).call("GET", f"/api/v1/nodes/{quote(name)}")
+            conditions = found["status"].get("conditions", ())
+            is_ready = any((row["type"], row["status"]) == ("Ready", "True") for row in conditions)
+            return "" if is_ready else "is not ready"
+
         console.note(f"{name}: waiting for node to become Ready")
-        while time.monotonic() < end:
-            try:
-                found = await (await self.connect(session)).call("GET", f"/api/v1/nodes/{quote(name)}")
-            except (KubernetesError, RpcError) as error:
-                if isinstance(error, RpcError) and error.code is Code.PERMISSION_DENIED:
-                    raise
-            else:
-                conditions = found["status"].get("conditions", ())
-                if any((row["type"], row["status"]) == ("Ready", "True") for row in conditions):
-                    return
-            await asyncio.sleep(POLL_INTERVAL)
+        with suppress(UserError):
+            await wait_until(check, what=f"node {name}", seconds=REBOOT_TIMEOUT)
 
     async def uncordon(self, session: Session, node: str) -> None:
         """Allow pods on a node again, as soon as an API server answers; UserError when none does."""
-        name, end = self.cordoned.get(node, ""), time.monotonic() + REBOOT_TIMEOUT
-        if name:
-            console.note(f"{name}: uncordoning node")
-        while name:
-            try:
-                await set_unschedulable(await self.connect(session), name, unschedulable=False)
-            except (KubernetesError, RpcError) as error:
-                if isinstance(error, RpcError) and error.code is Code.PERMISSION_DENIED:
-                    raise
-                if time.monotonic() > end:
-                    raise UserError(f"is not uncordoned: {error}", where=f"node {name}") from None
-                await asyncio.sleep(POLL_INTERVAL)
-            else:
-                del self.cordoned[node]
-                console.note(f"{name}: node uncordoned")
-                return
+        name = self.cordoned.get(node, "")
+        if not name:
+            return
+
+        async def uncordon() -> str:
+            await set_unschedulable(await self.connect(session), name, unschedulable=False)
+            return ""
+
+        console.note(f"{name}: uncordoning node")
+        await wait_until(uncordon, what=f"uncordoning node {name}", seconds=REBOOT_TIMEOUT)
+        del self.cordoned[node]
+        console.note(f"{name}: node uncordoned")
 
     def show_cordoned(self) -> None:
         """Name the nodes that are left cordoned: by an interrupt, a failure, or without ``--wait``."""
