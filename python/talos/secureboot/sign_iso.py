@@ -1,30 +1,17 @@
 """``nix run .#sign-iso``: make an ISO start under Secure Boot."""
 
-import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 from talos.secureboot.iso import sign_iso
-from talos.secureboot.keys import add_key_flags, read_options
-from talos.secureboot.signing import run_signing
+from talos.secureboot.sign_media import run_media_signing
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Make a signed copy; show which key has signed it."""
-    options = _parse(argv)
-    out: Path = options.out
-    return run_signing(
-        "sign-iso", out, lambda: sign_iso(options.iso, options.uki, read_options(options), out)
-    )
-
-
-def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="sign-iso",
+    return run_media_signing(
+        sign_iso,
+        argv,
+        program="sign-iso",
         description="Copy an ISO, with a signed systemd-boot and UKI in place of GRUB, kernel and initramfs.",
+        medium=("iso", "what `nix build .#iso` has made"),
     )
-    add_key_flags(parser)
-    parser.add_argument("--uki", type=Path, required=True, help="what `nix build .#uki` has made")
-    parser.add_argument("--out", type=Path, required=True, help="the signed copy")
-    parser.add_argument("iso", type=Path, help="what `nix build .#iso` has made")
-    return parser.parse_args(argv)
