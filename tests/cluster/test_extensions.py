@@ -44,8 +44,10 @@ def test_extensions_and_their_parts_are_listed(cluster: Cluster) -> None:
     def are_listed() -> None:
         rows = {row["NAME"]: row["ID"] for row in cluster.rows("get", "extensions")}
         assert rows == {"qemu-guest-agent": "0", NAME: "1", "iscsi-tools": "2", "util-linux-tools": "3"}
+        labels = cluster.talosctl("get", "nodelabelspecs", "-o", "yaml").stdout
+        assert "key: extensions.talos.dev/hello" in labels, labels
         annotations = cluster.talosctl("get", "nodeannotationspecs", "-o", "yaml").stdout
-        assert "key: extensions.talos.dev/hello" in annotations, annotations
+        assert "key: extensions.talos.dev/qemu-guest-agent" in annotations, annotations  # 1:10.0…
         listed = cluster.talosctl("get", "sbom").stdout
         assert "hello/coreutils" in listed
         assert "qemu-guest-agent/libglib2.0-0t64" in listed

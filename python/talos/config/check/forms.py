@@ -59,11 +59,16 @@ def check_endpoint(url: str, at: Note) -> Iterator[Note]:
         yield at.find(wrong, hint='such as "https://10.0.0.1:6443"')
 
 
+def is_label_value(text: str) -> bool:
+    """What the value of a label may be, which may be empty."""
+    return not text or _LABEL.fullmatch(text) is not None
+
+
 def check_labels(labels: Mapping[str, str] | None, at: Note) -> Iterator[Note]:
     """Labels of a Kubernetes object."""
     for key, value in (labels or {}).items():
         yield from check_label_key(key, at)
-        if value and not _LABEL.fullmatch(value):
+        if not is_label_value(value):
             yield at.below(f"[{key}]").find(
                 "is no value of a label", hint="at most 63: letters, digits, -, _, ."
             )
@@ -91,7 +96,7 @@ def check_taints(taints: Mapping[str, str] | None, at: Note) -> Iterator[Note]:
         value, _, effect = text.rpartition(":")
         if effect not in _EFFECTS:
             yield at.below(f"[{key}]").find(f'"{effect}" is no effect', hint=f"one of: {', '.join(_EFFECTS)}")
-        elif value and not _LABEL.fullmatch(value):
+        elif not is_label_value(value):
             yield at.below(f"[{key}]").find("is no value of a label")
 
 

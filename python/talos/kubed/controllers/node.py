@@ -12,6 +12,7 @@ from talos.api.definitions.k8s_pb2 import (
     NodeTaintSpecSpec,
 )
 from talos.config.active import read_config
+from talos.config.check.forms import is_label_value
 from talos.config.effective import cluster as effective_cluster
 from talos.config.effective import kubernetes
 from talos.config.effective import network as effective_network
@@ -22,7 +23,7 @@ from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 
 EXTENSIONS = "extensions.talos.dev/"
-"""Before the name of an extension: the annotation that has its version."""
+"""Before the name of an extension: the label that has its version."""
 
 
 class NodeIPConfigController(Reconciler):
@@ -111,18 +112,28 @@ class NodeMarksController(Reconciler):
         async with runtime.track_outputs():
             if config is None:
                 return
-            for key, value in effective_cluster.node_labels(config).items():
+            labels, annotations = split_versions(
+                {
+                    f"{EXTENSIONS}{status.spec.metadata.name}": status.spec.metadata.version
+                    for status in await runtime.list(kinds.EXTENSION_STATUS)
+                }
+            )
+            labels |= effective_cluster.node_labels(config)
+            annotations |= effective_cluster.node_annotations(config)
+            for key, value in labels.items():
                 await runtime.put(kinds.NODE_LABEL_SPEC, key, NodeLabelSpecSpec(key=key, value=value))
-            for key, value in effective_cluster.node_annotations(config).items():
+            for key, value in annotations.items():
                 spec = NodeAnnotationSpecSpec(key=key, value=value)
-                await runtime.put(kinds.NODE_ANNOTATION_SPEC, key, spec)
-            for status in await runtime.list(kinds.EXTENSION_STATUS):
-                key, extension = f"{EXTENSIONS}{status.spec.metadata.name}", status.spec.metadata
-                spec = NodeAnnotationSpecSpec(key=key, value=extension.version)
                 await runtime.put(kinds.NODE_ANNOTATION_SPEC, key, spec)
             for key, (value, effect) in parse_taints(effective_cluster.node_taints(config)).items():
                 taint = NodeTaintSpecSpec(key=key, value=value, effect=effect)
                 await runtime.put(kinds.NODE_TAINT_SPEC, key, taint)
+
+
+def split_versions(versions: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Those that can be labels, and those that can only be annotations, such as ``1.0+a``; as upstream."""
+    labels = {key: value for key, value in versions.items() if is_label_value(value)}
+    return labels, {key: value for key, value in versions.items() if key not in labels}
 
 
 def parse_taints(taints: Mapping[str, str]) -> dict[str, tuple[str, str]]:

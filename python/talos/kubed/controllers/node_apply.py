@@ -202,8 +202,8 @@ def merge_owned(current: Texts, wanted: Texts, owned: set[str]) -> dict[str, str
 
 
 def find_owned(current: Texts, wanted: Texts, owned: set[str]) -> set[str]:
-    """Which of the wanted are ours after that: what others have set stays theirs."""
-    return {key for key in wanted if key in owned or key not in current}
+    """Which of the wanted are ours after that: another value that others have set stays theirs."""
+    return {key for key, value in wanted.items() if key in owned or current.get(key, value) == value}
 
 
 def merge_taints(

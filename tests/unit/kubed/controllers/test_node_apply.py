@@ -76,6 +76,12 @@ def test_what_others_have_set_stays() -> None:
     assert make_patches(node, NOTHING) == ({}, {})
 
 
+def test_what_others_have_set_alike_becomes_owned() -> None:
+    node = make_node({"rack": "r1"})
+    labels, _ = make_patches(node, want(labels={"rack": "r1"}))
+    assert labels == {"metadata": {"labels": {}, "annotations": {OWNED_LABELS: note("rack")}}}
+
+
 def test_an_annotation_is_owned_like_a_label() -> None:
     _, patch = make_patches(make_node(), want(annotations={"note": "ours"}))
     assert patch == {"metadata": {"annotations": {"note": "ours", OWNED_ANNOTATIONS: note("note")}}}
