@@ -60,6 +60,7 @@ DIFFERENCES: dict[str, Contract] = {
     f"{API_SERVER} container startupProbe": contract.DOCUMENTS,  # they only connect
     f"{API_SERVER} container readinessProbe": contract.DOCUMENTS,
     f"{API_SERVER} container livenessProbe": contract.DOCUMENTS,
+    f"{KUBELET} featureGates": contract.DISK_QUOTA,
     f"{KUBELET} seccompDefault": contract.SECCOMP_DEFAULT,
     "machine discovery_endpoints": contract.DOCUMENTS,  # its name: legacy
     "machine cluster_name": contract.WORKERS_HAVE_CLUSTER_NAME,

@@ -48,6 +48,12 @@ def is_image_cache_enabled(config: Config) -> bool:
     return bool(features and features.image_cache and features.image_cache.local_enabled)
 
 
+def has_disk_quota(config: Config) -> bool:
+    """Whether EPHEMERAL counts the space of each project."""
+    features = find_machine(config).features
+    return bool(features and features.disk_quota_support)
+
+
 def isolates_workloads(config: Config) -> bool:
     """Whether Kubernetes and its pods run in a pid and a mount namespace of their own."""
     document = config.find(SecurityProfileConfig)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from talos.api.definitions import block_pb2, enums_pb2
 from talos.config.documents.block.volume import VolumeConfig
-from talos.config.effective.machine import is_image_cache_enabled
+from talos.config.effective.machine import has_disk_quota, is_image_cache_enabled
 from talos.config.model import Config
 from talos.disks.volumes.dedicated import is_dedicated, make_dedicated_volumes
 from talos.disks.volumes.encryption_spec import find_system_encryption
@@ -120,8 +120,7 @@ def make_ephemeral(config: Config) -> block_pb2.VolumeConfigSpec:
     spec.mount.target_path = EPHEMERAL_TARGET
     spec.mount.file_mode = 0o755
     spec.mount.secure = True
-    features = config.machine.features if config.machine else None
-    spec.mount.project_quota_support = bool(features and features.disk_quota_support)
+    spec.mount.project_quota_support = has_disk_quota(config)
     document = _find(config, EPHEMERAL.label)
     wanted = document.provisioning if document else None
     if wanted:

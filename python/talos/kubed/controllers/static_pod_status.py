@@ -82,7 +82,7 @@ class StaticPodStatusController(Controller):
         """Write what the kubelet has; the seconds until the next check."""
         root = await runtime.get_or_none(*ids.KUBERNETES_ROOT_SECRET)
         certificates = await runtime.get_or_none(*ids.KUBERNETES_DYNAMIC_CERT)
-        if root is None or certificates is None or not self._kubelet.pem:
+        if root is None or certificates is None or not (self._kubelet.pem or self._kubelet.serving):
             return POLL_INTERVAL
         authority = join_certificates(root.spec.accepted_c_as)
         self._choose(authority, certificates.spec.api_server_kubelet_client)

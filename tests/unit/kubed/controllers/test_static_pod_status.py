@@ -123,6 +123,12 @@ async def test_the_pods_are_known_as_soon_as_the_kubelet_has_joined(node: Node) 
     assert [pod.metadata.id for pod in found] == ["kube-system/server"]
 
 
+async def test_a_kubelet_that_never_joins_shows_its_pods(node: Node) -> None:
+    async with node.controller():
+        node.identity.set(b"", node.own.crt)
+        await node.wait_for_uid("1")
+
+
 async def test_a_connection_that_was_closed_is_made_anew(node: Node) -> None:
     node.join()
     async with node.controller():

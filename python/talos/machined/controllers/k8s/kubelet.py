@@ -28,6 +28,7 @@ from talos.config.arguments import (
 from talos.config.documents.v1alpha1.kubelet import LinuxIDMapping
 from talos.config.effective import cluster as effective
 from talos.config.effective import kubernetes
+from talos.config.effective import machine as effective_machine
 from talos.config.model import Config
 from talos.config.static_pods import MANIFESTS
 from talos.images.rules import make_rules
@@ -40,6 +41,8 @@ from talos.system.errors import UserError
 CONFIG, KUBECONFIG = "/etc/kubernetes/kubelet.yaml", "/etc/kubernetes/kubeconfig-kubelet"
 BOOTSTRAP_KUBECONFIG = "/etc/kubernetes/bootstrap-kubeconfig"
 CLIENT_CA = "/etc/kubernetes/pki/ca.crt"
+QUOTA_GATE = "LocalStorageCapacityIsolationFSQuotaMonitoring"
+CONTAINERD = "unix:///run/containerd/containerd.sock"
 HOSTNAME = "hostname-override"
 CERTIFICATES = "/var/lib/kubelet/pki"
 
@@ -83,6 +86,7 @@ def make_kubelet_config(config: Config, static_pods: str) -> KubeletConfigSpec:
         disable_manifests_directory=True,
         register_with_taints=effective.node_taints(config),
         cloud_provider_external=kubernetes.has_cloud_provider(config),
+        enable_fs_quota_monitoring=effective_machine.has_disk_quota(config),
     )
     if extra_config:
         spec.extra_config.CopyFrom(to_struct(extra_config))
@@ -182,21 +186,23 @@ def make_configuration(spec: KubeletConfigSpec, *, is_container: bool, is_contro
     for name in find_fixed(given):
         message = f'kubelet configuration field "{name}" can\'t be overridden'
         raise UserError(message, where=KUBELET, hint="remove it from the kubelet's config")
+    # Without a kubeconfig no API server decides who may call.
+    has_server = not spec.skip_node_registration
     ours: dict[str, Any] = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
         "address": "0.0.0.0",  # noqa: S104 - the API server connects to it
         "authentication": {
             "anonymous": {"enabled": False},
-            "webhook": {"enabled": True},
+            "webhook": {"enabled": has_server},
             "x509": {"clientCAFile": CLIENT_CA},
         },
-        "authorization": {"mode": "Webhook"},
+        "authorization": {"mode": "Webhook" if has_server else "AlwaysAllow"},
         "cgroupDriver": "cgroupfs",
         "cgroupRoot": "/",
         "clusterDNS": list(spec.cluster_dns),
         "clusterDomain": spec.cluster_domain,
-        "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+        "containerRuntimeEndpoint": CONTAINERD,
         "failCgroupV1": False,
         "failSwapOn": False,
         # The control plane's rollout waits for it; a worker has no pods there.
@@ -222,6 +228,11 @@ def make_configuration(spec: KubeletConfigSpec, *, is_container: bool, is_contro
         "tlsMinVersion": "VersionTLS13",
         "volumePluginDir": "/var/lib/kubelet/volumeplugins",
     }
+    if spec.enable_fs_quota_monitoring:
+        # It measures an emptyDir of a pod with a user namespace by the quota of EPHEMERAL.
+        ours["featureGates"] = {QUOTA_GATE: True}
+    if given.get("systemReserved"):
+        del ours["systemReserved"]  # the user's is the whole of it, as upstream
     if spec.static_pod_list_url:
         ours["staticPodURL"] = spec.static_pod_list_url
     if is_container:
@@ -240,7 +251,7 @@ def make_configuration(spec: KubeletConfigSpec, *, is_container: bool, is_contro
             "systemCgroups": "/system",
             "kubeletCgroups": "/podruntime/kubelet",
         }
-    return to_struct(merge(ours, given))
+    return to_struct({**merge(ours, given), "containerRuntimeEndpoint": CONTAINERD})
 
 
 def make_taints(taints: Mapping[str, str]) -> list[dict[str, str]]:

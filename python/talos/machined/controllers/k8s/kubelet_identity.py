@@ -34,13 +34,18 @@ class KubeletIdentityController(KubeletFilesController):
         kubed = await runtime.get_or_none(kinds.SERVICE, KUBED.name)
         if kubed is None or not kubed.spec.healthy:
             return
-        try:
-            pem = await trio.Path(self._folder / CERTIFICATE).read_bytes()
-        except FileNotFoundError:  # it has not joined yet
+        # It has not joined yet, or never will: a node may be left out of the cluster.
+        pem = await _read(self._folder / CERTIFICATE)
+        serving = await _read(self._folder / SERVING)  # none where the cluster signs it
+        if not pem and not serving:
             return
-        try:
-            serving = await trio.Path(self._folder / SERVING).read_bytes()
-        except FileNotFoundError:  # the cluster signs it
-            serving = b""
         async with self._connect(KUBED.socket) as transport:
             await transport.unary(IDENTIFY, IdentifyRequest(pem=pem, serving=serving), Empty)
+
+
+async def _read(path: Path) -> bytes:
+    """A file's content; empty where it is not there."""
+    try:
+        return await trio.Path(path).read_bytes()
+    except FileNotFoundError:
+        return b""

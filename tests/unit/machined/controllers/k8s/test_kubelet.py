@@ -12,9 +12,18 @@ from talos.api.common.common_pb2 import NetIP
 from talos.api.definitions.k8s_pb2 import NodeIPSpec, NodenameSpec, StaticPodServerStatusSpec
 from talos.api.definitions.network_pb2 import PlatformConfigSpec
 from talos.api.resource.config_pb2 import MachineConfigSpec
+from talos.config.read.loader import load
 from talos.config.static_pods import MANIFESTS
 from talos.machined.controllers.config.machine_type import MachineTypeController
-from talos.machined.controllers.k8s.kubelet import KubeletConfigController, KubeletSpecController
+from talos.machined.controllers.k8s.kubelet import (
+    CONTAINERD,
+    QUOTA_GATE,
+    KubeletConfigController,
+    KubeletSpecController,
+    make_arguments,
+    make_configuration,
+    make_kubelet_config,
+)
 from talos.machined.node.resources import describe_machine
 from talos.machined.services.kubelet import MOUNTS
 from talos.process.daemons import KUBELET_IMAGES
@@ -118,3 +127,46 @@ def test_no_daemon_writes_what_the_kubelet_is_started_with(kind: Any, verb: Verb
                 verb=verb, type=kind.type, namespace=kind.namespace, id="kubelet", owner=owner
             )
             assert not grants.allows(access), (grants.daemon, owner)
+
+
+def read_settings(config: str, extra: str = "{}", **machine: str) -> dict[str, Any]:
+    """The kubelet's configuration of a worker on a machine."""
+    text = config.replace("{maxPods: 5}", extra)
+    for section, value in machine.items():
+        text = text.replace("machine:\n", f"machine:\n  {section}: {value}\n", 1)
+    spec = make_kubelet_config(load(text), "")
+    return to_plain(make_configuration(spec, is_container=False, is_control_plane=False))
+
+
+def test_a_kubelet_that_is_not_registered_needs_no_api_server() -> None:
+    text = WORKER.replace("kubelet: {", "kubelet: {skipNodeRegistration: true, ")
+    settings = read_settings(text)
+    assert settings["authentication"]["webhook"] == {"enabled": False}
+    assert settings["authentication"]["anonymous"] == {"enabled": False}
+    assert settings["authorization"] == {"mode": "AlwaysAllow"}
+    assert not [
+        one for one in make_arguments(make_kubelet_config(load(text), ""), "a", []) if "kubeconfig" in one
+    ]
+    settings = read_settings(WORKER)
+    assert settings["authentication"]["webhook"] == {"enabled": True}
+    assert settings["authorization"] == {"mode": "Webhook"}
+
+
+def test_what_is_reserved_is_the_users_as_a_whole() -> None:
+    assert read_settings(WORKER)["systemReserved"]["memory"] == "384Mi"
+    assert read_settings(WORKER, "{systemReserved: {}}")["systemReserved"]["memory"] == "384Mi"
+    assert read_settings(WORKER, "{systemReserved: {memory: 1Gi}}")["systemReserved"] == {"memory": "1Gi"}
+
+
+def test_the_runtime_is_the_nodes() -> None:
+    settings = read_settings(WORKER, '{containerRuntimeEndpoint: "unix:///own.sock"}')
+    assert settings["containerRuntimeEndpoint"] == CONTAINERD
+
+
+def test_the_kubelet_measures_by_the_quota_of_the_disk() -> None:
+    assert "featureGates" not in read_settings(WORKER)
+    with_quota = "{diskQuotaSupport: true}"
+    assert read_settings(WORKER, features=with_quota)["featureGates"] == {QUOTA_GATE: True}
+    own = f"{{featureGates: {{{QUOTA_GATE}: false, Other: true}}}}"
+    found = read_settings(WORKER, own, features=with_quota)["featureGates"]
+    assert found == {QUOTA_GATE: False, "Other": True}
