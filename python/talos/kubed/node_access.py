@@ -52,7 +52,11 @@ class KubeletIdentity:
         """A client of the API server that the kubelet uses, too."""
         authority = join_certificates(secret.accepted_c_as)
         access = ClusterAccess(
-            server=secret.endpoint.full_path, authority=authority, certificate=self.pem, key=b""
+            server=secret.endpoint.full_path,
+            server_name=secret.endpoint_tls_server_name,
+            authority=authority,
+            certificate=self.pem,
+            key=b"",
         )
         return KubernetesClient(access, call_in_thread)
 

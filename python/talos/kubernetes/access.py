@@ -17,13 +17,17 @@ POD_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAccess:
-    """Where the API is, and its user: by a certificate, or by a token's file. All but the token is PEM."""
+    """Where the API is, and its user: by a certificate, or by a token's file. All but the token is PEM.
+
+    ``server_name`` is what the server's certificate has to be for, where that is not the URL's host.
+    """
 
     server: str
     authority: bytes
     certificate: bytes = b""
     key: bytes = b""
     token: Path | None = None
+    server_name: str = ""
 
 
 def parse_kubeconfig(text: str) -> ClusterAccess:

@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any, cast, override
 from urllib.parse import quote, urlsplit
 
 from talos.kubernetes.access import ClusterAccess, make_context
@@ -54,6 +54,19 @@ class KubernetesError(Exception):
 
 class TooLongError(KubernetesError):
     """The answer has more bytes than its caller takes."""
+
+
+class _Connection(http.client.HTTPSConnection):
+    """One whose server's certificate is for a name of its own."""
+
+    def __init__(self, host: str, port: int, seconds: float, context: ssl.SSLContext, name: str) -> None:
+        super().__init__(host, port, timeout=seconds, context=context)
+        self._own_context, self._name = context, name
+
+    @override
+    def connect(self) -> None:
+        http.client.HTTPConnection.connect(self)
+        self.sock = self._own_context.wrap_socket(self.sock, server_hostname=self._name)
 
 
 class KubernetesClient:
@@ -144,7 +157,8 @@ class KubernetesClient:
 
     def open(self, seconds: float = TIMEOUT) -> http.client.HTTPSConnection:
         """A connection that is not made yet, on which nothing takes longer than ``seconds``."""
-        return http.client.HTTPSConnection(self._host, self._port, timeout=seconds, context=self._context)
+        name = self._access.server_name or self._host
+        return _Connection(self._host, self._port, seconds, self._context, name)
 
     @property
     def headers(self) -> dict[str, str]:

@@ -32,10 +32,16 @@ ENDS = b""
 
 
 @asynccontextmanager
-async def serving(folder: Path, answer: Callable[[bytes], bytes]) -> AsyncGenerator[KubernetesClient]:
-    """A client of a server that answers each head of a request on a connection of its own."""
+async def serving(
+    folder: Path, answer: Callable[[bytes], bytes], *, name: str = "", server_name: str = ""
+) -> AsyncGenerator[KubernetesClient]:
+    """A client of a server that answers each head of a request on a connection of its own.
+
+    Its certificate is for ``name``, else for its address; the client expects ``server_name``.
+    """
     authority = CertificateAuthority.generate(KeyType.P256, organizations=["kubernetes"])
-    server = authority.issue(ips=[LOCALHOST], usages=Usage.SERVER)
+    dns_names, ips = ([name], []) if name else ([], [LOCALHOST])
+    server = authority.issue(dns_names=dns_names, ips=ips, usages=Usage.SERVER)
     context = make_server_tls(folder, server)
 
     async def handle(plain: trio.SocketStream) -> None:
@@ -46,7 +52,8 @@ async def serving(folder: Path, answer: Callable[[bytes], bytes]) -> AsyncGenera
     async with trio.open_nursery() as nursery:
         listeners = await nursery.start(partial(trio.serve_tcp, handle, 0, host=LOCALHOST))
         url = f"https://{LOCALHOST}:{listeners[0].socket.getsockname()[1]}"
-        yield KubernetesClient(ClusterAccess(server=url, authority=authority.crt), trio.to_thread.run_sync)
+        access = ClusterAccess(server=url, authority=authority.crt, server_name=server_name)
+        yield KubernetesClient(access, trio.to_thread.run_sync)
         nursery.cancel_scope.cancel()
 
 
@@ -59,6 +66,21 @@ async def call(folder: Path, method: str, answers: Sequence[bytes]) -> tuple[str
         except KubernetesError as error:
             outcome = f"{error.status} {error}"
     return outcome, len(answers) - len(left)
+
+
+@pytest.mark.parametrize(
+    ("name", "server_name", "is_trusted"),
+    [("", "", True), ("a.test", "a.test", True), ("a.test", "", False), ("a.test", "b.test", False)],
+)
+async def test_the_server_has_the_name_that_is_expected(
+    tmp_path: Path, name: str, server_name: str, *, is_trusted: bool
+) -> None:
+    async with serving(tmp_path, lambda _head: TAKEN, name=name, server_name=server_name) as client:
+        if is_trusted:
+            assert (await client.call("GET", "/api/v1/pods"))["kind"] == "Pod"
+        else:
+            with pytest.raises(KubernetesError, match="certificate"):
+                await client.call("GET", "/api/v1/pods")
 
 
 @pytest.mark.parametrize(

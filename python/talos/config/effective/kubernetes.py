@@ -262,6 +262,12 @@ def prism_port(config: Config) -> int:
     return (prism.port or contract.KUBE_PRISM_PORT) if prism and prism.enabled else 0
 
 
+def prism_server_name(config: Config) -> str:
+    """The name that the API servers' certificates are to have behind the balancer; empty: its address."""
+    document = config.find(KubePrismConfig)
+    return (document and document.tls_server_name) or ""
+
+
 def mask_sizes(config: Config) -> tuple[int, int]:
     """Prefix lengths of a node's part of the pods' networks, IPv4 and IPv6."""
     document = config.find(KubeNetworkConfig)

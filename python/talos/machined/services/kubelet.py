@@ -206,6 +206,7 @@ def make_bootstrap_kubeconfig(secret: KubeletSpec) -> str:
     return format_kubeconfig(
         Kubeconfig(
             server=secret.endpoint.full_path,
+            tls_server_name=secret.endpoint_tls_server_name,
             authority=join_certificates(secret.accepted_c_as),
             cluster="local",
             user="kubelet",

@@ -16,6 +16,8 @@ from talos.system.regular import read_regular
 
 MAX_CERTIFICATE = 64 * 1024
 """Bytes of a certificate with its key and its authorities."""
+SERVER_NAME = "tls-server-name"
+"""The field of a kubeconfig's cluster with the name that its certificate has to have."""
 CLIENT, CURRENT = "kubelet-client-*.pem", "kubelet-client-current.pem"
 
 
@@ -35,16 +37,21 @@ def refresh_credentials(kubeconfig: Path, pki: Path, secret: KubeletSpec) -> Non
         document: Any = yaml.safe_load(kubeconfig.read_bytes())
         cluster: dict[str, Any] = document["clusters"][0]["cluster"]
         known, server = b64decode(cluster["certificate-authority-data"]), cluster["server"]
+        name = cluster.get(SERVER_NAME, "")
     except FileNotFoundError:
         return  # it has not joined yet
     except (yaml.YAMLError, LookupError, TypeError, ValueError):
         kubeconfig.unlink()  # it writes a new one
         return
     authorities = b"\n".join(accepted)
-    if known == authorities and server == secret.endpoint.full_path:
+    wanted = secret.endpoint_tls_server_name
+    if (known, server, name) == (authorities, secret.endpoint.full_path, wanted):
         return
     cluster["certificate-authority-data"] = b64encode(authorities).decode()
     cluster["server"] = secret.endpoint.full_path
+    cluster.pop(SERVER_NAME, None)
+    if wanted:
+        cluster[SERVER_NAME] = wanted
     replace_durably(kubeconfig, [yaml.safe_dump(document).encode()], mode=0o600)
 
 

@@ -8,6 +8,7 @@ import yaml
 
 from talos.api.definitions.secrets_pb2 import KubeletSpec
 from talos.config.kubeconfig import Kubeconfig, format_kubeconfig
+from talos.machined.services.kubelet import make_bootstrap_kubeconfig
 from talos.machined.services.kubelet_credentials import CURRENT, refresh_credentials
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.keys import KeyType
@@ -65,6 +66,18 @@ def test_nothing_is_written_when_nothing_changes(kubelet: Kubelet) -> None:
     before = kubelet.kubeconfig.stat()
     kubelet.refresh(OLD)
     assert kubelet.kubeconfig.stat() == before
+
+
+def test_the_name_of_the_servers_certificate_comes_and_goes_with_the_config(kubelet: Kubelet) -> None:
+    for name in ("kube.example.org", ""):
+        secret = make_secret(OLD)
+        secret.endpoint_tls_server_name = name
+        refresh_credentials(kubelet.kubeconfig, kubelet.pki, secret)
+        cluster = yaml.safe_load(kubelet.kubeconfig.read_text())["clusters"][0]["cluster"]
+        assert cluster["server"] == SERVER
+        assert cluster.get("tls-server-name", "") == name
+        first = yaml.safe_load(make_bootstrap_kubeconfig(secret))["clusters"][0]["cluster"]
+        assert first.get("tls-server-name", "") == name
 
 
 def test_it_joins_anew_when_another_authority_issues(kubelet: Kubelet) -> None:

@@ -56,6 +56,7 @@ class KubeletSecretController(Reconciler):
                 return
             spec = KubeletSpec()
             spec.endpoint.full_path = find_endpoint(config)
+            spec.endpoint_tls_server_name = kubernetes.prism_server_name(config)
             spec.bootstrap_token_id, spec.bootstrap_token_secret = split_token(config)
             for crt in effective_secrets.kubernetes_cas(config):
                 spec.accepted_c_as.add(crt=crt)
