@@ -73,5 +73,5 @@ in
   unit-1 = unit "unit-1" heavy;
   unit-2 = unit "unit-2" (builtins.filter (folder: !(builtins.elem folder heavy)) folders);
   # What reads pages of the documentation or the Makefile, which are no inputs of other tests.
-  unit-docs = check "unit-docs" [ "docs" "Makefile" "README.md" "CHANGELOG.md" "CONTRIBUTING.md" "LICENSE" "SECURITY.md" "kernel/README.md" "pkgs/fetch" "tests/harness" ] (pytest ++ pageTests);
+  unit-docs = check "unit-docs" [ "docs" "Makefile" "README.md" "CHANGELOG.md" "CONTRIBUTING.md" "LICENSE" "SECURITY.md" "kernel/README.md" "pkgs/airgap" "pkgs/fetch" "pkgs/roots.toml" "tests/harness" ] (pytest ++ pageTests);
 }

@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,6 +78,18 @@ def test_most_commands_of_these_pages_are_run_on_a_cluster(page: str, commands: 
     lines = read_command_lines((FOLDER / page).read_text(encoding="utf-8"))
     selected = [line for line in lines if select_command(line, {})]
     assert len(selected) >= commands, selected
+
+
+def test_configs_are_generated_for_the_version_of_kubernetes_whose_images_are_built() -> None:
+    roots = tomllib.loads((FOLDER.parent / "pkgs/roots.toml").read_text(encoding="utf-8"))
+    (module,) = roots["go"]["sets"]["kubernetes"]["modules"]
+    version = module.rpartition("@v")[2]
+    shown = re.compile(r"talosctl (?:gen config|image k8s-bundle) (.*)$", re.MULTILINE)
+    for page in ("docs/air-gap.md", "docs/image-cache.md", "docs/iso-to-cluster.md", "pkgs/airgap/README.md"):
+        found = shown.findall((FOLDER.parent / page).read_text(encoding="utf-8"))
+        assert found, page
+        for flags in found:
+            assert re.search(rf"--(?:kubernetes-version |k8s-version v){re.escape(version)}\b", flags), page
 
 
 def test_the_changelog_begins_with_the_version_of_this_tree() -> None:
