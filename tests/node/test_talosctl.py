@@ -10,6 +10,7 @@ import termios
 import threading
 import time
 from pathlib import Path
+from urllib.request import urlopen
 
 from tests.harness.cluster import NODE_TIMEOUT, Cluster
 
@@ -153,6 +154,34 @@ def test_the_dashboard_shows_the_node_in_a_terminal(cluster: Cluster) -> None:
         process.kill()
         process.wait()
         os.close(ours)
+
+
+def test_the_page_has_the_nodes_figures_and_logs(cluster: Cluster) -> None:
+    process = start_command(
+        cluster.command("dashboard", "--web"), stderr=subprocess.PIPE, env=cluster.environment
+    )
+    assert process.stderr is not None
+    try:
+        address = process.stderr.readline().decode().strip()
+        with urlopen(f"{address}events", timeout=NODE_TIMEOUT) as events:
+            node = next(
+                node
+                for line in events
+                if line.startswith(b"data: ")
+                for node in json.loads(line.removeprefix(b"data: "))["nodes"]
+                if node["plots"]["busy"]
+            )
+        assert [len(points) for points in node["plots"].values()] == [1, 1, 1, 1]
+        assert node["network"] > 0
+        for name, text in (("machined", b"machined"), ("kernel", b"")):
+            with urlopen(f"{address}nodes/{node['node']}/logs/{name}", timeout=NODE_TIMEOUT) as log:
+                line = next(line for line in log if line.startswith(b"data: "))
+            assert json.loads(line.removeprefix(b"data: "))["lines"]
+            assert text in line
+    finally:
+        process.terminate()
+        process.wait()
+        process.stderr.close()
 
 
 def test_time_is_reported(cluster: Cluster) -> None:

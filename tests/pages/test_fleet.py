@@ -121,6 +121,26 @@ def test_everything_is_reached_by_the_keyboard(page: Browser) -> None:
     assert page.run("document.activeElement.innerText") == "worker-4"
 
 
+def test_a_node_s_plots_and_a_log_that_grows(page: Browser) -> None:
+    page.run("document.querySelector('#rows .name').click()")
+    page.wait("document.getElementById('detail').open")
+    plots = page.run("document.getElementById('plots').innerText").split("\n")
+    assert "Disks" in plots
+    assert "120 KiB/s" in plots
+    assert "3.00 MiB/s" in plots
+    page.wait("document.getElementById('log-name').options.length > 2")
+    page.run(
+        "(() => { const select = document.getElementById('log-name'); select.value = 'kubelet';"
+        " select.dispatchEvent(new Event('change')); })()"
+    )
+    page.wait("document.getElementById('log').innerText === '10.0.0.1 kubelet: one\\ntwo'")
+    assert find_faint(page) == []
+    page.press(ESCAPE)
+    page.wait("!document.getElementById('detail').open")
+    page.run("document.querySelector('#rows .name').click()")
+    page.wait("document.getElementById('log').innerText === ''")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_texts_have_the_contrast_of_wcag_aa(page: Browser, played: Fleet, scheme: str) -> None:
     page.prefer("dark" if scheme == "dark" else "light")

@@ -50,7 +50,7 @@ async def run_page_in_pod(
             reason = await _find_reason(nodes, talosconfig)
         log.forget("page")
         fleet = make_fleet(nodes)
-        page = PageServer(fleet, nodes.follow, is_local=False, token=token)
+        page = PageServer(fleet, nodes.follow, nodes.follow_log, is_local=False, token=token)
         await fleet.run()
 
 

@@ -27,7 +27,7 @@ from talos.system.errors import UserError
 from talos.talosctl.cli.parse import parse
 from talos.talosctl.client.select import select_target
 from talos.talosctl.dashboard.app import Dashboard
-from talos.talosctl.dashboard.figures import Sample, make_figures
+from talos.talosctl.dashboard.figures import Sample, find_cards, make_figures, sum_disks
 from talos.talosctl.dashboard.monitor import draw_columns
 from talos.talosctl.dashboard.network import STATIC, Form, make_documents
 from talos.talosctl.dashboard.summary import clean
@@ -44,7 +44,7 @@ def make_sample(at: float, cpu: Sequence[float], received: int, spent: float, *,
         system=pb.SystemStat(cpu_total=stat, cpu=[stat], context_switches=round(at * 10)),
         load=pb.LoadAvg(load1=1.5),
         memory=pb.Memory(meminfo=pb.MemInfo(memtotal=1000, memavailable=400)),
-        disks=pb.DiskStats(total=pb.DiskStat(read_sectors=sectors)),
+        disks=pb.DiskStats(devices=[pb.DiskStat(name="vda", read_sectors=sectors)]),
         network=pb.NetworkDeviceStats(devices=[pb.NetDev(name="eth0", rx_bytes=received)]),
         processes=[pb.ProcessInfo(pid=7, cpu_time=spent), pb.ProcessInfo(pid=8, cpu_time=9)],
     )
@@ -66,6 +66,16 @@ def test_counters_that_begin_anew_are_no_rates() -> None:
     assert (now.received, now.busy) == (0, 0)
     assert {one.process.pid: one.percent for one in now.processes} == {7: -1, 8: 0}
     assert make_figures(None, before).received == 0
+
+
+def test_disks_and_cards_are_counted_once() -> None:
+    names = ("nvme0n1", "nvme0n1p1", "sda", "sda2", "xvdb1", "dm-0", "md127", "loop0", "zram0")
+    devices = [pb.DiskStat(name=name, read_sectors=1, write_sectors=2) for name in names]
+    disks = sum_disks(pb.DiskStats(total=pb.DiskStat(read_sectors=9), devices=devices))
+    assert (disks.read_sectors, disks.write_sectors) == (3, 6)  # nvme0n1, sda, xvdb1
+    links = ["lo", "eth0", "enp3s0", "eni0a1b2c", "cni0", "veth1a2b", "flannel.1", "ibp1s0"]
+    assert find_cards(links) == ["eth0", "enp3s0", "ibp1s0"]
+    assert find_cards(["lo", "net0"]) == ["net0"]
 
 
 def test_columns_of_a_chart() -> None:

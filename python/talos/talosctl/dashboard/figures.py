@@ -1,8 +1,9 @@
 """Figures of a node: what its counters show, and how fast they grow between two samples."""
 
 import asyncio
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from google.protobuf.empty_pb2 import Empty
@@ -30,6 +31,11 @@ from talos.talosctl.client.command import parts
 
 SECTOR = 512
 """Bytes, whatever the disk's own sectors are (the kernel's Documentation/block/stat.rst)."""
+_CARD = re.compile(r"eth|en(?!i)|ib|usb|wl|ww")
+"""How the kernel and udev name a network card; ``eni`` begins the names of pods' links in a cloud."""
+_PARTITION = re.compile(r"(.*\d)p\d+|(.*\D)\d+")
+_STACKED = ("dm-", "loop", "md", "ram", "zram")
+"""How devices begin that pass what they get to disks, files or memory."""
 _SERVICE = "/machine.MachineService/"
 _TIMEOUT = 10.0
 """Seconds for one answer; a node that takes longer is shown as one that does not answer."""
@@ -89,18 +95,43 @@ class Figures:
 
     @property
     def received(self) -> float:
-        """Of all interfaces but the loopback's."""
-        return sum(link.received for link in self.links if link.name != "lo")
+        """Of all network cards."""
+        cards = find_cards([link.name for link in self.links])
+        return sum(link.received for link in self.links if link.name in cards)
 
     @property
     def sent(self) -> float:
-        """Of all interfaces but the loopback's."""
-        return sum(link.sent for link in self.links if link.name != "lo")
+        """Of all network cards."""
+        cards = find_cards([link.name for link in self.links])
+        return sum(link.sent for link in self.links if link.name in cards)
 
     @property
     def memory_percent(self) -> float:
         """Of all memory, what can't be had without swapping."""
         return 100 * self.memory_used / self.memory_total if self.memory_total else 0.0
+
+
+def find_cards(names: Collection[str]) -> Collection[str]:
+    """Those interfaces that are cards by their names, or else all but the loopback's.
+
+    What pods send is counted by a link of the pod, a bridge and a tunnel as well.
+    """
+    return [name for name in names if _CARD.match(name)] or [name for name in names if name != "lo"]
+
+
+def sum_disks(stats: DiskStats) -> DiskStat:
+    """What disks have read and written. The total of a node has partitions and what is made of disks, too."""
+    names = {device.name for device in stats.devices}
+    disks = [device for device in stats.devices if _is_disk(device.name, names)]
+    return DiskStat(
+        read_sectors=sum(disk.read_sectors for disk in disks),
+        write_sectors=sum(disk.write_sectors for disk in disks),
+    )
+
+
+def _is_disk(name: str, names: Collection[str]) -> bool:
+    partition = _PARTITION.fullmatch(name)
+    return not name.startswith(_STACKED) and not (partition and (partition[1] or partition[2]) in names)
 
 
 async def take_sample(session: Session, node: str) -> Sample:
@@ -132,8 +163,8 @@ def make_figures(before: Sample | None, now: Sample) -> Figures:
     earlier = before.system if before else SystemStat()
     busy, user, system, waiting = make_shares(earlier.cpu_total, now.system.cpu_total)
     cores = [*earlier.cpu, *(CPUStat() for _ in range(len(now.system.cpu) - len(earlier.cpu)))]
-    old = before.disks.total if before else DiskStat()
-    disk = now.disks.total
+    old = sum_disks(before.disks if before else DiskStats())
+    disk = sum_disks(now.disks)
     info = now.memory.meminfo
     return Figures(
         busy=busy,
@@ -146,10 +177,10 @@ def make_figures(before: Sample | None, now: Sample) -> Figures:
         memory_used=max(info.memtotal - info.memavailable, 0) * 1024,
         memory_cached=(info.cached + info.buffers) * 1024,
         links=_link_rates(before.network.devices if before else (), now.network.devices, seconds),
-        read=_rate(old.read_sectors, disk.read_sectors, seconds) * SECTOR,
-        written=_rate(old.write_sectors, disk.write_sectors, seconds) * SECTOR,
-        switches=_rate(earlier.context_switches, now.system.context_switches, seconds),
-        forks=_rate(earlier.process_created, now.system.process_created, seconds),
+        read=make_rate(old.read_sectors, disk.read_sectors, seconds) * SECTOR,
+        written=make_rate(old.write_sectors, disk.write_sectors, seconds) * SECTOR,
+        switches=make_rate(earlier.context_switches, now.system.context_switches, seconds),
+        forks=make_rate(earlier.process_created, now.system.process_created, seconds),
         running=now.system.process_running,
         blocked=now.system.process_blocked,
         processes=_process_shares(before.processes if before else (), now.processes, seconds),
@@ -171,7 +202,7 @@ def make_shares(before: CPUStat, now: CPUStat) -> tuple[float, float, float, flo
     return busy, user, system, waiting
 
 
-def _rate(before: int, now: int, seconds: float) -> float:
+def make_rate(before: int, now: int, seconds: float) -> float:
     """Per second; a counter that fell was reset."""
     return (now - before) / seconds if seconds > 0 and now >= before else 0.0
 
@@ -181,8 +212,8 @@ def _link_rates(before: Sequence[NetDev], now: Sequence[NetDev], seconds: float)
     return [
         LinkRate(
             name=link.name,
-            received=_rate(old[link.name].rx_bytes, link.rx_bytes, seconds) if link.name in old else 0.0,
-            sent=_rate(old[link.name].tx_bytes, link.tx_bytes, seconds) if link.name in old else 0.0,
+            received=make_rate(old[link.name].rx_bytes, link.rx_bytes, seconds) if link.name in old else 0.0,
+            sent=make_rate(old[link.name].tx_bytes, link.tx_bytes, seconds) if link.name in old else 0.0,
         )
         for link in now
     ]

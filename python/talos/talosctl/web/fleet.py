@@ -20,6 +20,8 @@ POINT_PERIOD = 30.0
 """Seconds that a point of a plot stands for."""
 POINTS = 120
 """Of a plot: the last hour."""
+PLOTS = ("busy", "memory", "disk", "network")
+"""Numbers of a view that are kept for an hour."""
 MAX_EVENTS = 200
 MEMBERS_INTERVAL = 60.0
 """Seconds between two questions who is a member."""
@@ -33,12 +35,12 @@ class _Entry:
     view: View
     serial: int = 0
     began: float = 0.0
-    points: deque[tuple[int, int]] = field(default_factory=lambda: deque[tuple[int, int]](maxlen=POINTS))
+    points: deque[Sequence[int]] = field(default_factory=lambda: deque[Sequence[int]](maxlen=POINTS))
 
     def document(self) -> dict[str, Any]:
         """The view with its plots, the oldest point first."""
-        busy, memory = [busy for busy, _ in self.points], [memory for _, memory in self.points]
-        return {**self.view.document(), "plots": {"busy": busy, "memory": memory}}
+        plots = {name: [point[at] for point in self.points] for at, name in enumerate(PLOTS)}
+        return {**self.view.document(), "plots": plots}
 
 
 @dataclass(slots=True)
@@ -104,7 +106,7 @@ class FleetWatch:
         self._serial += 1
         entry = self._entries.setdefault(now.node, _Entry(now))
         entry.view, entry.serial, clock = now, self._serial, time.monotonic()
-        point = (round(now.busy), round(now.memory))
+        point = [round(value) for value in (now.busy, now.memory, now.disk, now.network)]
         # The first look has the mean since the node's start.
         is_due = not entry.points or clock - entry.began >= POINT_PERIOD
         if before and not now.error and is_due:
@@ -118,6 +120,10 @@ class FleetWatch:
     def has(self, node: str) -> bool:
         """Whether it is one of the nodes."""
         return node in self._entries
+
+    def has_service(self, node: str, name: str) -> bool:
+        """Whether a node has a service of this name."""
+        return self.has(node) and any(one.name == name for one in self._entries[node].view.services)
 
     async def wait(self, seen: int) -> None:
         """Wait until there is something newer."""

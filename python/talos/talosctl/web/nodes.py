@@ -12,6 +12,7 @@ from talos.talosctl.client.nodes import resolve_nodes
 from talos.talosctl.client.select import is_name
 from talos.talosctl.web.events import follow_events
 from talos.talosctl.web.fleet import FleetWatch
+from talos.talosctl.web.logs import follow_log
 from talos.talosctl.web.server import PageServer
 from talos.talosctl.web.view import View, fetch_view
 
@@ -54,6 +55,10 @@ class Nodes:
         """What a node reports, as it happens."""
         return follow_events(self.target(), node)
 
+    def follow_log(self, node: str, name: str) -> AsyncGenerator[dict[str, Any]]:
+        """A log of a node, as it grows."""
+        return follow_log(self.target(), node, name)
+
 
 def make_fleet(nodes: Nodes) -> FleetWatch:
     """What the page shows of all of them."""
@@ -64,7 +69,7 @@ async def run_page(nodes: Nodes, host: str, port: int, show: Callable[[str], Non
     """Look at the nodes and serve the page until cancelled; ``show`` gets its address. UserError."""
     await nodes.find()
     fleet = make_fleet(nodes)
-    server, address = await PageServer(fleet, nodes.follow).start(host, port)
+    server, address = await PageServer(fleet, nodes.follow, nodes.follow_log).start(host, port)
     show(address)
     async with server, asyncio.TaskGroup() as group:
         group.create_task(fleet.run())

@@ -11,7 +11,9 @@ const PHASES = {
 };
 const SYMBOLS = { good: "✓", bad: "!", note: "·" };
 const MAX_EVENTS = 200;
+const MAX_LINES = 1000;
 const POINTS = 120;
+const KERNEL = "kernel";
 
 const nodes = new Map();
 const rows = new Map();
@@ -21,6 +23,7 @@ let total = 0;
 let order = { key: "", ascending: true };
 let opened = "";
 let reports = null;
+let log = null;
 let isDue = false;
 
 const find = (id) => document.getElementById(id);
@@ -52,21 +55,32 @@ function describeUpgrade(node) {
   return PHASES[node.phase] || ["", node.phase];
 }
 
-function makePlot(title, points, now) {
+function formatPercent(value) {
+  return `${value} %`;
+}
+
+function formatRate(kibibytes) {
+  if (kibibytes < 1000) return `${kibibytes} KiB/s`;
+  return kibibytes < 1000 * 1024 ? `${(kibibytes / 1024).toPrecision(3)} MiB/s` : `${(kibibytes / 1024 / 1024).toPrecision(3)} GiB/s`;
+}
+
+// Percent have a scale of their own; of rates the largest is at the top.
+function makePlot(title, points, now, format = formatPercent) {
   const plot = make("div", "", "plot");
   const most = Math.max(0, ...points);
+  const top = format === formatPercent ? 100 : Math.max(1, most);
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("viewBox", `0 0 ${POINTS - 1} 100`);
   svg.setAttribute("preserveAspectRatio", "none");
   svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", `${title} over the last hour: now ${now} %, at most ${most} %`);
+  svg.setAttribute("aria-label", `${title} over the last hour: now ${format(now)}, at most ${format(most)}`);
   const line = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
   // One point alone is no line.
   const drawn = points.length === 1 ? [points[0], points[0]] : points;
   const first = POINTS - drawn.length;
-  line.setAttribute("points", drawn.map((value, at) => `${first + at},${98 - 0.96 * value}`).join(" "));
+  line.setAttribute("points", drawn.map((value, at) => `${first + at},${98 - (96 * value) / top}`).join(" "));
   svg.append(line);
-  plot.append(svg, make("span", `${now} %`));
+  plot.append(svg, make("span", format(now)));
   return plot;
 }
 
@@ -229,8 +243,9 @@ function drawDetail() {
   find("facts").replaceChildren(...facts.flatMap(([label, value]) => [make("dt", label), make("dd", value)]));
   const problems = node.problems.length ? node.problems : ["none"];
   find("problems").replaceChildren(...problems.map((text) => make("li", text)));
-  find("plots").replaceChildren(...[["Processors", "busy"], ["Memory", "memory"]].map(([title, key]) => {
-    const plot = makePlot(title, node.plots[key], node[key]);
+  const plots = [["Processors", "busy"], ["Memory", "memory"], ["Disks", "disk", formatRate], ["Network", "network", formatRate]];
+  find("plots").replaceChildren(...plots.map(([title, key, format]) => {
+    const plot = makePlot(title, node.plots[key], node[key], format);
     plot.prepend(make("b", title));
     return plot;
   }));
@@ -240,12 +255,47 @@ function drawDetail() {
     item.append(document.createTextNode(` ${state}${!isGood && message ? `: ${message}` : ""}`));
     return item;
   }));
+  offerLogs(["", KERNEL, ...node.services.map(([name]) => name)]);
+}
+
+// Options that are made anew would take the selection with them.
+function offerLogs(names) {
+  const select = find("log-name");
+  if (names.join() === [...select.options].map((option) => option.value).join()) return;
+  const chosen = select.value;
+  select.replaceChildren(...names.map((name) => {
+    const option = make("option", name || "none");
+    option.value = name;
+    return option;
+  }));
+  select.value = names.includes(chosen) ? chosen : "";
+}
+
+function openLog() {
+  if (log) log.close();
+  log = null;
+  const list = find("log");
+  list.replaceChildren();
+  const name = find("log-name").value;
+  if (!name) return;
+  log = new EventSource(`nodes/${opened}/logs/${encodeURIComponent(name)}`);
+  log.addEventListener("message", (message) => {
+    // Who has scrolled up reads.
+    const isAtEnd = list.scrollTop + list.clientHeight >= list.scrollHeight - 4;
+    list.append(...JSON.parse(message.data).lines.slice(-MAX_LINES).map((line) => make("li", line)));
+    while (list.children.length > MAX_LINES) list.firstChild.remove();
+    if (isAtEnd) list.scrollTop = list.scrollHeight;
+  });
+  // Another connection would begin with the same lines.
+  log.addEventListener("error", (event) => event.target.close());
 }
 
 function openDetail(node) {
   opened = node;
   drawDetail();
   find("reports").replaceChildren();
+  find("log-name").value = "";
+  openLog();
   reports = new EventSource(`nodes/${node}`);
   reports.addEventListener("message", (message) => {
     const event = JSON.parse(message.data);
@@ -305,7 +355,11 @@ for (const header of document.querySelectorAll("th[data-key]")) {
     arrange();
   });
 }
-find("detail").addEventListener("close", () => reports.close());
+find("detail").addEventListener("close", () => {
+  reports.close();
+  if (log) log.close();
+});
+find("log-name").addEventListener("change", openLog);
 find("search").addEventListener("input", arrange);
 find("filter").addEventListener("change", arrange);
 

@@ -18,9 +18,10 @@ from typing import Any
 from talos.system.errors import UserError
 from talos.talosctl.output.http import Reply, Request, start_server
 from talos.talosctl.web.fleet import FleetWatch
+from talos.talosctl.web.logs import KERNEL
 
 MAX_READERS = 32
-"""Connections at a time; each open page has one."""
+"""Connections at a time; each open page has one, for one node's events and a log two more."""
 MIN_DELAY = 0.5
 """Seconds between two messages to a page."""
 KEEP_ALIVE = 15.0
@@ -36,6 +37,8 @@ HEADERS = {
 }
 type FollowNode = Callable[[str], AsyncGenerator[dict[str, Any]]]
 """The events of a node."""
+type FollowLog = Callable[[str, str], AsyncGenerator[dict[str, Any]]]
+"""A log of a node, by the name of its service."""
 _FOLDER = Path(__file__).parent
 _FILES: Mapping[str, tuple[str, str]] = {
     "": ("page.html", "text/html; charset=utf-8"),
@@ -76,11 +79,18 @@ class PageServer:
     """Serves one fleet, if ``is_local`` on the loopback interface. ``token`` begins every path."""
 
     def __init__(
-        self, fleet: FleetWatch, follow_node: FollowNode, *, is_local: bool = True, token: str = ""
+        self,
+        fleet: FleetWatch,
+        follow_node: FollowNode,
+        follow_log: FollowLog,
+        *,
+        is_local: bool = True,
+        token: str = "",
     ) -> None:
         self.token = token or make_token()
         self._fleet = fleet
         self._follow_node = follow_node
+        self._follow_log = follow_log
         self._is_local = is_local
         self._hosts: Collection[str] = ()
         self._files = {name: (kind, (_FOLDER / file).read_bytes()) for name, (file, kind) in _FILES.items()}
@@ -104,15 +114,25 @@ class PageServer:
             return refuse_token()
         _, name = _split(request)
         if name == "events":
-            return Reply(type="text/event-stream", headers=HEADERS, stream=self._follow())
-        folder, _, node = name.partition("/")
-        if folder == "nodes" and self._fleet.has(node):
-            stream = _send_events(self._follow_node(node))
-            return Reply(type="text/event-stream", headers=HEADERS, stream=stream)
+            return _stream(self._follow())
+        if documents := self._find_documents(name):
+            return _stream(_send_events(documents))
         if name not in self._files:
             return _refuse(HTTPStatus.NOT_FOUND, "there is no such page")
         kind, body = self._files[name]
         return Reply(type=kind, headers=HEADERS, body=body)
+
+    def _find_documents(self, name: str) -> AsyncGenerator[dict[str, Any]] | None:
+        """What is behind nodes/NODE and nodes/NODE/logs/NAME, where there is such a node and such a log."""
+        match name.split("/"):
+            case ["nodes", node] if self._fleet.has(node):
+                return self._follow_node(node)
+            case ["nodes", node, "logs", log] if self._fleet.has_service(node, log) or (
+                log == KERNEL and self._fleet.has(node)
+            ):
+                return self._follow_log(node, log)
+            case _:
+                return None
 
     async def _follow(self) -> AsyncGenerator[bytes]:
         """Server-sent events: everything first, then what has changed."""
@@ -142,6 +162,10 @@ async def _send_events(events: AsyncGenerator[dict[str, Any]]) -> AsyncGenerator
     async with aclosing(events):
         async for event in events:
             yield _format(event)
+
+
+def _stream(events: AsyncGenerator[bytes]) -> Reply:
+    return Reply(type="text/event-stream", headers=HEADERS, stream=events)
 
 
 def _format(document: dict[str, Any]) -> bytes:

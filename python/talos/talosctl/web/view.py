@@ -1,6 +1,7 @@
 """What the fleet page shows of a node, fetched at once. The role os:reader suffices, nothing is secret."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +20,7 @@ from talos.resource import kinds
 from talos.resource.yaml.enums import format_stage
 from talos.system.errors import UserError
 from talos.talosctl.client.health import SessionCalls
-from talos.talosctl.dashboard.figures import make_shares
+from talos.talosctl.dashboard.figures import SECTOR, find_cards, make_rate, make_shares, sum_disks
 from talos.talosctl.dashboard.summary import clean
 from talos.upgrade.state import IDLE, PENDING, Phase, Upgrade, find_default
 
@@ -27,6 +28,7 @@ VIEW_TIMEOUT = 10.0
 """Seconds for everything that is fetched from a node."""
 MAX_TEXT = 300
 """Characters of a message."""
+KIBIBYTE = 1024
 _SERVICE = "/machine.MachineService/"
 _AT_REST = ("Skipped", "Finished")
 
@@ -44,6 +46,18 @@ class Service:
     def is_good(self) -> bool:
         """Whether it does what it is there for, or has nothing to do."""
         return self.state in _AT_REST or (self.state == "Running" and self.is_healthy is not False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """What has grown since the node's start; ``at`` is in seconds of the monotonic clock here."""
+
+    at: float
+    cpu: machine.CPUStat
+    disk: int
+    """Bytes read and written."""
+    network: int
+    """Bytes received and sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +80,13 @@ class View:
     alarms: Sequence[str] = ()
     kubernetes: str = ""
     """``Ready``, ``not Ready``, with ``, cordoned``; empty before it has registered."""
-    cpu: machine.CPUStat | None = None
-    """Counters since the node's start."""
+    counters: Counters | None = None
     busy: float = 0.0
     memory: float = 0.0
     """Percent of all processors since the look before, and of memory in use."""
+    disk: float = 0.0
+    network: float = 0.0
+    """KiB a second since the look before, in both directions together."""
 
     @property
     def slot(self) -> str:
@@ -103,6 +119,8 @@ class View:
             "kubernetes": self.kubernetes,
             "busy": round(self.busy),
             "memory": round(self.memory),
+            "disk": round(self.disk),
+            "network": round(self.network),
         }
 
 
@@ -119,14 +137,14 @@ async def fetch_view(target: Target, node: str, before: View | None) -> View:
 
 
 async def _fetch_view(calls: SessionCalls, node: str, before: View | None) -> View:
-    (status, machines, diagnostics, nodes), (found, stats, memory) = await asyncio.gather(
+    (status, machines, diagnostics, nodes), (found, memory, counters) = await asyncio.gather(
         _fetch_resources(calls, node), _fetch_figures(calls, node)
     )
     services = [_make_service(one) for part in found.messages for one in part.services]
     conditions = [one for state in machines for one in state.status.unmet_conditions]
-    cpu = next((part.cpu_total for part in stats.messages), machine.CPUStat())
     info = next((part.meminfo for part in memory.messages), machine.MemInfo())
-    earlier = before.cpu if before and before.cpu else machine.CPUStat()
+    earlier = before.counters if before else None
+    seconds = counters.at - earlier.at if earlier else 0.0
     etcd, alarms = await _fetch_etcd(calls, node) if any(one.name == "etcd" for one in services) else ("", ())
     return View(
         node=node,
@@ -151,9 +169,11 @@ async def _fetch_view(calls: SessionCalls, node: str, before: View | None) -> Vi
             ),
             "",
         ),
-        cpu=cpu,
-        busy=make_shares(earlier, cpu)[0],
+        counters=counters,
+        busy=make_shares(earlier.cpu if earlier else machine.CPUStat(), counters.cpu)[0],
         memory=100 * max(info.memtotal - info.memavailable, 0) / info.memtotal if info.memtotal else 0.0,
+        disk=make_rate(earlier.disk, counters.disk, seconds) / KIBIBYTE if earlier else 0.0,
+        network=make_rate(earlier.network, counters.network, seconds) / KIBIBYTE if earlier else 0.0,
     )
 
 
@@ -170,11 +190,28 @@ async def _fetch_resources(
 
 async def _fetch_figures(
     calls: SessionCalls, node: str
-) -> tuple[machine.ServiceListResponse, machine.SystemStatResponse, machine.MemoryResponse]:
+) -> tuple[machine.ServiceListResponse, machine.MemoryResponse, Counters]:
     return await asyncio.gather(
         calls.unary(node, _SERVICE + "ServiceList", Empty(), machine.ServiceListResponse),
-        calls.unary(node, _SERVICE + "SystemStat", Empty(), machine.SystemStatResponse),
         calls.unary(node, _SERVICE + "Memory", Empty(), machine.MemoryResponse),
+        _fetch_counters(calls, node),
+    )
+
+
+async def _fetch_counters(calls: SessionCalls, node: str) -> Counters:
+    stats, disks, links = await asyncio.gather(
+        calls.unary(node, _SERVICE + "SystemStat", Empty(), machine.SystemStatResponse),
+        calls.unary(node, _SERVICE + "DiskStats", Empty(), machine.DiskStatsResponse),
+        calls.unary(node, _SERVICE + "NetworkDeviceStats", Empty(), machine.NetworkDeviceStatsResponse),
+    )
+    disk = sum_disks(next(iter(disks.messages), machine.DiskStats()))
+    found = [link for part in links.messages for link in part.devices]
+    cards = find_cards([link.name for link in found])
+    return Counters(
+        at=time.monotonic(),
+        cpu=next((part.cpu_total for part in stats.messages), machine.CPUStat()),
+        disk=(disk.read_sectors + disk.write_sectors) * SECTOR,
+        network=sum(link.rx_bytes + link.tx_bytes for link in found if link.name in cards),
     )
 
 

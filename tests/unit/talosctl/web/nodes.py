@@ -40,6 +40,8 @@ class Nodes:
             kubernetes="Ready",
             busy=at % 100,
             memory=40,
+            disk=120,
+            network=3 * 1024,
         )
 
     def set(self, node: str, **values: Any) -> None:
@@ -57,6 +59,10 @@ class Nodes:
             self.followed.remove(node)
             self.left.set()
 
+    async def follow_log(self, node: str, name: str) -> AsyncGenerator[dict[str, Any]]:
+        yield {"lines": [f"{node} {name}: one", "two"]}
+        await asyncio.Event().wait()
+
     async def fetch_view(self, node: str, before: View | None) -> View:
         del before
         self.fetched += 1
@@ -67,7 +73,8 @@ class Nodes:
 async def serving(nodes: Nodes, *, is_local: bool = True) -> AsyncGenerator[str]:
     """The page's address, until the end of the context; connections to it end then, too."""
     watch = FleetWatch(nodes.fetch_view, nodes.find, cluster="test")
-    listening, address = await PageServer(watch, nodes.follow, is_local=is_local).start("127.0.0.1", 0)
+    page = PageServer(watch, nodes.follow, nodes.follow_log, is_local=is_local)
+    listening, address = await page.start("127.0.0.1", 0)
     running = asyncio.create_task(watch.run())
     try:
         yield address

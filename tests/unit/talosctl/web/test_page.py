@@ -19,8 +19,9 @@ from tests.unit.talosctl.web.nodes import KUBELET, STAGED, TRIAL, Nodes, serving
 
 from talos.system.errors import UserError
 from talos.talosctl.cli.exit import Exit
-from talos.talosctl.web import fleet, server
+from talos.talosctl.web import fleet, logs, server
 from talos.talosctl.web.events import read_time
+from talos.talosctl.web.logs import split_lines
 from talos.talosctl.web.server import check_loopback
 from talos.upgrade.state import IDLE, Upgrade, bless, revert
 
@@ -199,6 +200,43 @@ def test_a_node_s_own_events_are_followed_while_its_page_is_open() -> None:
             assert nodes.followed == []
 
     asyncio.run(main())
+
+
+def test_a_log_of_a_service_and_the_kernel_s_are_followed() -> None:
+    async def main() -> None:
+        async with following(Nodes(1)) as page, asyncio.timeout(REAL_TIMEOUT):
+            messages = page.follow()
+            while not (await anext(messages))["nodes"][0]["version"]:
+                pass
+            for name in ("kubelet", "kernel"):
+                reader = await page.open(f"{page.path}nodes/10.0.0.1/logs/{name}")
+                await reader.readuntil(f'data: {{"lines":["10.0.0.1 {name}: one","two"]}}\n\n'.encode())
+            for path in ("10.0.0.1/logs/other", "10.0.0.1/logs/", "10.0.0.1/logs", "10.0.0.9/logs/kernel"):
+                assert (await page.get(f"{page.path}nodes/{path}"))[0] == 404
+
+    asyncio.run(main())
+
+
+def test_lines_of_a_log_have_an_end_and_nothing_that_controls_a_terminal() -> None:
+    async def send() -> AsyncGenerator[bytes]:
+        for piece in (b"one\ntw", b"o\x1b[31m\xff\n\n", b"", b"x" * 100_000, b"x" * 100_000, b"\nlast"):
+            yield piece
+
+    async def main() -> list[list[str]]:
+        return [lines async for lines in split_lines(send())]
+
+    first, second, third, last = asyncio.run(main())
+    assert (first, second, last) == (["one"], ["two\ufffd", ""], ["last"])
+    assert third == ["x" * logs.MAX_LINE]
+
+
+def test_plots_have_processors_memory_disks_and_the_network() -> None:
+    watch = fleet.FleetWatch(Nodes(0).fetch_view, Nodes(0).find)
+    before = Nodes.make(0)
+    watch.take(before, None)
+    watch.take(replace(before, busy=7.4, disk=120.6, network=3072), before)
+    (node,) = watch.since(0)[1]["nodes"]
+    assert node["plots"] == {"busy": [7], "memory": [40], "disk": [121], "network": [3072]}
 
 
 def test_the_time_of_an_event_is_in_its_id() -> None:
