@@ -31,6 +31,13 @@ TARGETS = (
 )  # fmt: skip
 """Targets of the Makefile that are prerequisites of others: each is a job, or a part of the job `fetch`."""
 
+RUN_PAGES = (
+    "docs/devices.md", "docs/disaster-recovery.md", "docs/first-cluster.md", "docs/load-balancing.md",
+    "docs/moving-from-talos.md", "docs/scaling.md", "docs/talosctl.md", "docs/time.md",
+    "docs/troubleshooting.md",
+)  # fmt: skip
+"""Pages whose commands that only read are run on a cluster with Kubernetes."""
+
 FETCH = Job(name="fetch", command=("make", "--no-print-directory", "test-inputs"), is_test=False, minutes=3)
 """The first job: what can be built depends on what was fetched."""
 
@@ -96,7 +103,7 @@ SUITES = (
             exclusive=NODES, environment=PYTEST,
             needs=("build", "all-images", "upgrade-controller", "api", "devenv")),
         packages=("squashfs", "images-all", "kubectl", "upgrade-controller-image", "workstation", "api"),
-        sources=("tests/kubernetes", "docs/first-cluster.md", "docs/troubleshooting.md"),
+        sources=("tests/kubernetes", *RUN_PAGES),
     ),
     Suite(
         job=Job(name="netboot", command=make("netboot-tests"), processors=1.0, minutes=10, memory=5000,
