@@ -12,7 +12,7 @@ from talos.client.session import Session, open_session
 from talos.client.target import Target
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Invocation
-from talos.talosctl.client.fanout import Outcome, call_nodes, report_failures
+from talos.talosctl.client.fanout import Outcome, await_nodes, call_nodes, report_failures
 from talos.talosctl.client.select import find_target
 from talos.talosctl.output import console
 from talos.talosctl.output.rows import format_rows
@@ -78,7 +78,7 @@ def run_table[T](
     async def main() -> int:
         target = await find_target(invocation.flags)
         async with open_session(target) as session:
-            outcomes = await call_nodes(session, need_nodes(target), call)
+            outcomes = await await_nodes(session, need_nodes(target), call)
             print_table(outcomes, header, rows, invocation.flags.text("output"), shows_empty=shows_empty)
             return report_failures(session, outcomes)
 
@@ -101,13 +101,16 @@ def print_table[T](
             console.write(format_rows(output, header, body))
 
 
-def run_each[T](invocation: Invocation, call: NodeCall[T], show: Callable[[str, T], None]) -> int:
-    """Call every node and show each answer on its own."""
+def run_each[T](
+    invocation: Invocation, call: NodeCall[T], show: Callable[[str, T], None], *, shows_wait: bool = True
+) -> int:
+    """Call every node and show each answer on its own; without ``shows_wait`` calls show how far they are."""
 
     async def main() -> int:
         target = await find_target(invocation.flags)
         async with open_session(target) as session:
-            outcomes = await call_nodes(session, need_nodes(target), call)
+            call_all = await_nodes if shows_wait else call_nodes
+            outcomes = await call_all(session, need_nodes(target), call)
             for outcome in outcomes:
                 if outcome.value is not None:
                     show(outcome.node, outcome.value)

@@ -11,6 +11,7 @@ from talos.system.errors import UserError
 from talos.talosctl.cli.exit import Exit
 from talos.talosctl.client.failure import find_exit
 from talos.talosctl.output import console
+from talos.talosctl.output.waiting import showing_wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,22 @@ async def call_nodes[T](
             return Outcome(node=node, error=error)
 
     return await asyncio.gather(*(call_node(node) for node in nodes))
+
+
+async def await_nodes[T](
+    session: Session, nodes: Sequence[str], call: Callable[[Session, str], Awaitable[T]]
+) -> list[Outcome[T]]:
+    """:func:`call_nodes` for calls that show nothing: a terminal has which nodes are waited for."""
+    pending = set(nodes)
+
+    async def call_node(session: Session, node: str) -> T:
+        try:
+            return await call(session, node)
+        finally:
+            pending.discard(node)
+
+    async with showing_wait(pending):
+        return await call_nodes(session, nodes, call_node)
 
 
 def report_failures[T](session: Session, outcomes: Sequence[Outcome[T]]) -> int:

@@ -100,7 +100,7 @@ def run_pull(invocation: Invocation) -> int:
     async def call(session: Session, node: str) -> str:
         return await pull(session, node, containerd, invocation.args[0])
 
-    return run_each(invocation, call, ignore)
+    return run_each(invocation, call, ignore, shows_wait=False)
 
 
 def run_remove(invocation: Invocation) -> int:
