@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
-from itertools import islice
+from itertools import chain, islice
 from urllib.parse import urlencode, urlsplit
 
 import trio
@@ -40,7 +40,7 @@ from talos.system.errors import UserError
 CHUNK = 256 * 1024
 """Bytes that are handed on at once."""
 ATTEMPTS = 3
-"""For each part and endpoint, when a failure may be temporary."""
+"""For each part and endpoint, when a failure may be temporary: one after all endpoints have been tried."""
 MAX_THREADS = 6
 """Of all of the node's own pulls together."""
 ACCEPT = ", ".join((*INDEX_TYPES, *MANIFEST_TYPES))
@@ -81,6 +81,7 @@ class Session:
     limits: PullLimits = PullLimits()
     _tokens: dict[str, str] = field(default_factory=dict[str, str])
     _contexts: dict[str, ssl.SSLContext] = field(default_factory=dict[str, ssl.SSLContext])
+    _unreachable: set[str] = field(default_factory=set[str])
 
     async def fetch_manifest(self, object: str, expected: Descriptor | None = None) -> Fetched:
         """A manifest or an index, by a tag or its digest; UserError with what each endpoint has answered.
@@ -214,37 +215,46 @@ class Session:
         return self._contexts[host]
 
     async def _try_endpoints[T](self, fetch: Callable[[Endpoint], Awaitable[T]], what: str) -> T:
-        failures: list[str] = []
-        is_missing, is_available = True, True
-        for endpoint in self.endpoints:
-            try:
-                return await self._try_often(endpoint, fetch)
-            except RegistryError as error:
-                failures.append(f"{endpoint.host}: {error}")
-                is_missing = is_missing and error.status == HTTPStatus.NOT_FOUND
-                is_available = is_available and error.reached and not error.temporary
-            except trio.TooSlowError:
-                failures.append(f"{endpoint.host}: it takes too long")
-                is_missing = is_available = False
-        kind = UserError if is_available else UnavailableRegistryError
-        kind = NoSuchImageError if is_missing else kind
-        raise kind(f"{what}: {'; '.join(failures)}", where=f"image {self.reference}")
+        """What the first endpoint gives that works; after all of them, those that may work later once more.
 
-    async def _try_often[T](self, endpoint: Endpoint, fetch: Callable[[Endpoint], Awaitable[T]]) -> T:
-        for delay in islice(Backoff(self.limits.first_retry_delay), ATTEMPTS - 1):
-            try:
-                return await fetch(endpoint)
-            except RegistryError as error:
-                if not error.temporary:
-                    raise
+        An endpoint that was not reached or was too slow is the last to be tried for the parts that follow.
+        """
+        failures: dict[Endpoint, RegistryError] = {}
+        remaining = sorted(self.endpoints, key=lambda endpoint: endpoint.base in self._unreachable)
+        for delay in chain((0.0,), islice(Backoff(self.limits.first_retry_delay), ATTEMPTS - 1)):
             await trio.sleep(delay)
-        return await fetch(endpoint)
+            for endpoint in remaining:
+                try:
+                    return await fetch(endpoint)
+                except RegistryError as error:
+                    failures[endpoint] = error
+                except trio.TooSlowError:
+                    failures[endpoint] = RegistryError("it takes too long", reached=False)
+                if not failures[endpoint].reached:
+                    self._unreachable.add(endpoint.base)
+            remaining = [endpoint for endpoint in remaining if failures[endpoint].temporary]
+            if not remaining:
+                break
+        raise _make_error(f"image {self.reference}", what, failures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
     response: Response
     abort: Abort
+
+
+def _make_error(where: str, what: str, failures: Mapping[Endpoint, RegistryError]) -> UserError:
+    """With the last failure of each endpoint."""
+    errors = failures.values()
+    if all(error.status == HTTPStatus.NOT_FOUND for error in errors):
+        kind = NoSuchImageError
+    elif all(error.reached and not error.temporary for error in errors):
+        kind = UserError
+    else:
+        kind = UnavailableRegistryError
+    reasons = "; ".join(f"{endpoint.host}: {error}" for endpoint, error in failures.items())
+    return kind(f"{what}: {reasons}", where=where)
 
 
 def open_session(

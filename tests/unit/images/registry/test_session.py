@@ -105,6 +105,15 @@ async def test_an_honest_one(store: Store) -> None:
         assert registry.requests[0] == "GET /v2/library/sample/manifests/1?ns=docker.io"
 
 
+class Overloaded(Handler):
+    """Answers nothing but that it is overloaded."""
+
+    @override
+    def may_pass(self) -> bool:
+        self.answer(503, b"", "text/plain")
+        return False
+
+
 async def test_the_next_endpoint_is_tried(store: Store) -> None:
     with running_registry(Store()) as empty, running_registry(store) as full:
         session = begin("sample:1", make_sources(empty.port, full.port))
@@ -120,6 +129,15 @@ async def test_the_next_endpoint_is_tried(store: Store) -> None:
     with pytest.raises(UserError, match="refused") as caught:
         await unreachable.fetch_manifest("1")
     assert not isinstance(caught.value, NoSuchImageError)
+
+
+async def test_a_mirror_that_is_down_costs_no_time(store: Store) -> None:
+    patient = PullLimits(first_retry_delay=3600)
+    with running_registry(Store(), Overloaded) as overloaded, running_registry(store) as full:
+        session = begin("sample:1", make_sources(1, overloaded.port, full.port), patient)
+        assert (await session.fetch_manifest("1")).data
+        assert await read_blob(session) == DATA
+        assert len(overloaded.requests) == 2
 
 
 class Redirecting(Handler):
@@ -171,6 +189,14 @@ async def test_a_registry_that_stalls_holds_up_those_that_share_its_threads_alon
             assert (await begin("sample:1", make_sources(registry.port)).fetch_manifest("1")).data
             assert few.borrowed_tokens
             nursery.cancel_scope.cancel()
+
+
+async def test_a_mirror_that_is_too_slow_is_tried_last_for_the_parts_that_follow(store: Store) -> None:
+    with running_registry(store, Silent) as slow, running_registry(store) as full:
+        session = begin("sample:1", make_sources(slow.port, full.port), STRICT)
+        assert (await session.fetch_manifest("1")).data
+        assert await read_blob(session) == DATA
+        assert len(slow.requests) == 1
 
 
 class Dripping(Handler):
