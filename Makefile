@@ -223,7 +223,7 @@ root-unit: api devenv peers ## Those unit tests that need root
 	$(PYTEST) -m root $$(grep -rlF mark.root --include='test_*.py' tests/unit)
 
 node: build images api devenv peers root-unit ## Tests on one running container node, as root
-	$(PYTEST) tests/node
+	$(PYTEST) -m "not soak" tests/node
 
 cluster-tests: build images extended api devenv peers ## Tests on several nodes, as root
 	$(PYTEST) -m "not soak" tests/cluster
@@ -279,7 +279,7 @@ run-vm: build vm-inputs $(KEY) ## Boot a machine from the ISO; its disk stays in
 SOAK := 180
 soak: build images extended peers all-images images-previous images-workloads conformance-inputs upgrade-controller api devenv soak-vm ## Fuzz every parser for SOAK seconds (180), break five nodes for ten times as long, cut 200 upgrades, run the conformance suite
 	FUZZ_SECONDS=$(SOAK) $(PYTEST) tests/unit/fuzz
-	$(PYTEST) -m soak --ignore tests/kubernetes/redundant tests/cluster tests/kubernetes tests/netboot
+	$(PYTEST) -m soak --ignore tests/kubernetes/redundant tests/node tests/cluster tests/kubernetes tests/netboot
 	FAULT_NODES=5 FAULT_SECONDS=$$(( 10 * $(SOAK) )) $(PYTEST) -s tests/cluster/faults
 	HEALING_NODES=all HEALING_WORKERS=2 $(PYTEST) -s tests/kubernetes/redundant
 	$(PYTEST) -s tests/conformance/test_suite.py tests/conformance/test_families.py

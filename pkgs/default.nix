@@ -58,7 +58,7 @@ let
     debian = roots.checks;
     debs = inputs.debs.checks;
     version = inputs.versions.coreutils;
-    programs = [ "usr/bin/env" "usr/bin/tail" ];
+    programs = [ "usr/bin/env" "usr/bin/tail" "usr/bin/timeout" ];
     folder = builtins.path { path = ../tests/data/extension; name = "hello"; };
   };
   vms = import ../nixos-tests {

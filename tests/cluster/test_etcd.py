@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -164,11 +165,16 @@ def test_the_quorum_is_checked_before_a_member_goes(cluster: Cluster) -> None:
     pid = find_etcd(third)
     os.kill(pid, signal.SIGSTOP)
     try:
-        text = refused(cluster, first, "etcd", "remove-member", ids[second.name])
-        assert "2 voting members of which 1 are healthy, its quorum needs 2" in text
-        assert "its quorum needs 2" in refused(cluster, first, "etcd", "leave")
-        assert "this node can't leave etcd" in refused(cluster, first, "reset", "--wait=false")
-        assert "all etcd members must be healthy to perform an upgrade" in check_upgrade(cluster, first)
+        # Each waits for the member's answer: all at once.
+        with ThreadPoolExecutor() as pool:
+            call = partial(pool.submit, refused, cluster, first)
+            remove = call("etcd", "remove-member", ids[second.name])
+            leave, reset = call("etcd", "leave"), call("reset", "--wait=false")
+            upgrade = pool.submit(check_upgrade, cluster, first)
+        assert "2 voting members of which 1 are healthy, its quorum needs 2" in remove.result()
+        assert "its quorum needs 2" in leave.result()
+        assert "this node can't leave etcd" in reset.result()
+        assert "all etcd members must be healthy to perform an upgrade" in upgrade.result()
     finally:
         os.kill(pid, signal.SIGCONT)
     wait_until_well(cluster)

@@ -70,6 +70,7 @@ def test_calls_go_through_while_daemons_beside_the_api_are_killed(cluster: Clust
         eventually("all services are well", lambda: check_services(cluster, cluster.addresses[0]))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("names", [("containerd", "timed", "trustd", "routerd")])
 def test_daemons_that_hang_are_replaced(cluster: Cluster, names: tuple[str, ...]) -> None:
     before = cluster.processes()
