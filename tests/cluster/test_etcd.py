@@ -167,9 +167,10 @@ def test_the_quorum_is_checked_before_a_member_goes(cluster: Cluster) -> None:
     try:
         # Each waits for the member's answer: all at once.
         with ThreadPoolExecutor() as pool:
-            call = partial(pool.submit, refused, cluster, first)
-            remove = call("etcd", "remove-member", ids[second.name])
-            leave, reset = call("etcd", "leave"), call("reset", "--wait=false")
+            refuse = partial(refused, cluster, first)
+            remove = pool.submit(refuse, "etcd", "remove-member", ids[second.name])
+            leave = pool.submit(refuse, "etcd", "leave")
+            reset = pool.submit(refuse, "reset", "--wait=false")
             upgrade = pool.submit(check_upgrade, cluster, first)
         assert "2 voting members of which 1 are healthy, its quorum needs 2" in remove.result()
         assert "its quorum needs 2" in leave.result()

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.run.job import Job
 
 MEMORY_SHARE = 0.9
-PROCESSOR_SHARE = 1.25
+PROCESSOR_SHARE = 1.3
 """What jobs use on average may add up to more than there is: while a suite waits, a machine computes."""
 
 
@@ -54,12 +54,31 @@ def read_worked(stat: Path = Path("/proc/stat")) -> float:
 def choose(
     waiting: Sequence[Job], running: Collection[Job], done: Collection[str], capacity: Capacity
 ) -> list[Job]:
-    """What can start now, of jobs in the order of their urgency: smaller ones pass those that don't fit."""
+    """What can start now, of jobs in the order of their urgency.
+
+    One passes a more urgent one that does not fit if that one will fit all the same once one job has ended.
+    """
     chosen: list[Job] = []
+    passed: list[Job] = []
     for job in waiting:
-        if set(job.needs) <= set(done) and capacity.fits(job, [*running, *chosen]):
+        if not set(job.needs) <= set(done):
+            continue
+        others = [*running, *chosen]
+        if capacity.fits(job, others) and all(
+            _will_fit(urgent, [*others, job], capacity) for urgent in passed
+        ):
             chosen.append(job)
+        elif not any(job.exclusive & other.exclusive for other in others):
+            passed.append(job)
     return chosen
+
+
+def _will_fit(job: Job, running: Sequence[Job], capacity: Capacity) -> bool:
+    """Whether a job fits beside all but one of these, the last of which is about to start."""
+    *others, started = running
+    return any(
+        capacity.fits(job, [*(each for each in others if each is not ended), started]) for ended in others
+    )
 
 
 def sort_by_urgency(jobs: Sequence[Job]) -> list[Job]:

@@ -42,6 +42,14 @@ def test_smaller_jobs_pass_one_that_does_not_fit() -> None:
     assert names(choose(jobs, [], [], CAPACITY)) == ["machine", "suite"]
 
 
+def test_no_job_passes_whose_start_would_hold_up_a_more_urgent_one() -> None:
+    running = [job("suite", processors=0.8), job("lint", processors=0.5), job("root", processors=0.3)]
+    waiting = [job("machine"), job("unit", processors=0.8), job("format", processors=0.4)]
+    assert names(choose(waiting, running, [], CAPACITY)) == ["format"]
+    assert names(choose(waiting[:2], running[:2], [], CAPACITY)) == ["machine"]
+    assert names(choose(waiting[1:], running, [], CAPACITY)) == ["unit"]
+
+
 def test_memory_bounds_what_runs_at_once() -> None:
     assert names(choose([job("a", memory=5000), job("b", memory=5000)], [], [], CAPACITY)) == ["a"]
 
