@@ -31,7 +31,7 @@ from talos.client.session import open_session
 from talos.client.target import Target
 from talos.provision.host.checks import tool_path
 from talos.system.process import run_command
-from talos.talosctl.commands.image import send_archive
+from talos.talosctl.client.images import send_archive
 from talos.upgrade.release.archive import add_signature, read_annotations, read_archive
 from talos.upgrade.release.signature import sign
 

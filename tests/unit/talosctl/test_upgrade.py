@@ -18,7 +18,7 @@ from talos.api.cosi.state_pb2 import ListRequest, ListResponse
 from talos.api.definitions.runtime_pb2 import MetaKeySpec
 from talos.api.machine import image_pb2, lifecycle_pb2, machine_pb2
 from talos.talosctl.cli.exit import Exit
-from talos.talosctl.client import track
+from talos.talosctl.client import node_upgrade, track
 from talos.talosctl.commands import upgrade
 from talos.upgrade.state import BUSY, IDLE, Upgrade, bless, format_state, revert, stage, start
 
@@ -74,7 +74,7 @@ def serve(node: FakeNode, states: Sequence[Upgrade], *, code: int = 0) -> None:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upgrade, "POLL_INTERVAL", 0.05)
+    monkeypatch.setattr(node_upgrade, "POLL_INTERVAL", 0.05)
 
 
 ARGV = ("upgrade", "-n", "10.0.0.2", "--image", "name:v1.15.1")

@@ -22,7 +22,8 @@ from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.attach import run_container
 from talos.talosctl.client.command import run_one
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.commands.image import containerd_of, pull, send_archive
+from talos.talosctl.client.images import pull_shown, send_archive
+from talos.talosctl.commands.image import containerd_of
 
 NAMESPACES = ("inmem", "system")
 
@@ -44,7 +45,7 @@ def run_debug(invocation: Invocation) -> int:
             async with _sent_image(session, node, containerd, Path(image)) as name:
                 code = await _run_container(session, node, containerd, name, flags.texts("args"))
         else:
-            name = await pull(session, node, containerd, image)
+            name = await pull_shown(session, node, containerd, image)
             code = await _run_container(session, node, containerd, name, flags.texts("args"))
         if code:
             raise UserError(f"container exited with code {code}")

@@ -1,34 +1,26 @@
 """``talosctl image``: the images on a node."""
 
-from collections.abc import AsyncGenerator, Iterable
-from os import SEEK_END
-from pathlib import Path
+from collections.abc import Iterable
 
 from google.protobuf.empty_pb2 import Empty
 
-from talos.api.common.common_pb2 import ContainerdInstance, Data
+from talos.api.common.common_pb2 import ContainerdInstance
 from talos.api.machine.image_pb2 import (
-    ImageServiceImportRequest,
-    ImageServiceImportResponse,
     ImageServiceListRequest,
     ImageServiceListResponse,
     ImageServiceRemoveRequest,
 )
 from talos.client.namespaces import NAMESPACES
 from talos.client.session import Session
-from talos.fleet.calls import pull_image
 from talos.system.errors import UserError
 from talos.system.sizes import format_pretty_size
 from talos.talosctl.cli.command import Command, Invocation, Lazy
 from talos.talosctl.cli.flag import Flag, Flags
 from talos.talosctl.client.command import Row, ignore, run_each, run_table
 from talos.talosctl.client.flags import CLIENT_FLAGS, OUTPUT
-from talos.talosctl.client.health import SessionCalls
-from talos.talosctl.output import console
+from talos.talosctl.client.images import pull_shown
 from talos.talosctl.output.units import format_time
 
-CHUNK = 256 * 1024
-"""Bytes of an archive in a message."""
 _SERVICE = "/machine.ImageService/"
 
 
@@ -64,41 +56,12 @@ def run_list(invocation: Invocation) -> int:
     return run_table(invocation, ("NODE", "IMAGE", "DIGEST", "SIZE", "CREATED"), call, rows)
 
 
-async def pull(session: Session, node: str, containerd: ContainerdInstance, image: str) -> str:
-    """Pull an image, show how far it is, report it; returns its full name."""
-    name = await pull_image(
-        SessionCalls(session), node, containerd, image, lambda text: console.show_progress(f"{node}: {text}")
-    )
-    console.show_progress("")
-    console.note(f"{node}: pulled image {name}")
-    return name
-
-
-async def send_archive(session: Session, node: str, containerd: ContainerdInstance, path: Path) -> str:
-    """Send an OCI archive to a node, show how far it is; the name of its image."""
-
-    async def chunks() -> AsyncGenerator[ImageServiceImportRequest]:
-        yield ImageServiceImportRequest(containerd=containerd)
-        with path.open("rb") as file:
-            size = file.seek(0, SEEK_END)
-            file.seek(0)
-            while chunk := file.read(CHUNK):
-                yield ImageServiceImportRequest(image_chunk=Data(bytes=chunk))
-                sent = f"{format_pretty_size(file.tell())} of {format_pretty_size(size)}"
-                console.show_progress(f"{node}: {sent}")
-
-    reply = await session.upload(node, _SERVICE + "Import", chunks(), ImageServiceImportResponse)
-    console.show_progress("")
-    console.note(f"{node}: has {reply.name} of {path}")
-    return reply.name
-
-
 def run_pull(invocation: Invocation) -> int:
     """Pull an image on every node."""
     containerd = containerd_of(invocation.flags)
 
     async def call(session: Session, node: str) -> str:
-        return await pull(session, node, containerd, invocation.args[0])
+        return await pull_shown(session, node, containerd, invocation.args[0])
 
     return run_each(invocation, call, ignore, shows_wait=False)
 

@@ -1,42 +1,19 @@
 """``talosctl upgrade``."""
 
-import asyncio
 from pathlib import Path
 
-from google.protobuf.empty_pb2 import Empty
-
 from talos.api.common.common_pb2 import ContainerdInstance, ContainerdNamespace, ContainerDriver
-from talos.api.machine.lifecycle_pb2 import (
-    InstallArtifactsSource,
-    LifecycleServiceUpgradeRequest,
-    LifecycleServiceUpgradeResponse,
-)
-from talos.api.machine.machine_pb2 import (
-    Reboot,
-    RebootRequest,
-    RebootResponse,
-    Upgrade,
-    UpgradeRequest,
-    UpgradeResponse,
-    VersionResponse,
-)
-from talos.api.rpc import Code, RpcError
-from talos.client.session import Session
+from talos.api.machine.machine_pb2 import RebootRequest, UpgradeRequest
 from talos.config.contract import INSTALLER_IMAGE
-from talos.fleet.calls import read_upgrade
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
-from talos.talosctl.client.command import parts
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.fleet_calls import FreshCalls
+from talos.talosctl.client.node_upgrade import NodeUpgrade
 from talos.talosctl.client.power import WAIT_FLAGS, make_drainer, run_power
 from talos.talosctl.client.select import select_target
 from talos.talosctl.client_version import client_version
-from talos.talosctl.commands.image import pull, send_archive
 from talos.talosctl.output import console
-from talos.upgrade.state import PENDING, Phase
-from talos.upgrade.state import Upgrade as UpgradeState
 
 NAMESPACES = {
     "system": ContainerdInstance(driver=ContainerDriver.CONTAINERD, namespace=ContainerdNamespace.NS_SYSTEM),
@@ -45,12 +22,6 @@ NAMESPACES = {
 LEGACY_FLAGS = ("force", "legacy", "preserve", "stage")
 """Each needs the call of older nodes; all but one are fields of it."""
 FLEET_FLAGS = ("parallel", "max-unavailable", "output")
-POLL_INTERVAL = 2.0
-"""Seconds between two checks of a node that is on trial."""
-STATUS_TIMEOUT = 10.0
-"""Seconds for one check."""
-type _Running = tuple[str, UpgradeState | None]
-"""The version that a node runs, and its record of the last upgrade."""
 BEFORE_REBOOT = (
     "it was not rebooted: its next reboot boots what is installed by now, rollback takes that back"
 )
@@ -73,40 +44,21 @@ def run_upgrade(invocation: Invocation) -> int:
                 "is a file, which is sent to one node only", where="--image", hint="use a registry"
             )
         return run_fleet(invocation, containerd, REBOOT_MODES[mode], old)
-    image = flags.text("image")
-    names: dict[str, str] = {}
-    before: dict[str, _Running] = {}
-
-    async def act(session: Session, node: str) -> str:
-        if old is not None:
-            request = UpgradeRequest()
-            request.CopyFrom(old)
-            request.image = names.get(node, image)
-            upgraded = await session.unary(node, "/machine.MachineService/Upgrade", request, UpgradeResponse)
-            return next((part.actor_id for part in parts(upgraded, Upgrade)), "")
-        reboot = RebootRequest(mode=REBOOT_MODES[mode])
-        reply = await session.unary(node, "/machine.MachineService/Reboot", reboot, RebootResponse)
-        return next((part.actor_id for part in parts(reply, Reboot)), "")
-
-    async def install(session: Session, node: str) -> bool:
-        if archive:
-            names[node] = await send_archive(session, node, containerd, archive)
-        if old is not None:
-            before[node] = await _read_version(session, node), await _read_state(session, node)
-            return True
-        name = names.get(node) or await pull(session, node, containerd, image)
-        await _install(session, node, containerd, name)
-        return not flags.is_set("no-reboot")
-
-    async def finish(session: Session, node: str) -> None:
-        await _wait_for_verdict(session, node, before.get(node), seconds=flags.seconds("timeout"))
-
+    upgrade = NodeUpgrade(
+        image=flags.text("image"),
+        archive=archive,
+        containerd=containerd,
+        old=old,
+        mode=REBOOT_MODES[mode],
+        reboots=not flags.is_set("no-reboot"),
+        seconds=flags.seconds("timeout"),
+    )
     return run_power(
         invocation,
-        act,
+        upgrade.reboot,
         is_reboot=True,
-        prepare=install,
-        finish=finish,
+        prepare=upgrade.install,
+        finish=upgrade.wait_for_verdict,
         drainer=make_drainer(flags),
         before=BEFORE_REBOOT,
     )
@@ -155,61 +107,6 @@ def _check(flags: Flags) -> tuple[ContainerdInstance, str]:
         text = "the node itself moves its pods elsewhere, for up to five minutes"
         console.note(f"WARNING: --drain=false: no effect, {text}")
     return NAMESPACES[namespace], mode
-
-
-async def _install(session: Session, node: str, containerd: ContainerdInstance, name: str) -> None:
-    request = LifecycleServiceUpgradeRequest(
-        containerd=containerd, source=InstallArtifactsSource(image_name=name)
-    )
-    path = "/machine.LifecycleService/Upgrade"
-    async with session.stream(node, path, request, LifecycleServiceUpgradeResponse) as replies:
-        async for reply in replies:
-            progress = reply.progress
-            if progress.WhichOneof("response") == "exit_code":
-                if progress.exit_code:
-                    raise RpcError(Code.ABORTED, f"the installer ended with exit code {progress.exit_code}")
-            else:
-                console.note(f"{node}: {progress.message.rstrip()}")
-
-
-async def _wait_for_verdict(session: Session, node: str, before: _Running | None, *, seconds: float) -> None:
-    """Wait until the new system is off its trial; RpcError when it was reverted. Others have no trial.
-
-    A node that runs what it ran ``before``, if that is known, was not upgraded: RpcError.
-    """
-    shown = ""
-    try:
-        async with asyncio.timeout(seconds or None):
-            while (state := await _read_state(session, node)) is None or state.phase in PENDING:
-                if state is not None and state.phase.value != shown:
-                    shown = state.phase.value
-                    console.note(f"{node}: {state.version} in slot {state.slot}: {shown}")
-                await asyncio.sleep(POLL_INTERVAL)
-    except TimeoutError as error:
-        raise RpcError(Code.DEADLINE_EXCEEDED, f"no verdict after {seconds:g} s") from error
-    if state.phase is Phase.REVERTED:
-        text = f"the upgrade to {state.version} was reverted, {state.previous_version} runs: {state.reason}"
-        raise RpcError(Code.ABORTED, text)
-    if before and before == (await _read_version(session, node), state):
-        raise RpcError(Code.ABORTED, f"it came back with {before[0]}, as before: nothing was installed")
-    if state.phase is Phase.BLESSED:
-        console.note(f"{node}: {state.version} is the default from now on")
-
-
-async def _read_version(session: Session, node: str) -> str:
-    """The version that a node runs; RpcError."""
-    path = "/machine.MachineService/Version"
-    reply = await FreshCalls(session.target).unary(node, path, Empty(), VersionResponse)
-    return reply.messages[0].version.tag if reply.messages else ""
-
-
-async def _read_state(session: Session, node: str) -> UpgradeState | None:
-    """The node's own record; None while it does not answer, or its META is not read yet."""
-    try:
-        async with asyncio.timeout(STATUS_TIMEOUT):
-            return await read_upgrade(FreshCalls(session.target), node)
-    except (RpcError, TimeoutError):
-        return None
 
 
 COMMAND = Command(
