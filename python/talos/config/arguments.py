@@ -1,4 +1,4 @@
-"""Which arguments of Kubernetes' programs the user may set, add to, or not change at all.
+"""Arguments of Kubernetes' programs: which of them the user may set, add to, or not change at all.
 
 What the user gives replaces the system's value, but for two groups: some are joined with it, such as the
 admission plugins, and some are refused, since the node's own parts agree on them. The table is upstream's:
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from talos.config.static_pods import API_SERVER, CONTROLLER_MANAGER, SCHEDULER
+from talos.config.values import Args
 from talos.system.errors import UserError
 
 type Arguments = Mapping[str, Sequence[str]]
@@ -89,6 +90,16 @@ def merge_arguments(program: str, defaults: Arguments, extra: Arguments) -> dict
     for name in RULES[program].additive & defaults.keys() & extra.keys():
         merged[name] = [_join([*defaults[name], *extra[name]])]
     return merged
+
+
+def make_lists(args: Args) -> dict[str, Sequence[str]]:
+    """Arguments with the values of each as a list."""
+    return {name: (value,) if isinstance(value, str) else value for name, value in args.items()}
+
+
+def format_arguments(arguments: Arguments) -> list[str]:
+    """``--name=value`` for each value, sorted by name."""
+    return [f"--{name}={value}" for name, values in sorted(arguments.items()) for value in values]
 
 
 def _join(values: Sequence[str]) -> str:

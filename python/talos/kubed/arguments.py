@@ -13,6 +13,7 @@ from talos.config.arguments import (
     AUTHORIZATION_MODE,
     AUTHORIZATION_WEBHOOK,
     Arguments,
+    format_arguments,
     merge_arguments,
 )
 from talos.config.static_pods import API_SERVER, CONFIGS, CONTROLLER_MANAGER, SCHEDULER, SECRETS
@@ -22,8 +23,7 @@ AUDIT_LOGS = "/var/log/audit/kube"
 
 def make_command(program: str, arguments: Arguments) -> list[str]:
     """The program and its arguments as they are started."""
-    given = [f"--{key}={value}" for key, values in sorted(arguments.items()) for value in values]
-    return [f"/usr/local/bin/{program}", *given]
+    return [f"/usr/local/bin/{program}", *format_arguments(arguments)]
 
 
 def make_arguments(

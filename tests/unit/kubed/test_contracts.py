@@ -11,8 +11,8 @@ from talos.api.definitions.secrets_pb2 import KubernetesRootSpec
 from talos.config import contract
 from talos.config.arguments import KUBELET
 from talos.config.contract import CONTROL_PLANE_LABEL, CURRENT, Contract
+from talos.config.effective import api_server, kubernetes
 from talos.config.effective import cluster as effective_cluster
-from talos.config.effective import kubernetes
 from talos.config.effective import machine as effective_machine
 from talos.config.effective import network as effective_network
 from talos.config.effective import secrets as effective_secrets
@@ -120,8 +120,8 @@ def read_machine(config: Config) -> Iterator[tuple[str, Any]]:
         effective_cluster.discovery_endpoints, effective_cluster.has_kubernetes_registry,
         effective_cluster.api_server_port, effective_secrets.bootstrap_token,
         effective_network.virtual_addresses, effective_cluster.dns_domain, effective_network.auto_hostname,
-        kubernetes.prism_port, kubernetes.api_access, kubernetes.audit_policy, kubernetes.admission_plugins,
-        kubernetes.authorizers, kubernetes.credential_providers, kubernetes.node_ip_subnets,
+        kubernetes.prism_port, kubernetes.api_access, api_server.audit_policy, api_server.admission_plugins,
+        api_server.authorizers, kubernetes.credential_providers, kubernetes.node_ip_subnets,
     ):  # fmt: skip
         yield f"machine {read.__name__}", read(config)
     dns = effective_network.host_dns(config)

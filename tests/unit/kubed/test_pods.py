@@ -3,7 +3,7 @@
 from typing import Any
 
 from talos.api.definitions.secrets_pb2 import KubernetesRootSpec
-from talos.config.effective import kubernetes
+from talos.config.effective import api_server, kubernetes
 from talos.config.model import Config
 from talos.config.read.loader import load
 from talos.config.static_pods import UIDS
@@ -151,7 +151,7 @@ def test_a_machine_protects_what_a_container_does_not_have() -> None:
 
 
 def test_node_and_rbac_are_always_authorizers() -> None:
-    assert [kind for kind, _, _ in kubernetes.authorizers(parse())] == ["Node", "RBAC"]
+    assert [kind for kind, _, _ in api_server.authorizers(parse())] == ["Node", "RBAC"]
 
 
 def test_an_old_config_says_the_same_as_its_documents() -> None:

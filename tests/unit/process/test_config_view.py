@@ -8,8 +8,8 @@ from tests.unit.config.samples import ALL_KINDS, all_fields, make_plain
 from talos.api.resource.config_pb2 import MachineConfigSpec
 from talos.api.rpc import Call
 from talos.config.documents.registry import document_type
+from talos.config.effective import api_server, kubernetes
 from talos.config.effective import cluster as effective_cluster
-from talos.config.effective import kubernetes
 from talos.config.effective import machine as effective_machine
 from talos.config.generate.config import generate_config, render
 from talos.config.generate.options import GenerateOptions
@@ -103,10 +103,10 @@ def test_kubed_sees_what_it_makes_of_a_config() -> None:
             kubernetes.core_dns,
             kubernetes.flannel,
             kubernetes.extra_manifests,
-            kubernetes.admission_plugins,
-            kubernetes.audit_policy,
-            kubernetes.authentication,
-            kubernetes.authorizers,
+            api_server.admission_plugins,
+            api_server.audit_policy,
+            api_server.authentication,
+            api_server.authorizers,
             kubernetes.api_access,
         ):
             assert find(view) == find(config), find.__name__

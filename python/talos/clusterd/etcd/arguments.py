@@ -7,6 +7,7 @@ from talos.api.common.common_pb2 import NetIP
 from talos.api.definitions.etcd_pb2 import SpecSpec
 from talos.etcd.client import PEER_PORT, PORT
 from talos.etcd.paths import DATA, SECRETS
+from talos.config.arguments import format_arguments
 from talos.system.errors import UserError
 
 PROGRAM, RESTORE_PROGRAM = "etcd", "etcdutl"
@@ -65,7 +66,7 @@ def make_argv(spec: SpecSpec, *, is_new: bool, initial_cluster: str) -> list[str
         "initial-cluster": initial_cluster,
     }
     further = {name: list(values.values) for name, values in spec.extra_args.items()}
-    return [PROGRAM, *_format(_merge(own, further))]
+    return [PROGRAM, *format_arguments(_merge(own, further))]
 
 
 def _merge(own: Mapping[str, str], further: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
@@ -75,10 +76,6 @@ def _merge(own: Mapping[str, str], further: Mapping[str, Sequence[str]]) -> dict
             "is decided by the system", where=f"cluster.etcd.extraArgs.{taken[0]}", hint="remove the argument"
         )
     return {**{name: [value] for name, value in own.items() if value}, **further}
-
-
-def _format(arguments: Mapping[str, Sequence[str]]) -> list[str]:
-    return [f"--{name}={value}" for name in sorted(arguments) for value in arguments[name]]
 
 
 def make_restore_argv(spec: SpecSpec, snapshot: str, directory: str, *, skip_hash_check: bool) -> list[str]:
@@ -95,5 +92,5 @@ def make_restore_argv(spec: SpecSpec, snapshot: str, directory: str, *, skip_has
         "snapshot",
         "restore",
         snapshot,
-        *_format({k: [v] for k, v in arguments.items()}),
+        *format_arguments({k: [v] for k, v in arguments.items()}),
     ]

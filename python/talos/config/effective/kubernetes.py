@@ -9,11 +9,8 @@ from ipaddress import ip_network
 from typing import Any, cast
 
 from talos.config import contract
-from talos.config.documents.kubernetes.admission_control import KubeAdmissionControlConfig
+from talos.config.arguments import make_lists
 from talos.config.documents.kubernetes.api_server import KubeAPIServerConfig
-from talos.config.documents.kubernetes.audit_policy import KubeAuditPolicyConfig
-from talos.config.documents.kubernetes.authentication import KubeAuthenticationConfig
-from talos.config.documents.kubernetes.authorizer import KubeAuthorizerConfig
 from talos.config.documents.kubernetes.controller_manager import KubeControllerManagerConfig
 from talos.config.documents.kubernetes.core_dns import KubeCoreDNSConfig
 from talos.config.documents.kubernetes.credential_provider import KubeCredentialProviderConfig
@@ -33,7 +30,7 @@ from talos.config.documents.v1alpha1.kubelet import ExtraMount
 from talos.config.documents.v1alpha1.machine import MachineConfig
 from talos.config.effective.kubespan import kubespan
 from talos.config.model import Config
-from talos.config.values import NOTHING, Args, Unstructured
+from talos.config.values import NOTHING, Unstructured
 
 _NO_MACHINE, _NO_CLUSTER = MachineConfig(), ClusterConfig()
 
@@ -276,58 +273,6 @@ def mask_sizes(config: Config) -> tuple[int, int]:
     return document.node_cidr_mask_size_ipv4 or 24, document.node_cidr_mask_size_ipv6 or 64
 
 
-def admission_plugins(config: Config) -> list[tuple[str, Unstructured]]:
-    """Configured admission plugins by name."""
-    documents = config.find_all(KubeAdmissionControlConfig)
-    if documents:
-        return [(document.name, document.configuration or {}) for document in documents]
-    main = _cluster(config).api_server
-    return [(plugin.name, plugin.configuration) for plugin in (main and main.admission_control) or ()]
-
-
-def audit_policy(config: Config) -> Unstructured:
-    """What the API server records."""
-    document, main = config.find(KubeAuditPolicyConfig), _cluster(config).api_server
-    chosen = document.configuration if document else main.audit_policy if main else None
-    default = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}
-    return chosen or default
-
-
-def authentication(config: Config) -> Unstructured:
-    """The API server's AuthenticationConfiguration; empty when there is none."""
-    document = config.find(KubeAuthenticationConfig)
-    return (document and document.configuration) or NOTHING
-
-
-def authorizers(config: Config) -> list[tuple[str, str, Unstructured]]:
-    """The API server's authorizers in order: type, name, webhook. Node and RBAC are always there."""
-    documents = config.find_all(KubeAuthorizerConfig)
-    main = _cluster(config).api_server
-    chosen = [(one.type or "", one.name, one.webhook or NOTHING) for one in documents] or [
-        (one.type, one.name, one.webhook or NOTHING) for one in (main and main.authorization_config) or ()
-    ]
-    types = {kind for kind, _, _ in chosen}
-    needed = [("Node", "node", NOTHING), ("RBAC", "rbac", NOTHING)]
-    return [*(one for one in needed if one[0] not in types), *chosen]
-
-
-def has_startup_probes(config: Config) -> bool:
-    """Whether the API server has a time in which it is not killed for being slow."""
-    document = config.find(KubeAPIServerConfig)
-    return document is None or document.startup_probes is not False
-
-
-def cert_sans(config: Config) -> tuple[str, ...]:
-    """Further names and addresses in the API server's certificate."""
-    document, main = config.find(KubeAPIServerConfig), _cluster(config).api_server
-    return (document.cert_extra_sans if document else main.cert_sans if main else None) or ()
-
-
-def make_lists(args: Args) -> dict[str, Sequence[str]]:
-    """Arguments with the values of each as a list."""
-    return {name: (value,) if isinstance(value, str) else value for name, value in args.items()}
-
-
 def _component(image: str, document: Any, main: Any, **more: Any) -> Component:
     """The settings that all components share, whose names are the same in all documents."""
     chosen = document or main
@@ -373,8 +318,3 @@ def _cluster(config: Config) -> ClusterConfig:
 def find_dns(service_subnets: Sequence[str]) -> list[str]:
     """The addresses of the cluster's DNS server."""
     return [str(ip_network(subnet, strict=False)[contract.DNS_INDEX]) for subnet in service_subnets]
-
-
-def format_arguments(arguments: Mapping[str, Sequence[str]]) -> list[str]:
-    """``--name=value`` for each value, sorted by name."""
-    return [f"--{name}={value}" for name, values in sorted(arguments.items()) for value in values]

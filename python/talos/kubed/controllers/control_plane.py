@@ -19,8 +19,8 @@ from talos.api.definitions.k8s_pb2 import (
 )
 from talos.config.active import read_config
 from talos.config.documents.v1alpha1.control_plane import VolumeMountConfig
+from talos.config.effective import api_server, kubernetes
 from talos.config.effective import cluster as effective
-from talos.config.effective import kubernetes
 from talos.config.model import Config
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
@@ -63,12 +63,12 @@ class ControlPlaneConfigController(Reconciler):
             await runtime.put(*ids.SCHEDULER_CONFIG, make_scheduler(config))
             plugins = [
                 AdmissionPluginSpec(name=name, configuration=to_struct(given))
-                for name, given in kubernetes.admission_plugins(config)
+                for name, given in api_server.admission_plugins(config)
             ]
             await runtime.put(*ids.ADMISSION_CONTROL_CONFIG, AdmissionControlConfigSpec(config=plugins))
-            policy = AuditPolicyConfigSpec(config=to_struct(kubernetes.audit_policy(config)))
+            policy = AuditPolicyConfigSpec(config=to_struct(api_server.audit_policy(config)))
             await runtime.put(*ids.AUDIT_POLICY_CONFIG, policy)
-            if given := kubernetes.authentication(config):
+            if given := api_server.authentication(config):
                 spec = AuthenticationConfigSpec(config=to_struct(given))
                 await runtime.put(*ids.AUTHENTICATION_CONFIG, spec)
             await runtime.put(*ids.AUTHORIZATION_CONFIG, make_authorization(config))
@@ -89,8 +89,8 @@ def make_api_server(config: Config) -> APIServerConfigSpec:
         advertised_address="" if effective.skips_node_registration(config) else "$(POD_IP)",
         resources=make_resources(chosen.resources),
         extra_args=make_arguments(chosen.extra_args),
-        startup_probes_enabled=kubernetes.has_startup_probes(config),
-        use_authentication_config=bool(kubernetes.authentication(config)),
+        startup_probes_enabled=api_server.has_startup_probes(config),
+        use_authentication_config=bool(api_server.authentication(config)),
     )
 
 
@@ -129,7 +129,7 @@ def make_scheduler(config: Config) -> SchedulerConfigSpec:
 def make_authorization(config: Config) -> AuthorizationConfigSpec:
     """The authorizers in order."""
     spec = AuthorizationConfigSpec(image=kubernetes.api_server(config).image)
-    for kind, name, webhook in kubernetes.authorizers(config):
+    for kind, name, webhook in api_server.authorizers(config):
         authorizer = AuthorizationAuthorizersSpec(type=kind, name=name)
         if webhook:
             authorizer.webhook.CopyFrom(to_struct(webhook))

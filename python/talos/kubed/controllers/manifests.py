@@ -10,7 +10,7 @@ from talos.api.definitions.k8s_pb2 import (
     SingleManifest,
 )
 from talos.config import contract
-from talos.config.arguments import PROXY, merge_arguments
+from talos.config.arguments import PROXY, format_arguments, merge_arguments
 from talos.config.effective import cluster as effective
 from talos.config.effective import kubernetes
 from talos.config.model import Config
@@ -48,7 +48,7 @@ def make_bootstrap_config(config: Config) -> BootstrapManifestsConfigSpec:
         pod_cid_rs=effective.pod_subnets(config),
         proxy_enabled=proxy.enabled,
         proxy_image=proxy.image,
-        proxy_args=kubernetes.format_arguments(make_proxy_arguments(proxy, effective.pod_subnets(config))),
+        proxy_args=format_arguments(make_proxy_arguments(proxy, effective.pod_subnets(config))),
         proxy_config=proxy_config,
         proxy_config_checksum=checksum if proxy.config else "",
         proxy_resources=make_resources(proxy.resources),

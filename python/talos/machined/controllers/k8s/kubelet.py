@@ -19,6 +19,7 @@ from talos.api.definitions.k8s_pb2 import ArgValues, KubeletConfigSpec, KubeletS
 from talos.api.definitions.proto_pb2 import Mount
 from talos.config.active import read_config
 from talos.config.arguments import (
+    format_arguments,
     IMAGE_SERVICE,
     IMAGE_SERVICE_ARGUMENT,
     KUBELET,
@@ -174,7 +175,7 @@ def make_arguments(spec: KubeletConfigSpec, nodename: str, addresses: Sequence[s
     if spec.skip_node_registration:
         del arguments["kubeconfig"], arguments["bootstrap-kubeconfig"]
     extra = {name: list(found.values) for name, found in spec.extra_args.items()}
-    return kubernetes.format_arguments(merge_arguments(KUBELET, arguments, extra))
+    return format_arguments(merge_arguments(KUBELET, arguments, extra))
 
 
 def make_configuration(spec: KubeletConfigSpec, *, is_container: bool, is_control_plane: bool) -> Struct:

@@ -10,8 +10,8 @@ from talos.config.active import read_config
 from talos.config.documents.kubernetes.aggregator_ca import KubeAggregatorCAConfig
 from talos.config.documents.kubernetes.etcd_encryption import KubeEtcdEncryptionConfig
 from talos.config.documents.kubernetes.service_account import KubeServiceAccountConfig
+from talos.config.effective import api_server, kubernetes
 from talos.config.effective import cluster as effective_cluster
-from talos.config.effective import kubernetes
 from talos.config.effective import secrets as effective_secrets
 from talos.config.model import Config
 from talos.machined.controllers.secrets.certificates import to_proto
@@ -83,7 +83,7 @@ def make_root(config: Config) -> KubernetesRootSpec:
     endpoint = effective_cluster.cluster_endpoint(config) or ""
     root = KubernetesRootSpec(
         name=effective_cluster.cluster_name(config),
-        cert_sa_ns=kubernetes.cert_sans(config),
+        cert_sa_ns=api_server.cert_sans(config),
         dns_domain=effective_cluster.dns_domain(config),
         aescbc_encryption_secret=effective_secrets.aescbc_secret(config),
         secretbox_encryption_secret=effective_secrets.secretbox_secret(config),
