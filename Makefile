@@ -91,7 +91,7 @@ upgrade-controller: fetch ## Build the upgrade controller's container image; off
 	@cp build/upgrade-controller.tar $(MIRROR)/upgrade-controller.new && mv $(MIRROR)/upgrade-controller.new $(MIRROR)/upgrade-controller.tar
 
 images-previous: tools ## Build the programs of the minor version of Kubernetes before, which a test upgrades from
-	@$(PYTHON) pkgs/fetch fetch kubernetes-previous
+	@$(PYTHON) pkgs/fetch fetch kubelet kubernetes-previous
 	@mkdir -p build
 	nix build .#images-previous --print-build-logs --out-link build/images-previous
 
@@ -312,9 +312,11 @@ peers: fetch ## The servers that tests let nodes talk to: dnsmasq, chrony, radvd
 devenv: fetch
 	@nix build .#workstation --out-link build/workstation
 
+# What is no part of a release, but tests of it are made with.
+NOT_REBUILT := contour grpc-interop h2spec images-e2e images-previous images-workloads kubernetes-e2e metallb root-peers workloads
 reproducible: build ## Build everything a second time, the image in an empty store without a network, too, and compare; KERNEL=1, KUBERNETES=1 these, too
-	@$(PYTHON) pkgs/fetch fetch coredns etcd flannel kernel kernel-source kernel-hardening media kubernetes network-policies
-	@KERNEL=$(KERNEL) KUBERNETES=$(KUBERNETES) sh pkgs/checks/rebuild.sh $(SYSTEM)
+	@$(PYTHON) pkgs/fetch fetch kubernetes machines
+	@KERNEL=$(KERNEL) KUBERNETES=$(KUBERNETES) sh pkgs/checks/rebuild.sh $(SYSTEM) $(NOT_REBUILT)
 	@sh pkgs/checks/elsewhere.sh $(PYTHON)
 	@$(MAKE) --no-print-directory hashes
 

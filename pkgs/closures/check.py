@@ -1,17 +1,22 @@
 """Compare what the flake's derivations are made of with what the documented commands bring into the store.
 
-$targets (passed as a file) has the .drv file of each package, check and app. Their inputs from outside are
-found by reading .drv files, so nothing is built. Success makes $out.
+$targets (passed as a file) has the .drv file of each package, check and app; the commands are those in $page
+and in the recipes of $makefile. Inputs from outside are found by reading .drv files, so nothing is built.
+Success makes $out.
 """
 
 import json
 import os
 import re
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import locks
+from recipes import ALL as ALL_ROOTS
+from recipes import Recipe, read_recipes, read_words
 from store import store_path
 
 OUTPUT = re.compile(r'\("[^"]*","(?P<path>[^"]+)","(?P<algorithm>[^"]*)","[^"]*"\)')
@@ -57,10 +62,15 @@ def find_inputs(file: str) -> dict[str, str]:
 def brought_by(command: str) -> frozenset[str]:
     """Return the store paths that a `make fetch` command brings."""
     words = command.removeprefix("make fetch").replace('"', "").split()
-    if words == ["ALL=1"]:
-        roots = locks.on_demand_names()
-    else:
-        roots = locks.expand([word.removeprefix("ROOTS=") for word in words])
+    return paths_of(
+        frozenset([ALL_ROOTS] if words == ["ALL=1"] else [word.removeprefix("ROOTS=") for word in words])
+    )
+
+
+@cache
+def paths_of(words: frozenset[str]) -> frozenset[str]:
+    """Return the store paths of roots and groups, and of what is always fetched."""
+    roots = locks.on_demand_names() if ALL_ROOTS in words else locks.expand(words)
     return frozenset(store_path(item) for item in locks.inputs_of(roots))
 
 
@@ -90,6 +100,44 @@ def check_page(text: str, targets: dict[str, dict[str, str]]) -> list[str]:
     return problems
 
 
+def check_makefile(text: str, targets: dict[str, dict[str, str]]) -> list[str]:
+    """Hold each target of the Makefile: it fetches what it builds."""
+    slow = {f"vm-{name}" for name in read_words(text, "SLOW_VM_TESTS")}
+    quick = {name for name in targets["checks"] if name not in slow}
+    kept = set(read_words(text, "NOT_REBUILT"))
+    problems = [
+        f"Makefile: NOT_REBUILT: there is no .#{name}" for name in sorted(kept - targets["packages"].keys())
+    ]
+    recipes = [*read_recipes(text)]
+    if not any(recipe.roots and recipe.installables for recipe in recipes):
+        raise SystemExit("Makefile: no recipe is understood")
+    for recipe in recipes:
+        if recipe.name == "reproducible":
+            recipe = replace(recipe, installables=tuple(targets["packages"].keys() - kept))
+        for name, file in find_files(recipe, targets, slow, quick):
+            if left_out := sorted(find_inputs(file).keys() - paths_of(recipe.roots)):
+                what = f"{len(left_out)} inputs of {name}, such as {left_out[0]}"
+                problems.append(f"Makefile: {recipe.name} does not fetch {what}")
+    return problems
+
+
+def find_files(
+    recipe: Recipe, targets: dict[str, dict[str, str]], slow: set[str], quick: set[str]
+) -> Iterator[tuple[str, str]]:
+    """Return what a target of the Makefile builds, with its .drv files."""
+    built = {name: (targets["packages"] | targets["apps"]).get(name) for name in recipe.installables}
+    checks = {*recipe.checks} - {"closures"}  # this one
+    for variable in recipe.variables:
+        checks |= slow if variable == "SLOW_VM_TESTS" else {name for name in quick if name.startswith("vm-")}
+    if recipe.name == "test-inputs":
+        checks |= quick
+    built |= {name: targets["checks"].get(name) for name in checks}
+    for name, file in built.items():
+        if not file:
+            raise SystemExit(f"Makefile: {recipe.name} builds {name}, which the flake does not have")
+        yield name, file
+
+
 def check_errors(name: str, file: str) -> list[str]:
     """Hold the commands that the errors of a target's inputs name: together they bring all of it."""
     found = find_inputs(file)
@@ -116,6 +164,7 @@ def main() -> None:
     """Check all and fail with every problem."""
     targets: dict[str, dict[str, str]] = json.loads(Path(os.environ["targetsPath"]).read_text())
     problems = check_page(Path(os.environ["page"]).read_text(), targets)
+    problems += check_makefile(Path(os.environ["makefile"]).read_text(), targets)
     for kind, files in targets.items():
         for name, file in files.items():
             whole = f"{kind}.{name}"

@@ -8,9 +8,11 @@ let
     name = "closures-tree";
     filter = path: _:
       let relative = builtins.substring (builtins.stringLength (toString ../..) + 1) (-1) path;
-      in builtins.match "docs|docs/build[.]md|pkgs|pkgs/roots[.]toml|pkgs/(fetch|locks)(/.*)?" relative != null
+      in builtins.match "Makefile|docs|docs/build[.]md|pkgs|pkgs/roots[.]toml|pkgs/(fetch|locks)(/.*)?" relative != null
       && builtins.match ".*__pycache__" path == null;
   };
+
+  programs = builtins.path { path = ./.; name = "closures"; filter = path: _: builtins.match ".*[.]py" path != null; };
 
   # A program's text depends on one derivation.
   derivationOf = app: let drv = head (attrNames (getContext app.program)); in builtins.appendContext drv { ${drv}.path = true; };
@@ -19,7 +21,7 @@ in
 assert builtins.all (package: package.meta.description != "") (builtins.attrValues packages); # one that lacks it throws
 buildRoot.runIn roots.build {
   name = "check-closures";
-  command = [ "python3.13" ./check.py ];
+  command = [ "python3.13" "${programs}/check.py" ];
   PYTHONPATH = "${tree}/pkgs/fetch";
   targets = builtins.toJSON {
     packages = mapAttrs (_: fileOf) packages;
@@ -28,6 +30,7 @@ buildRoot.runIn roots.build {
     shells = mapAttrs (_: fileOf) shells;
   };
   page = "${tree}/docs/build.md";
+  makefile = "${tree}/Makefile";
   passAsFile = [ "targets" ];
   options = import ./options.nix { inherit modules; };
 }
