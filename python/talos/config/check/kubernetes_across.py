@@ -61,12 +61,9 @@ def _check_static_pods(config: Config) -> Iterator[Note]:
 def _check_authorizers(config: Config) -> Iterator[Note]:
     """The API server ends when there are two of a type that is no webhook."""
     main = config.cluster.api_server if config.cluster else None
-    found = [
-        *((one.type, Note.at(one, "type")) for one in config.find_all(KubeAuthorizerConfig)),
-        *(
-            (one.type, Note.at(config.main, f"cluster.apiServer.authorizationConfig[{index}].type"))
-            for index, one in enumerate((main and main.authorization_config) or ())
-        ),
+    found = [(one.type, Note.at(one, "type")) for one in config.find_all(KubeAuthorizerConfig)] or [
+        (one.type, Note.at(config.main, f"cluster.apiServer.authorizationConfig[{index}].type"))
+        for index, one in enumerate((main and main.authorization_config) or ())
     ]
     for index, (kind, place) in enumerate(found):
         if kind != "Webhook" and kind in [earlier for earlier, _ in found[:index]]:

@@ -17,7 +17,7 @@ from talos.config.check.documents import check_document
 from talos.config.check.encryption import find_unencrypted
 from talos.config.check.kubelet import find_ignored
 from talos.config.check.kubernetes_across import check_versions
-from talos.config.check.legacy import check_conflicts
+from talos.config.check.legacy import check_conflicts, find_shadowed
 from talos.config.check.machine import check_machine, find_deprecated
 from talos.config.check.note import Note
 from talos.config.check.readers import find_unread, find_unread_in_containers
@@ -66,6 +66,7 @@ def validate(config: Config, mode: Mode = Mode.METAL, *, partial: bool = False) 
             find_unread(config),
             find_unread_in_containers(config) if mode is Mode.CONTAINER else (),
             find_ignored(config),
+            find_shadowed(config),
         ),
         MAX_PROBLEMS,
     )

@@ -177,6 +177,6 @@ def runtime_spec_overrides(config: Config) -> Unstructured:
 
 
 def udev_rules(config: Config) -> tuple[str, ...]:
-    """Rules for devices, in their order; those of the document after the main one's."""
-    udev, document = find_machine(config).udev, config.find(UdevRulesConfig)
-    return (*((udev and udev.rules) or ()), *((document and document.rules) or ()))
+    """Rules for devices, in their order; the main document's only where there is none of their own."""
+    udev = config.find(UdevRulesConfig) or find_machine(config).udev
+    return (udev and udev.rules) or ()

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from talos.config.check.validate import validate
 from talos.config.documents.network.resolver import NameserverConfig
 from talos.config.effective import cluster as effective_cluster
 from talos.config.effective import machine as effective_machine
@@ -117,3 +118,28 @@ def test_encryption_secret_is_found_in_free_form() -> None:
     assert effective_secrets.secretbox_secret(load(text % good)) == "hush"
     for odd in ("[a]", "5", "[{providers: [{secretbox: {keys: []}}]}]", "{secretbox: [1]}"):
         assert effective_secrets.secretbox_secret(load(text % odd)) == ""
+
+
+def test_parameters_of_both_layouts_are_merged_and_the_documents_goes_first() -> None:
+    config = load(
+        "machine: {type: worker, sysctls: {a: old, b: old},"
+        " sysfs: {c: old, d: old}, env: {e: old, f: old}}\n---\n"
+        "{apiVersion: v1alpha1, kind: SysctlConfig, params: {a: new}}\n---\n"
+        "{apiVersion: v1alpha1, kind: SysfsConfig, params: {c: new}}\n---\n"
+        "{apiVersion: v1alpha1, kind: EnvironmentConfig, variables: {e: new}}\n"
+    )
+    assert effective_machine.sysctls(config) == {"a": "new", "b": "old"}
+    assert effective_machine.sysfs(config) == {"c": "new", "d": "old"}
+    assert effective_machine.environment(config) == {"e": "new", "f": "old"}
+
+
+def test_the_rules_of_a_document_are_read_alone() -> None:
+    main = "machine: {type: worker, udev: {rules: [old]}}\n"
+    document = "---\n{apiVersion: v1alpha1, kind: UdevRulesConfig, rules: [new]}\n"
+    assert effective_machine.udev_rules(load(main)) == ("old",)
+    assert effective_machine.udev_rules(load(main + document)) == ("new",)
+    notes = [str(note) for note in validate(load(main + document)).notes]
+    assert (
+        "1:39: machine.udev.rules: no effect: UdevRulesConfig is read alone (move it to UdevRulesConfig)"
+        in notes
+    )
