@@ -4,7 +4,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import outcome
 import trio
@@ -19,12 +19,14 @@ class Daemon:
     """What a daemon's main function gets.
 
     ``stopping`` is set by SIGTERM or SIGINT; main shall then finish what it does and return.
+    ``interrupted`` is set before it, by SIGINT.
     """
 
     name: str
     bridge: Bridge
     stopping: trio.Event
     log: Log
+    interrupted: trio.Event = field(default_factory=trio.Event)
 
 
 def run(main: Callable[[Daemon], Awaitable[None]], *, name: str, log: Log | None = None) -> None:
@@ -42,9 +44,14 @@ async def host(main: Callable[[Daemon], Awaitable[None]], name: str, log: Log) -
     """On asyncio: run a trio function as the guest of this loop."""
     loop = asyncio.get_running_loop()
     daemon = Daemon(name=name, bridge=Bridge(), stopping=trio.Event(), log=log)
+
+    def interrupt() -> None:
+        daemon.interrupted.set()
+        daemon.stopping.set()
+
     # Before trio starts: the first handler arms the wakeup fd that trio relies on.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, daemon.stopping.set)
+    loop.add_signal_handler(signal.SIGTERM, daemon.stopping.set)
+    loop.add_signal_handler(signal.SIGINT, interrupt)
     done: asyncio.Future[outcome.Outcome[None]] = loop.create_future()
     start_guest_run(main, daemon, done=done.set_result)
     (await done).unwrap()

@@ -5,6 +5,8 @@ import os
 import signal
 import sys
 
+import pytest
+
 from talos.system.process import run_command
 
 PROLOGUE = """
@@ -33,6 +35,20 @@ run(main, name="sample")
         "on request",
     )
     assert line["time"].endswith("Z")
+
+
+@pytest.mark.parametrize(("number", "is_interrupted"), [("SIGTERM", False), ("SIGINT", True)])
+def test_main_can_tell_sigint_from_sigterm(number: str, *, is_interrupted: bool) -> None:
+    program = f"""
+import os, signal
+async def main(daemon):
+    os.kill(os.getpid(), signal.{number})
+    await daemon.stopping.wait()
+    daemon.log.info(str(daemon.interrupted.is_set()))
+run(main, name="sample")
+"""
+    result = run_command([sys.executable, "-c", PROLOGUE + program], check=False)
+    assert json.loads(result.stderr)["msg"] == str(is_interrupted)
 
 
 def test_failure_is_logged_and_ends_with_1() -> None:

@@ -19,6 +19,7 @@ from talos.machined.controllers.runtime.own_memory import OWN_GROUP, OWN_MEMORY
 from talos.machined.logs.feed import make_feed_service
 from talos.machined.node import resources
 from talos.machined.node.key_requests import make_key_service
+from talos.machined.node.ports.power import SequenceLockedError
 from talos.machined.platform.platform import CLOUD
 from talos.machined.services.daemons import make_directories, make_state_directory
 from talos.machined.services.kubelet import IMAGES_DIRECTORY
@@ -196,9 +197,19 @@ async def run_sequences(machine: Machine) -> None:
 
 
 async def end_on_signal(machine: Machine) -> None:
-    """Shut down on SIGTERM, which the launcher or ctrl-alt-del sends: neither waits for minutes."""
+    """Shut down on SIGTERM, which the launcher sends; reboot on SIGINT, the kernel's at ctrl-alt-del.
+
+    Neither waits for minutes: pods get their grace, and are not moved elsewhere.
+    """
     await machine.daemon.stopping.wait()
-    machine.power.shutdown(force=True)
+    if not machine.daemon.interrupted.is_set():
+        machine.power.shutdown(force=True)
+        return
+    machine.log.info("ctrl-alt-del pressed")
+    try:
+        machine.power.reboot()
+    except SequenceLockedError:
+        machine.log.info("the sequence that runs ends the machine or must not be interrupted")
 
 
 async def end_on_power_button(machine: Machine) -> None:

@@ -262,14 +262,19 @@ class PowerSequences:
     def _announce_end(self, ending: _Ending) -> None:
         """Send clients that what is left, the API, ends with the machine.
 
-        Existing ones take the begin of this task for the end of a shutdown and of a reset, and wait for it.
+        Existing ones wait for the begin of one of these: of stopAllServices at a shutdown and a reset, of
+        kexec at an upgrade, of reboot where keys were pressed. The firmware starts what is next, not kexec.
         """
-        for event in (
-            pb.PhaseEvent(phase="stopEverything", action=pb.PhaseEvent.START),
-            pb.TaskEvent(task="stopAllServices", action=pb.TaskEvent.START),
-            pb.RestartEvent(cmd=ending.action.value),
-        ):
-            self.events.publish(event, actor_id=ending.actor)
+        endings = [("stopEverything", "stopAllServices")]
+        if ending.action is PowerAction.REBOOT:
+            endings = [("kexec", "kexecPrepare"), *endings, ("reboot", "reboot")]
+        for phase, task in endings:
+            for event in (
+                pb.PhaseEvent(phase=phase, action=pb.PhaseEvent.START),
+                pb.TaskEvent(task=task, action=pb.TaskEvent.START),
+            ):
+                self.events.publish(event, actor_id=ending.actor)
+        self.events.publish(pb.RestartEvent(cmd=ending.action.value), actor_id=ending.actor)
 
     async def _attempt(self, limit: float, work: Hook, failure: str) -> None:
         """Do what others wait for but the machine's end does not depend on; ``limit`` in seconds."""

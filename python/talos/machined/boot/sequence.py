@@ -13,8 +13,9 @@ from talos.machined.node.events import EventLog
 from talos.machined.node.ports.power import SequenceLockedError
 from talos.system.logging import Log
 
-YIELDING = frozenset({"boot"})
-"""Any other sequence may take over: a control plane node boots until etcd is bootstrapped, however late."""
+YIELDING = frozenset({"initialize", "boot"})
+"""Any other sequence may take over: a machine without a config waits for it in the first, a control plane
+node for the bootstrap of etcd in the second, however late."""
 
 
 class TaskFailedError(Exception):

@@ -118,3 +118,21 @@ async def test_takeover() -> None:
     assert refusal == pb.SequenceEvent(sequence="reboot", action=pb.SequenceEvent.NOOP, error=error)
     assert ended == ["install"]
     assert (await events_of(events))[-1] == "shutdown STOP"
+
+
+async def test_a_machine_that_waits_for_its_config_reboots() -> None:
+    sequencer = Sequencer(EventLog(), quiet())
+    replaced: list[str] = []
+
+    async def initialize() -> None:
+        try:
+            await sequencer.run("initialize", (Phase("config", (Task("loadConfig", trio.sleep_forever),)),))
+        except SequenceReplacedError as error:
+            replaced.append(str(error))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(initialize)
+        await trio.testing.wait_all_tasks_blocked()
+        sequencer.reserve("reboot")
+        await sequencer.run("reboot", (Phase("only", (Task("one", succeed),)),))
+    assert replaced == ["initialize"]
