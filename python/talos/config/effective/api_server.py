@@ -5,7 +5,7 @@ from talos.config.documents.kubernetes.api_server import KubeAPIServerConfig
 from talos.config.documents.kubernetes.audit_policy import KubeAuditPolicyConfig
 from talos.config.documents.kubernetes.authentication import KubeAuthenticationConfig
 from talos.config.documents.kubernetes.authorizer import KubeAuthorizerConfig
-from talos.config.documents.v1alpha1.control_plane import APIServerConfig
+from talos.config.effective.sections import find_cluster
 from talos.config.model import Config
 from talos.config.values import NOTHING, Unstructured
 
@@ -15,13 +15,13 @@ def admission_plugins(config: Config) -> list[tuple[str, Unstructured]]:
     documents = config.find_all(KubeAdmissionControlConfig)
     if documents:
         return [(document.name, document.configuration or {}) for document in documents]
-    main = _find_main(config)
+    main = find_cluster(config).api_server
     return [(plugin.name, plugin.configuration) for plugin in (main and main.admission_control) or ()]
 
 
 def audit_policy(config: Config) -> Unstructured:
     """What the API server records."""
-    document, main = config.find(KubeAuditPolicyConfig), _find_main(config)
+    document, main = config.find(KubeAuditPolicyConfig), find_cluster(config).api_server
     chosen = document.configuration if document else main.audit_policy if main else None
     default = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}
     return chosen or default
@@ -36,7 +36,7 @@ def authentication(config: Config) -> Unstructured:
 def authorizers(config: Config) -> list[tuple[str, str, Unstructured]]:
     """The API server's authorizers in order: type, name, webhook. Node and RBAC are always there."""
     documents = config.find_all(KubeAuthorizerConfig)
-    main = _find_main(config)
+    main = find_cluster(config).api_server
     chosen = [(one.type or "", one.name, one.webhook or NOTHING) for one in documents] or [
         (one.type, one.name, one.webhook or NOTHING) for one in (main and main.authorization_config) or ()
     ]
@@ -53,10 +53,5 @@ def has_startup_probes(config: Config) -> bool:
 
 def cert_sans(config: Config) -> tuple[str, ...]:
     """Further names and addresses in the API server's certificate."""
-    document, main = config.find(KubeAPIServerConfig), _find_main(config)
+    document, main = config.find(KubeAPIServerConfig), find_cluster(config).api_server
     return (document.cert_extra_sans if document else main.cert_sans if main else None) or ()
-
-
-def _find_main(config: Config) -> APIServerConfig | None:
-    """The settings within the main document."""
-    return config.cluster.api_server if config.cluster else None

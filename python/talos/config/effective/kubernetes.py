@@ -25,14 +25,11 @@ from talos.config.documents.kubernetes.proxy import KubeProxyConfig
 from talos.config.documents.kubernetes.scheduler import KubeSchedulerConfig
 from talos.config.documents.kubernetes.talos_api_access import KubeTalosAPIAccessConfig
 from talos.config.documents.v1alpha1 import control_plane as old
-from talos.config.documents.v1alpha1.cluster import ClusterConfig
 from talos.config.documents.v1alpha1.kubelet import ExtraMount
-from talos.config.documents.v1alpha1.machine import MachineConfig
 from talos.config.effective.kubespan import kubespan
+from talos.config.effective.sections import find_cluster, find_machine
 from talos.config.model import Config
 from talos.config.values import NOTHING, Unstructured
-
-_NO_MACHINE, _NO_CLUSTER = MachineConfig(), ClusterConfig()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,28 +60,28 @@ class Kubelet:
 def api_server(config: Config) -> Component:
     """kube-apiserver."""
     return _component(
-        contract.KUBE_API_SERVER_IMAGE, config.find(KubeAPIServerConfig), _cluster(config).api_server
+        contract.KUBE_API_SERVER_IMAGE, config.find(KubeAPIServerConfig), find_cluster(config).api_server
     )
 
 
 def controller_manager(config: Config) -> Component:
     """kube-controller-manager; a control plane node may do without."""
-    machine = _machine(config).control_plane
+    machine = find_machine(config).control_plane
     switch = machine.controller_manager if machine else None
     document = config.find(KubeControllerManagerConfig)
     return _component(
         contract.KUBE_CONTROLLER_MANAGER_IMAGE,
         document,
-        _cluster(config).controller_manager,
+        find_cluster(config).controller_manager,
         enabled=document.enabled is not False if document else not (switch and switch.disabled),
     )
 
 
 def scheduler(config: Config) -> Component:
     """kube-scheduler; a control plane node may do without."""
-    machine = _machine(config).control_plane
+    machine = find_machine(config).control_plane
     switch = machine.scheduler if machine else None
-    document, main = config.find(KubeSchedulerConfig), _cluster(config).scheduler
+    document, main = config.find(KubeSchedulerConfig), find_cluster(config).scheduler
     return _component(
         contract.KUBE_SCHEDULER_IMAGE,
         document,
@@ -100,7 +97,7 @@ def proxy(config: Config) -> Component:
     ``config`` is what differs from the defaults. Without the document there is none: kube-proxy ignores
     arguments beside a file, and arguments are all that the main document has.
     """
-    document, main = config.find(KubeProxyConfig), _cluster(config).proxy
+    document, main = config.find(KubeProxyConfig), find_cluster(config).proxy
     enabled = document.enabled is not False if document else not (main and main.disabled)
     mode = (document.mode if document else main.mode if main else "") or "nftables"
     if document is not None:
@@ -112,7 +109,7 @@ def proxy(config: Config) -> Component:
 
 def core_dns(config: Config) -> Component:
     """The cluster's DNS server."""
-    document, main = config.find(KubeCoreDNSConfig), _cluster(config).core_dns
+    document, main = config.find(KubeCoreDNSConfig), find_cluster(config).core_dns
     enabled = document.enabled is not False if document else not (main and main.disabled)
     image = (document.image if document else main.image if main else "") or contract.CORE_DNS_IMAGE
     return Component(enabled=enabled, image=image)
@@ -133,7 +130,7 @@ class Flannel:
 
 def flannel(config: Config) -> Flannel | None:
     """The pods' network; None where it is another one, or left to the user."""
-    network = _cluster(config).network
+    network = find_cluster(config).network
     cni = network.cni if network else None
     if (document := config.find(KubeFlannelCNIConfig)) is not None:
         return Flannel(
@@ -163,7 +160,7 @@ def _mesh_mtu(config: Config) -> int:
 
 def kubelet(config: Config) -> Kubelet:
     """The kubelet."""
-    document, main = config.find(KubeletConfig), _machine(config).kubelet
+    document, main = config.find(KubeletConfig), find_machine(config).kubelet
     chosen = document or main
     default_seccomp = chosen.default_runtime_seccomp_profile_enabled if chosen else None
     extra_config = document.config if document else (main and main.extra_config) or NOTHING
@@ -187,7 +184,7 @@ class APIAccess:
 
 def api_access(config: Config) -> APIAccess | None:
     """The access of pods to the nodes' API, if there is any."""
-    document, features = config.find(KubeTalosAPIAccessConfig), _machine(config).features
+    document, features = config.find(KubeTalosAPIAccessConfig), find_machine(config).features
     main = features.kubernetes_talos_api_access if features else None
     chosen = document or (main if main and main.enabled else None)
     if chosen is None:
@@ -209,7 +206,7 @@ class ExtraManifest:
 
 def extra_manifests(config: Config) -> list[ExtraManifest]:
     """The user's manifests, each name once: of the network, of the cloud provider, then all others."""
-    main, found = _cluster(config), list[ExtraManifest]()
+    main, found = find_cluster(config), list[ExtraManifest]()
     cni = main.network.cni if main.network else None
     if cni and cni.name == "custom":
         found += [ExtraManifest(name=url, priority="05", url=url) for url in cni.urls or ()]
@@ -232,27 +229,27 @@ def extra_manifests(config: Config) -> list[ExtraManifest]:
 
 def credential_providers(config: Config) -> Unstructured:
     """The kubelet's CredentialProviderConfig; empty when there is none."""
-    document, main = config.find(KubeCredentialProviderConfig), _machine(config).kubelet
+    document, main = config.find(KubeCredentialProviderConfig), find_machine(config).kubelet
     chosen = document.configuration if document else main.credential_provider_config if main else None
     return chosen or NOTHING
 
 
 def has_cloud_provider(config: Config) -> bool:
     """Whether a controller of a cloud initializes the nodes, and sets their addresses and provider ids."""
-    provider = _cluster(config).external_cloud_provider
+    provider = find_cluster(config).external_cloud_provider
     return bool(provider and provider.enabled)
 
 
 def node_ip_subnets(config: Config) -> tuple[str, ...]:
     """The networks that the node's addresses for Kubernetes are chosen from; ``!`` excludes one."""
-    document, main = config.find(KubeNodeConfig), _machine(config).kubelet
+    document, main = config.find(KubeNodeConfig), find_machine(config).kubelet
     node_ip = document.node_ip if document else main.node_ip if main else None
     return (node_ip.valid_subnets if node_ip else None) or ()
 
 
 def prism_port(config: Config) -> int:
     """The port of the balancer on the loopback interface; 0: there is none."""
-    document, main = config.find(KubePrismConfig), _machine(config).features
+    document, main = config.find(KubePrismConfig), find_machine(config).features
     if document is not None:
         return document.port
     prism = main.kube_prism if main else None
@@ -305,14 +302,6 @@ def _resources(given: Any) -> dict[str, Mapping[str, str]]:
 
 def _default(image: str) -> str:
     return f"{image}:v{contract.KUBERNETES_VERSION}"
-
-
-def _machine(config: Config) -> MachineConfig:
-    return config.machine or _NO_MACHINE
-
-
-def _cluster(config: Config) -> ClusterConfig:
-    return config.cluster or _NO_CLUSTER
 
 
 def find_dns(service_subnets: Sequence[str]) -> list[str]:
