@@ -18,7 +18,8 @@ from talos.bgpd.rib.table import Rib
 from talos.dnsd.message import MalformedError, make_answer, make_query, parse_query, parse_reply
 from talos.dnsd.probes.records import read_records
 from talos.dnsd.upstream import parse_http_head
-from talos.networkd.dhcp6.message import Kind, UnusableReplyError, parse_message
+from talos.networkd.dhcp6.message import Kind, parse_message
+from talos.networkd.dhcp6.options import UnusableReplyError
 from talos.system.net.arp import make_arp, parse_arp
 from talos.system.net.echo import parse_sequence
 

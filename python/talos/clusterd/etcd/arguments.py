@@ -5,9 +5,9 @@ from ipaddress import IPv6Address, ip_address
 
 from talos.api.common.common_pb2 import NetIP
 from talos.api.definitions.etcd_pb2 import SpecSpec
+from talos.config.arguments import format_arguments
 from talos.etcd.client import PEER_PORT, PORT
 from talos.etcd.paths import DATA, SECRETS
-from talos.config.arguments import format_arguments
 from talos.system.errors import UserError
 
 PROGRAM, RESTORE_PROGRAM = "etcd", "etcdutl"

@@ -11,17 +11,8 @@ from typing import Protocol
 import trio
 
 from talos.networkd.dhcp.client import format_seconds
-from talos.networkd.dhcp6.message import (
-    NO_BINDING,
-    NOT_ON_LINK,
-    Kind,
-    Lease6,
-    LeasedAddress,
-    Reply6,
-    UnusableReplyError,
-    make_message,
-    parse_message,
-)
+from talos.networkd.dhcp6.message import Kind, Lease6, LeasedAddress, Reply6, make_message, parse_message
+from talos.networkd.dhcp6.options import NO_BINDING, NOT_ON_LINK, UnusableReplyError
 from talos.networkd.dhcp6.wire import Wire6
 from talos.system.backoff import Backoff
 from talos.system.logging import Log

@@ -7,22 +7,32 @@ the reason is an error, of an option that makes no sense only that option is ign
 import enum
 import math
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Address
+
+from talos.networkd.dhcp6.options import (
+    NO_BINDING,
+    SUCCESS,
+    Option,
+    UnusableReplyError,
+    is_unusable,
+    make_option,
+    parse_addresses,
+    parse_client_name,
+    parse_names,
+    parse_time_servers,
+    split_options,
+)
 
 MAX_MESSAGE = 65535
 MIN_LIFETIME = 30.0
 """The shortest accepted lifetime, in seconds: shorter ones would flood the network with renewals."""
 MAX_ADDRESSES = 16
-MAX_SERVERS = 16
-MAX_OPTIONS = 256
 
 _FOREVER = 0xFFFFFFFF
-_OPTION = struct.Struct("!HH")
 _ASSOCIATION = struct.Struct("!III")
 _ADDRESS = struct.Struct("!16sII")
-_MAX_LABEL, _MAX_NAME = 63, 253
 _MAX_DUID = 130
 
 
@@ -39,34 +49,7 @@ class Kind(enum.IntEnum):
     DECLINE = 9
 
 
-class Option(enum.IntEnum):
-    """Options that are sent or understood."""
-
-    CLIENT_ID = 1
-    SERVER_ID = 2
-    ASSOCIATION = 3
-    ADDRESS = 5
-    REQUESTED = 6
-    PREFERENCE = 7
-    ELAPSED = 8
-    STATUS = 13
-    RAPID_COMMIT = 14
-    DNS_SERVERS = 23
-    DOMAIN_LIST = 24
-    CLIENT_NAME = 39
-    NTP_SERVER = 56
-
-
-SUCCESS, NO_BINDING, NOT_ON_LINK = 0, 3, 4
 _WANTED = (Option.DNS_SERVERS, Option.DOMAIN_LIST, Option.CLIENT_NAME, Option.NTP_SERVER)
-
-
-class UnusableReplyError(ValueError):
-    """A reply that can't be used; the text is the reason. ``status`` is the server's, 0 when it gave none."""
-
-    def __init__(self, text: str, status: int = SUCCESS) -> None:
-        super().__init__(text)
-        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,21 +104,21 @@ def make_message(
     """A message to servers. ``transaction`` has three bytes; ``addresses`` are those leased already."""
     parts = [
         bytes((kind,)) + transaction,
-        _make_option(Option.CLIENT_ID, client),
-        _make_option(Option.ELAPSED, min(int(elapsed * 100), 0xFFFF).to_bytes(2)),
+        make_option(Option.CLIENT_ID, client),
+        make_option(Option.ELAPSED, min(int(elapsed * 100), 0xFFFF).to_bytes(2)),
     ]
     if server:
-        parts.append(_make_option(Option.SERVER_ID, server))
+        parts.append(make_option(Option.SERVER_ID, server))
     inner = b"".join(
-        _make_option(Option.ADDRESS, _ADDRESS.pack(address.packed, 0, 0)) for address in addresses
+        make_option(Option.ADDRESS, _ADDRESS.pack(address.packed, 0, 0)) for address in addresses
     )
-    parts.append(_make_option(Option.ASSOCIATION, _ASSOCIATION.pack(association, 0, 0) + inner))
+    parts.append(make_option(Option.ASSOCIATION, _ASSOCIATION.pack(association, 0, 0) + inner))
     if kind not in {Kind.CONFIRM, Kind.DECLINE}:
-        parts.append(_make_option(Option.REQUESTED, b"".join(option.to_bytes(2) for option in _WANTED)))
+        parts.append(make_option(Option.REQUESTED, b"".join(option.to_bytes(2) for option in _WANTED)))
         # Flag S: the server updates DNS. The name is the server's choice.
-        parts.append(_make_option(Option.CLIENT_NAME, b"\1\0"))
+        parts.append(make_option(Option.CLIENT_NAME, b"\1\0"))
     if kind is Kind.SOLICIT:
-        parts.append(_make_option(Option.RAPID_COMMIT, b""))
+        parts.append(make_option(Option.RAPID_COMMIT, b""))
     return b"".join(parts)
 
 
@@ -144,7 +127,7 @@ def parse_message(data: bytes, *, transaction: bytes, client: bytes, association
     if len(data) < 4 or data[0] not in {Kind.ADVERTISE, Kind.REPLY} or data[1:4] != transaction:
         return None
     options: dict[int, list[bytes]] = {}
-    for option, value in _split(data[4:]):
+    for option, value in split_options(data[4:]):
         options.setdefault(option, []).append(value)
     if options.get(Option.CLIENT_ID) != [client]:
         return None
@@ -185,10 +168,10 @@ def _parse_lease(options: dict[int, list[bytes]], server: bytes, association: in
         addresses=tuple(addresses),
         renew_seconds=renew,
         rebind_seconds=rebind,
-        resolvers=attempt(Option.DNS_SERVERS, _parse_addresses, ()),
-        search=attempt(Option.DOMAIN_LIST, _parse_names, ()),
-        time_servers=attempt(Option.NTP_SERVER, _parse_time_servers, ()),
-        hostname=attempt(Option.CLIENT_NAME, _parse_client_name, ""),
+        resolvers=attempt(Option.DNS_SERVERS, parse_addresses, ()),
+        search=attempt(Option.DOMAIN_LIST, parse_names, ()),
+        time_servers=attempt(Option.NTP_SERVER, parse_time_servers, ()),
+        hostname=attempt(Option.CLIENT_NAME, parse_client_name, ""),
         preference=attempt(Option.PREFERENCE, lambda value: value[0] if value else 0, 0),
         remarks=tuple(remarks),
     )
@@ -207,7 +190,7 @@ def _parse_associations(
         if number != association:
             continue
         times = rest[0], rest[1]
-        for option, inner in _split(value[_ASSOCIATION.size :]):
+        for option, inner in split_options(value[_ASSOCIATION.size :]):
             if option == Option.STATUS:
                 status, text = _parse_status([inner])
                 if status != SUCCESS:
@@ -220,7 +203,7 @@ def _parse_associations(
 
 
 def _parse_times(times: tuple[int, int], minimum: float, remarks: list[str]) -> tuple[float, float]:
-    """When to renew and to rebind addresses of which the first ends after ``least`` seconds."""
+    """When to renew and to rebind addresses of which the first ends after ``minimum`` seconds."""
     renew, rebind = (_parse_seconds(number) for number in times)
     if minimum != math.inf and 0 < renew <= rebind <= minimum:
         return renew, rebind
@@ -238,10 +221,10 @@ def _add_address(addresses: list[LeasedAddress], value: bytes, remarks: list[str
         return False
     packed, _, valid = _ADDRESS.unpack_from(value)
     address = IPv6Address(packed)
-    for option, inner in _split(value[_ADDRESS.size :]):
+    for option, inner in split_options(value[_ADDRESS.size :]):
         if option == Option.STATUS and _parse_status([inner])[0] != SUCCESS:
             return False
-    if _is_unusable(address) or address.is_link_local:
+    if is_unusable(address) or address.is_link_local:
         remarks.append(f"{address} ignored: it is no host's address")
         return False
     seconds = _parse_seconds(valid)
@@ -255,25 +238,6 @@ def _add_address(addresses: list[LeasedAddress], value: bytes, remarks: list[str
     return False
 
 
-def _split(data: bytes) -> Iterator[tuple[int, bytes]]:
-    position = 0
-    for _ in range(MAX_OPTIONS):
-        if position == len(data):
-            return
-        if position + _OPTION.size > len(data):
-            break
-        option, length = _OPTION.unpack_from(data, position)
-        position += _OPTION.size + length
-        if position > len(data):
-            break
-        yield option, data[position - length : position]
-    raise UnusableReplyError("options are cut off, or too many")
-
-
-def _make_option(option: Option, value: bytes) -> bytes:
-    return _OPTION.pack(option, len(value)) + value
-
-
 def _parse_status(values: Sequence[bytes]) -> tuple[int, str]:
     """The number, and the server's text as a part of a line."""
     if not values or len(values[0]) < 2:
@@ -284,61 +248,3 @@ def _parse_status(values: Sequence[bytes]) -> tuple[int, str]:
 
 def _parse_seconds(number: int) -> float:
     return math.inf if number == _FOREVER else float(number)
-
-
-def _is_unusable(address: IPv6Address) -> bool:
-    return address.is_unspecified or address.is_loopback or address.is_multicast
-
-
-def _parse_addresses(value: bytes) -> tuple[IPv6Address, ...]:
-    if not value or len(value) % 16:
-        raise ValueError(f"{len(value)} bytes")
-    found = [IPv6Address(value[start : start + 16]) for start in range(0, len(value), 16)]
-    usable = [address for address in found if not _is_unusable(address)]
-    return tuple(dict.fromkeys(usable))[:MAX_SERVERS]
-
-
-def _parse_names(value: bytes) -> tuple[str, ...]:
-    """Names as in DNS, which must not be compressed here."""
-    names: list[str] = []
-    position = 0
-    while position < len(value) and len(names) < MAX_SERVERS:
-        labels: list[str] = []
-        while position < len(value) and (length := value[position]):
-            label = value[position + 1 : position + 1 + length]
-            if length > _MAX_LABEL or len(label) < length:
-                raise ValueError("a malformed label")
-            labels.append(_check_label(label))
-            position += 1 + length
-        position += 1
-        name = ".".join(labels)
-        if not name or len(name) > _MAX_NAME:
-            raise ValueError("a name of no or too many characters")
-        names.append(name)
-    return tuple(dict.fromkeys(names))
-
-
-def _check_label(label: bytes) -> str:
-    text = label.decode("ascii", "replace")
-    if not text.isascii() or not text.replace("-", "a").replace("_", "a").isalnum() or text[0] == "-":
-        raise ValueError(f"{text!r} is no part of a name")
-    return text
-
-
-def _parse_time_servers(value: bytes) -> tuple[str, ...]:
-    servers: list[str] = []
-    for option, inner in _split(value):
-        if option == 1:
-            servers += [str(address) for address in _parse_addresses(inner)]
-        elif option == 3:
-            servers += _parse_names(inner)
-    return tuple(dict.fromkeys(servers))[:MAX_SERVERS]
-
-
-def _parse_client_name(value: bytes) -> str:
-    """Of the form of option 39: flags, then a name, which ends early when it has no domain."""
-    if len(value) < 2:
-        return ""
-    name = value[1:]
-    names = _parse_names(name if name.endswith(b"\0") else name + b"\0")
-    return names[0] if names else ""

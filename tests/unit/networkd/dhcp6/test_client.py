@@ -12,15 +12,8 @@ import trio
 from trio.testing import MockClock
 
 from talos.networkd.dhcp6.client import Client6
-from talos.networkd.dhcp6.message import (
-    Kind,
-    Lease6,
-    Option,
-    UnusableReplyError,
-    make_duid,
-    make_message,
-    parse_message,
-)
+from talos.networkd.dhcp6.message import Kind, Lease6, make_duid, make_message, parse_message
+from talos.networkd.dhcp6.options import Option, UnusableReplyError
 from talos.networkd.dhcp6.wire import Wire6
 from talos.system.logging import Log
 

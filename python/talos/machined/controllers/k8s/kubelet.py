@@ -19,11 +19,11 @@ from talos.api.definitions.k8s_pb2 import ArgValues, KubeletConfigSpec, KubeletS
 from talos.api.definitions.proto_pb2 import Mount
 from talos.config.active import read_config
 from talos.config.arguments import (
-    format_arguments,
     IMAGE_SERVICE,
     IMAGE_SERVICE_ARGUMENT,
     KUBELET,
     find_fixed,
+    format_arguments,
     merge_arguments,
 )
 from talos.config.documents.v1alpha1.kubelet import LinuxIDMapping
