@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from talos.config.cel import types
+from talos.config.cel.parse import parse
 from talos.config.cel.syntax import (
     Apply,
     CelError,
@@ -23,7 +24,6 @@ from talos.config.cel.syntax import (
     Name,
     Node,
     UInt,
-    parse,
 )
 from talos.config.cel.types import BOOL, DYN, FUNCTIONS, METHODS, Overload, Type, list_of, map_of
 from talos.system.errors import UserError
