@@ -13,10 +13,10 @@ from talos.fleet.plan import FleetLimits, Plan, make_plan, parse_unavailable
 from talos.fleet.progress import FleetProgress, NodeProgress, NodeStep
 from talos.system.errors import UserError
 from talos.system.logging import Log
-from talos.upgrade.state import Phase
 from talos.upgrade_controller import status as states
 from talos.upgrade_controller.channel import ChannelRelease, read_channel
 from talos.upgrade_controller.config import ClientAccess, Policy, Settings
+from talos.upgrade_controller.hindrances import PAUSED, find_closed, find_reverted, find_unhealthy
 from talos.upgrade_controller.policy_source import GoneError, PolicySource
 from talos.upgrade_controller.selection import select_nodes
 from talos.upgrade_controller.snapshots.config import Snapshots, open_destination
@@ -30,7 +30,6 @@ CHECK_INTERVAL = 5.0
 """Seconds between two checks of the config while there is nothing else to do."""
 RETRY_INTERVAL = 20.0
 """Seconds between two tries while something is wrong that may pass."""
-CLOSED, PAUSED = "the maintenance window is closed", "paused"
 
 type ReadChannel = Callable[[Settings], ChannelRelease]
 type Connect = Callable[[ClientAccess], FleetCalls]
@@ -43,37 +42,6 @@ def find_release(settings: Settings) -> ChannelRelease:
     return read_channel(
         channel.image, settings.keys, endpoint=channel.endpoint, credentials=settings.credentials
     )
-
-
-def find_closed(settings: Settings, now: datetime) -> str:
-    """Why no node may begin now, empty when one may."""
-    if settings.policy.paused:
-        return PAUSED
-    if settings.windows and not any(window.is_open(now) for window in settings.windows):
-        return CLOSED
-    return ""
-
-
-def find_unhealthy(plan: Plan) -> str:
-    """Which nodes are unhealthy, and why: no operator is there, so an upgrade does not begin then."""
-    found = [
-        f"{entry.name} is unhealthy: {'; '.join(plan.problems[entry.node].values())}"
-        for entry in plan.nodes
-        if plan.problems.get(entry.node)
-    ]
-    return ", ".join(found)
-
-
-def find_reverted(plan: Plan, version: str) -> str:
-    """Which nodes have tried a release and gone back, and why."""
-    found = [
-        f"{entry.name}: {version} was reverted, {entry.version} runs: {entry.upgrade.reason}"
-        for entry in plan.nodes
-        if entry.upgrade is not None
-        and entry.upgrade.phase is Phase.REVERTED
-        and entry.upgrade.version == version != entry.version
-    ]
-    return "; ".join(found)
 
 
 @dataclass(slots=True, kw_only=True)
