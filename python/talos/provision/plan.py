@@ -1,7 +1,7 @@
 """From a few chosen to a complete request: names, addresses, sizes, each checked."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv4Network, ip_address, ip_network
 from pathlib import Path
@@ -44,8 +44,44 @@ class ClusterOptions:
 
 def make_request(chosen: ClusterOptions) -> ClusterRequest:
     """The request, without machine configs: those need the addresses it assigns."""
-    name = check_name(chosen.name)
-    subnet = parse_subnet(chosen.subnet)
+    name, subnet = check_name(chosen.name), parse_subnet(chosen.subnet)
+    nodes = tuple(_make_nodes(chosen, subnet))
+    return ClusterRequest(
+        name=name,
+        provider=chosen.provider,
+        subnet=subnet,
+        gateway=subnet[1],
+        services=subnet[-2],
+        discovery=chosen.discovery,
+        mtu=chosen.mtu,
+        image=chosen.image,
+        stamp=chosen.stamp,
+        images=chosen.images,
+        image_cache=chosen.image_cache,
+        nameservers=tuple(parse_nameserver(server) for server in chosen.nameservers),
+        time_servers=tuple(chosen.time_servers),
+        nodes=nodes,
+    )
+
+
+def _make_nodes(chosen: ClusterOptions, subnet: IPv4Network) -> Iterator[NodeRequest]:
+    size = _choose_disk_size(chosen)
+    numbers = dict.fromkeys(Role, 0)
+    for offset, role in enumerate(_choose_roles(chosen, subnet), start=2):
+        numbers[role] += 1
+        yield NodeRequest(
+            name=f"{chosen.name}-{role.value}-{numbers[role]}",
+            role=role,
+            address=subnet[offset],
+            cpus=chosen.cpus.get(role, 0.0),
+            memory=chosen.memory.get(role, 0),
+            disk=size,
+            disks=tuple(chosen.disks),
+        )
+
+
+def _choose_roles(chosen: ClusterOptions, subnet: IPv4Network) -> Sequence[Role]:
+    """The role of each node, as many as the subnet has addresses for."""
     roles = [Role.CONTROL_PLANE] * chosen.controlplanes + [Role.WORKER] * chosen.workers
     if chosen.controlplanes < 0 or chosen.workers < 0 or not roles:
         raise UserError(
@@ -61,42 +97,17 @@ def make_request(chosen: ClusterOptions) -> ClusterRequest:
             where="--subnet",
             hint="take a larger subnet, such as 10.5.0.0/16",
         )
+    return roles
+
+
+def _choose_disk_size(chosen: ClusterOptions) -> int:
+    """Of a node's first disk; all of them are large enough."""
     sizes = [disk.size for disk in chosen.disks] or [chosen.disk]
     if min(sizes) < MIN_DISK:
         where = "--disks" if chosen.disks else "--disk"
         text = f"a disk of {min(sizes) >> 20} MiB is too small"
         raise UserError(text, where=where, hint="take 512 MiB or more")
-    numbers = {Role.CONTROL_PLANE: 0, Role.WORKER: 0}
-    nodes: list[NodeRequest] = []
-    for offset, role in enumerate(roles, start=2):
-        numbers[role] += 1
-        nodes.append(
-            NodeRequest(
-                name=f"{name}-{role.value}-{numbers[role]}",
-                role=role,
-                address=subnet[offset],
-                cpus=chosen.cpus.get(role, 0.0),
-                memory=chosen.memory.get(role, 0),
-                disk=chosen.disks[0].size if chosen.disks else chosen.disk,
-                disks=tuple(chosen.disks),
-            )
-        )
-    return ClusterRequest(
-        name=name,
-        provider=chosen.provider,
-        subnet=subnet,
-        gateway=subnet[1],
-        services=subnet[-2],
-        discovery=chosen.discovery,
-        mtu=chosen.mtu,
-        image=chosen.image,
-        stamp=chosen.stamp,
-        images=chosen.images,
-        image_cache=chosen.image_cache,
-        nameservers=tuple(parse_nameserver(server) for server in chosen.nameservers),
-        time_servers=tuple(chosen.time_servers),
-        nodes=tuple(nodes),
-    )
+    return sizes[0]
 
 
 def with_configs(request: ClusterRequest, configs: Mapping[Role, str]) -> ClusterRequest:

@@ -8,7 +8,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from talos.config.cel.syntax import (
-    INT_RANGE, MACROS, UINT_RANGE, Apply, CelError, Comprehension, Field, ListOf, Literal, MapOf, Name, Node, UInt,
+    INT_RANGE,
+    MACROS,
+    UINT_RANGE,
+    Apply,
+    CelError,
+    Comprehension,
+    Field,
+    ListOf,
+    Literal,
+    MapOf,
+    Name,
+    Node,
+    UInt,
 )
 
 MAX_LENGTH = 2048
