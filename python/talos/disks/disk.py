@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from talos.api.definitions import block_pb2
+from talos.disks.devices import read_disk_specs
 from talos.disks.installation import find_system_disk
 from talos.disks.raid.system import Statuses, find_boot_obstacle, map_members
-from talos.resource.kinds import DISCOVERED_VOLUME, DISK, MD_ARRAY_STATUS
+from talos.resource.kinds import DISCOVERED_VOLUME, MD_ARRAY_STATUS
 from talos.resource.resource import Resource
 from talos.resource.state import State
 from talos.system.block.blkid import TALOS_META
@@ -155,7 +156,7 @@ async def read_disks(state: State) -> tuple[Disk, ...]:
     """Every disk, ordered by id."""
     return make_disks(
         await state.list(DISCOVERED_VOLUME),
-        {disk.id: disk.spec for disk in await state.list(DISK)},
+        await read_disk_specs(state),
         await state.list(MD_ARRAY_STATUS),
         await find_system_disk(state),
     )

@@ -9,6 +9,7 @@ from talos.api.definitions import block_pb2, storage_pb2
 from talos.api.definitions import enums_pb2 as enums
 from talos.config.documents.storage.raid_array import RAIDArrayConfig
 from talos.config.model import Config
+from talos.disks.devices import read_disk_specs
 from talos.disks.install.plan import describe_areas
 from talos.disks.install.request import read_request
 from talos.disks.raid.plan import MIN_MEMBERS
@@ -64,7 +65,7 @@ async def describe_new_array(state: State, config: Config, areas: tuple[Area, ..
     UserError: when it would not be made, or firmware could not start from it.
     """
     name = find_target(config)
-    disks = {disk.id: disk.spec for disk in await state.list(kinds.DISK)}
+    disks = await read_disk_specs(state)
     if not name or any(make_link(name) in spec.symlinks for spec in disks.values()):
         return ""
     specs = make_specs(config, await state.list(kinds.DISCOVERED_VOLUME), disks)

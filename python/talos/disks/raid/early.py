@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import trio
 
+from talos.disks.devices import read_disk_specs
 from talos.disks.installation import find_installed
 from talos.disks.raid.specs import FoundMember, find_members
 from talos.disks.raid.start import MISSING_DISK_TIMEOUT, ArrayStarter, group_members
 from talos.disks.raid.system import ReadHead, holds_system, is_system_expected
 from talos.disks.refresh import refresh_discovery
-from talos.resource.kinds import DISCOVERED_VOLUME, DISK
+from talos.resource.kinds import DISCOVERED_VOLUME
 from talos.resource.state import State
 
 TIMEOUT = 2 * MISSING_DISK_TIMEOUT
@@ -61,7 +62,7 @@ class EarlyArrays:
         if await self._is_installed():
             return False
         volumes = await self.state.list(DISCOVERED_VOLUME)
-        disks = {disk.id: disk.spec for disk in await self.state.list(DISK)}
+        disks = await read_disk_specs(self.state)
         return await is_system_expected(volumes, disks, (), self.read_head)
 
     async def _is_installed(self) -> bool:

@@ -4,6 +4,7 @@ import trio
 
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
+from talos.disks.devices import are_devices_ready
 from talos.disks.volumes.dedicated import is_dedicated
 from talos.resource import ids, kinds
 from talos.resource.changes import modify, teardown_and_destroy, wait_for
@@ -68,7 +69,7 @@ async def wait_for_meta(state: State) -> None:
 
 async def explain_meta(state: State) -> str:
     """Why it is not known yet whether there is a META."""
-    if not await _are_disks_known(state):
+    if not await are_devices_ready(state):
         return "not all disks are read (service udevd)"
     stopped = [
         f"RAID array {status.id}: {status.spec.error}"
@@ -92,7 +93,7 @@ async def wait_until_settled(state: State, volume: str, log: Log) -> bool:
         if not scope.cancelled_caught:
             return True
         log.warning(f"volume {volume}: {await _explain(state, volume)}")
-        if not await _are_disks_known(state):
+        if not await are_devices_ready(state):
             return False
 
 
@@ -110,13 +111,6 @@ async def wait_until_mounted(state: State, volume: str, log: Log) -> None:
         if not scope.cancelled_caught:
             return
         log.warning(f"volume {volume}: {await _explain(state, volume)}")
-
-
-async def _are_disks_known(state: State) -> bool:
-    try:
-        return (await state.get(*ids.DEVICES_STATUS)).spec.ready
-    except NotFoundError:
-        return False
 
 
 async def _explain(state: State, volume: str) -> str:

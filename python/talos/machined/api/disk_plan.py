@@ -1,16 +1,13 @@
 """What a config given to an empty machine would do to its disks."""
 
 from talos.config.model import Config
+from talos.disks.devices import are_devices_ready
 from talos.disks.install.array import describe_new_array
 from talos.disks.install.plan import plan_install
 from talos.disks.installation import is_installed
 from talos.machined.node.ports.node import Node
-from talos.resource import ids
-from talos.resource.state import NotFoundError
 from talos.system.block.layout import INSTALLED
 from talos.upgrade.slots.port import DiskSlots
-
-DEVICES = "devices"
 
 
 async def describe_disk_plan(node: Node, config: Config) -> str:
@@ -20,7 +17,7 @@ async def describe_disk_plan(node: Node, config: Config) -> str:
     """
     if not node.platform.has_disks or await is_installed(node.state):
         return ""
-    if not await _has_devices(node):
+    if not await are_devices_ready(node.state):
         return "The disks are not discovered yet: repeat the dry run for the plan of the installation."
     slots = node.upgrades.slots
     areas = slots.areas if isinstance(slots, DiskSlots) else INSTALLED
@@ -28,10 +25,3 @@ async def describe_disk_plan(node: Node, config: Config) -> str:
         return text
     plan = await plan_install(node.state, config, areas=areas)
     return "" if plan is None else plan.text()
-
-
-async def _has_devices(node: Node) -> bool:
-    try:
-        return (await node.state.get(*ids.DEVICES_STATUS)).spec.ready
-    except NotFoundError:
-        return False

@@ -8,6 +8,7 @@ import trio
 
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
+from talos.disks.devices import are_devices_ready, read_disk_specs
 from talos.disks.disk import read_disks
 from talos.disks.installation import find_installed
 from talos.disks.raid.system import is_system_expected
@@ -131,8 +132,7 @@ class VolumeSettler:
         is_early = is_dedicated(config.spec) and EPHEMERAL.label not in self._used
         if is_early and is_wanted:
             self._unmade.add(config.id)
-        devices = await runtime.get_or_none(*ids.DEVICES_STATUS)
-        if devices is None or not devices.spec.ready:
+        if not await are_devices_ready(runtime):
             return VolumeState(phase=enums.VOLUME_PHASE_WAITING)
         if config.metadata.annotations.get(VOLUME_SELECTOR):
             return await self._use_existing(runtime, config, progress, target)
@@ -212,7 +212,7 @@ class VolumeSettler:
         where = name_volume(config.id)
         found = find_existing(
             volumes,
-            {disk.id: disk.spec for disk in await runtime.list(kinds.DISK)},
+            await read_disk_specs(runtime),
             config.metadata.annotations[VOLUME_SELECTOR],
             f"{where} discovery.volumeSelector.match",
             system=[path for path, _ in find_installed(volume.spec for volume in volumes)],
@@ -269,7 +269,7 @@ class VolumeSettler:
         volumes = await runtime.list(kinds.DISCOVERED_VOLUME)
         if not any(volume.spec.name == MEMBER for volume in volumes):
             return False
-        disks = {disk.id: disk.spec for disk in await runtime.list(kinds.DISK)}
+        disks = await read_disk_specs(runtime)
         statuses = await runtime.list(kinds.MD_ARRAY_STATUS)
         return await is_system_expected(volumes, disks, statuses, self._context.blocks.read_head)
 

@@ -13,6 +13,7 @@ from talos.api.definitions.cri_pb2 import ImageCacheConfigSpec
 from talos.api.definitions.runtime_pb2 import DiagnosticSpec
 from talos.config.active import read_config
 from talos.config.effective import machine as effective
+from talos.disks.devices import are_devices_ready
 from talos.disks.image_cache import CacheDisks, find_media
 from talos.images.cache.layout import MANIFESTS
 from talos.images.cache.places import ROOTS, VOLUME
@@ -107,8 +108,7 @@ class ImageCacheConfigController(Controller):
 
     async def _find_disks(self, runtime: ControllerRuntime, disks: CacheDisks) -> bool:
         """Mount the medium that has a cache; whether all that may hold a cache is known and mounted."""
-        devices = await runtime.get_or_none(*ids.DEVICES_STATUS)
-        if devices is None or not devices.spec.ready:
+        if not await are_devices_ready(runtime):
             return False
         for medium in find_media([one.spec for one in await runtime.list(kinds.DISCOVERED_VOLUME)]):
             try:

@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 
 from talos.api.definitions import storage_pb2
 from talos.config.active import read_config
+from talos.disks.devices import are_devices_ready, read_disk_specs
 from talos.disks.installation import find_installed
 from talos.disks.lvm.provide import LvmProvider, ProvisionResult
 from talos.disks.lvm.specs import (
@@ -90,12 +91,11 @@ class LVMController(Reconciler):
 
     @override
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        devices = await runtime.get_or_none(*ids.DEVICES_STATUS)
-        if devices is None or not devices.spec.ready:
+        if not await are_devices_ready(runtime):
             return
         config = await read_config(runtime)
         volumes = await runtime.list(kinds.DISCOVERED_VOLUME)
-        disks = {disk.id: disk.spec for disk in await runtime.list(kinds.DISK)}
+        disks = await read_disk_specs(runtime)
         request = await runtime.get_or_none(*ids.LVM_REFRESH_REQUEST)
         seen = _LastInputs(
             specs=make_specs(config, volumes, disks),

@@ -10,6 +10,7 @@ import trio
 from talos.api.definitions.runtime_pb2 import DiagnosticSpec
 from talos.config.active import read_config
 from talos.disks.candidates import describe_refusal
+from talos.disks.devices import are_devices_ready, read_disk_specs
 from talos.disks.install.array import find_target
 from talos.disks.installation import find_installed
 from talos.disks.raid.plan import Plan
@@ -96,12 +97,11 @@ class RAIDController(Reconciler):
 
     @override
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        devices = await runtime.get_or_none(*ids.DEVICES_STATUS)
-        if devices is None or not devices.spec.ready:
+        if not await are_devices_ready(runtime):
             return
         config = await read_config(runtime)
         volumes = await runtime.list(kinds.DISCOVERED_VOLUME)
-        disks = {disk.id: disk.spec for disk in await runtime.list(kinds.DISK)}
+        disks = await read_disk_specs(runtime)
         request = await runtime.get_or_none(*ids.MD_REFRESH_REQUEST)
         seen = _LastInputs(
             arrays=make_specs(config, volumes, disks),
