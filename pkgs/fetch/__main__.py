@@ -77,7 +77,8 @@ def follow(old: dict[str, Any], lost: list[str]) -> dict[str, Any]:
     log(f"fetch: {gone}")
     new = debian.resolve()
     locks.write_debian(new)
-    moved.log_changes("resolved all roots anew and rewrote pkgs/locks/debian.json:", moved.compare(old, new))
+    changes = moved.compare(moved.read_debian_versions(old), moved.read_debian_versions(new))
+    moved.log_changes("resolved all roots anew and rewrote pkgs/locks/debian.json:", changes)
     return new
 
 
@@ -92,20 +93,19 @@ def run_lock(parts: list[str]) -> None:
     if unknown := set(parts) - resolvers.keys() - go_sets.keys():
         known = ", ".join([*resolvers, *sorted(go_sets)])
         raise FetchError(f"no such lock: {', '.join(sorted(unknown))}; known: {known}")
+    old, before = moved.read_versions(), moved.read_derivations()
     if some := [part for part in parts if part in go_sets]:
         locks.write_go(gomodules.resolve_some(locks.read_go(), some))
     wanted = [part for part in parts if part in resolvers] if parts else list(resolvers)
-    if not wanted:
-        return
-    old = locks.read_debian()
     for part in wanted:
         resolvers[part]()
-    run_fetch([])
-    changes = moved.compare(old, locks.read_debian())
-    if changes:
-        moved.log_changes("the Debian packages' new versions, for the commit:", changes)
+    if wanted:
+        run_fetch([])
+    if changes := moved.compare(old, moved.read_versions()):
+        moved.log_changes("the new versions, for the commit:", changes)
+        moved.log_rebuilt(before, moved.read_derivations())
     else:
-        log("fetch: the Debian packages are as they were")
+        log("fetch: the locks are as they were")
 
 
 def run_mirror(words: list[str]) -> None:

@@ -39,6 +39,13 @@ site = {}
 toolchain = "1.0"
 [go.sets]
 """
+FLAKE = """{
+  outputs = _: {
+    packages.x86_64-linux =
+      let make = name: text: derivation { inherit name; builder = text; system = "x86_64-linux"; };
+      in { app = make "app" (builtins.readFile ./pkgs/locks/debian.json); other = make "other" "/bin/sh"; };
+  };
+}"""
 PROGRAMS = ("git", "nix-store", "nix-hash")
 FIRST = {"busybox-static": ("1", ""), "app": ("1", "libapp1"), "libapp1": ("1", "")}
 SECOND = {"busybox-static": ("1", ""), "app": ("2", "libapp2"), "libapp2": ("2", "")}
@@ -126,6 +133,7 @@ def checkout(served: tuple[Path, str], tmp_path: Path) -> Checkout:
     root = tmp_path / "checkout"
     shutil.copytree(PKGS / "fetch", root / "pkgs/fetch", ignore=shutil.ignore_patterns("__pycache__"))
     (root / "pkgs/locks").mkdir()
+    (root / "flake.nix").write_text(FLAKE)
     (root / "pkgs/roots.toml").write_text(ROOTS)
     (root / "pkgs/locks/go.json").write_text('{"modules": {}, "sets": {"toolchain": []}}')
     for name in ("image", "client", "build", "dev", "site", "envoy"):
@@ -137,7 +145,7 @@ def checkout(served: tuple[Path, str], tmp_path: Path) -> Checkout:
     assert done.returncode == 0, done.stderr
     shutil.copytree(made.archive, folder / "then/debian" / made.lock()["snapshot"], dirs_exist_ok=True)
     identity = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
-    for words in (["init", "-q"], ["add", "pkgs"], [*identity, "commit", "-q", "-m", "locks"]):
+    for words in (["init", "-q"], ["add", "pkgs", "flake.nix"], [*identity, "commit", "-q", "-m", "locks"]):
         subprocess.run(["git", "-C", str(root), *words], check=True)
     publish(made.archive, "trixie", SECOND)
     return made
@@ -184,7 +192,10 @@ def test_locks_refreshes_on_purpose_with_the_table(checkout: Checkout) -> None:
     done = checkout.fetch("lock", "debian", store="second")
     assert done.returncode == 0, done.stderr
     assert "  app      1       2" in done.stderr.splitlines()
-    assert "fetch: the Debian packages' new versions, for the commit:" in done.stderr
+    assert "fetch: the new versions, for the commit:" in done.stderr
+    assert done.stderr.splitlines()[-1] == "fetch: 1 of 2 packages of the flake are built anew: app"
+    again = checkout.fetch("lock", "debian", store="second")
+    assert again.stderr.splitlines()[-1] == "fetch: the locks are as they were"
 
 
 def test_a_machine_without_clients_fetches_and_a_mirror_needs_no_network(
