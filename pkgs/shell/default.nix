@@ -9,6 +9,12 @@ let
     command = [ "python3.13" ./make_bash.py ];
     debian = roots.shell;
   };
+
+  programs = build {
+    name = "talos-shell-programs";
+    command = [ "python3.13" ./make_programs.py ];
+    inherit bash workstation;
+  };
 in
 {
   shell = derivation {
@@ -17,7 +23,7 @@ in
     outputs = [ "out" ]; # `nix develop` looks for them in the environment
     builder = "${bash}/bin/bash";
     args = [ "-c" "echo 'for: nix develop' >$out" ];
-    PATH = "${workstation}/bin:${workstation}/sbin";
+    PATH = "${programs}/bin:${workstation}/bin:${workstation}/sbin";
     shellHook = builtins.readFile ./hook.sh;
   };
 
