@@ -39,6 +39,11 @@ def cert_sans(config: Config) -> tuple[str, ...]:
     return find_machine(config).cert_sans
 
 
+def is_debugged(config: Config) -> bool:
+    """Whether the console has the logs of all services."""
+    return bool(config.main and config.main.debug)
+
+
 def is_image_cache_enabled(config: Config) -> bool:
     """Whether the node's own cache of images is used."""
     document = config.find(ImageCacheConfig)

@@ -42,6 +42,7 @@ async def run_node(
     node = make_node(machine)
     context = ControllerContext(
         node=node,
+        logs=machine.logs,
         stage=machine.stage,
         etc=machine.etc,
         etc_layer=ETC_LAYER,

@@ -67,6 +67,7 @@ from talos.machined.controllers.network.platform_config import PlatformNetworkCo
 from talos.machined.controllers.perf.stats import StatsController
 from talos.machined.controllers.runtime.boot_confirmation import BootConfirmationController
 from talos.machined.controllers.runtime.booted_entry import BootedEntryController
+from talos.machined.controllers.runtime.console_logs import ConsoleLogsController
 from talos.machined.controllers.runtime.environment import EnvironmentController
 from talos.machined.controllers.runtime.extensions import (
     ExtensionServiceConfigController,
@@ -112,6 +113,8 @@ from talos.machined.controllers.siderolink.config import (
 )
 from talos.machined.controllers.storage.lvm import LVMController
 from talos.machined.controllers.storage.raid import RAIDController
+from talos.machined.logs.console import make_console
+from talos.machined.logs.store import LogStore
 from talos.machined.node.etc_files import EtcFiles
 from talos.machined.node.etc_layer import EtcLayer
 from talos.machined.node.identity import Identity
@@ -144,6 +147,7 @@ class ControllerContext:
     """The dependencies of controllers besides the State."""
 
     node: Node
+    logs: LogStore
     stage: MachineStage
     etc: EtcFiles
     etc_layer: EtcLayer
@@ -225,6 +229,7 @@ def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
         KmsgLogConfigController(),
         EventsSinkConfigController(),
         LogServiceController(context.node.services),
+        ConsoleLogsController(context.logs, make_console(has_kernel=has_kernel)),
         WatchdogTimerConfigController(),
         WatchdogTimerController(KernelWatchdog, context.log),
         SelfCheckController(

@@ -25,13 +25,18 @@ def format_for_console(line: str) -> str:
     return " ".join(parts)
 
 
+def is_shown(line: str) -> bool:
+    """Whether a line of PID 1 is on the console whatever the config has."""
+    return '"level":"debug"' not in line
+
+
 def make_sink(logs: LogStore, log_id: str, console: Callable[[str], None]) -> Callable[[str], None]:
     """The sink of a Log of PID 1: its log, and the console except for debug lines."""
     logs.register(log_id)
 
     def write(line: str) -> None:
         logs.append(log_id, line.encode(errors="replace") + b"\n")
-        if '"level":"debug"' not in line:
+        if is_shown(line):
             console(format_for_console(line))
 
     return write

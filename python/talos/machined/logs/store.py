@@ -74,6 +74,10 @@ class LogStore(Logs):
             ends[name] = b"".join(parts)
         return ends
 
+    def find_ends(self) -> dict[str, LogPlace]:
+        """Where each log ends now."""
+        return {name: LogPlace(bytes=ring.end, lines=ring.lines) for name, ring in self._rings.items()}
+
     def close_files(self) -> bool:
         """Close all files, so that the disk can be unmounted; False when it takes nothing more. Blocks."""
         writer, self._writer = self._writer, None

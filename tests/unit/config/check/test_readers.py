@@ -14,6 +14,8 @@ from talos.config.read.loader import load
 from talos.config.schema import Field, Form, Section, fields_of
 
 ROOT = Path(__file__).parents[4] / "python"
+BONDS = ROOT / "talos/networkd/spec_makers.py"
+"""A table of a bond's settings, whichever document they are from."""
 EFFECTIVE = "talos.config.effective"
 """The package through which nodes read settings."""
 
@@ -96,25 +98,46 @@ def test_the_table_is_what_the_source_reads() -> None:
     assert sorted(UNREAD_KINDS) == sorted(MODULES.keys() - read_kinds())
 
 
+def reads_configs(module: ast.Module) -> bool:
+    """Whether a module imports what a config or a part of one is made of."""
+    return any(
+        isinstance(node, ast.ImportFrom) and (node.module or "").startswith("talos.config")
+        for node in ast.walk(module)
+    )
+
+
+@cache
+def readers() -> tuple[ast.Module, ...]:
+    """The source that may read a setting."""
+    return (*filter(reads_configs, node_modules()), *effective_modules())
+
+
+def attributes_of(module: ast.Module) -> Iterator[str]:
+    """Attributes that a module reads; one that is called, such as ``log.debug``, is a method."""
+    methods = {
+        id(node.func)
+        for node in ast.walk(module)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    }
+    for node in ast.walk(module):
+        if isinstance(node, ast.Attribute) and id(node) not in methods:
+            yield node.attr
+
+
 @cache
 def attributes_of_nodes() -> set[str]:
-    return {
-        node.attr
-        for module in (*node_modules(), *effective_modules())
-        for node in ast.walk(module)
-        if isinstance(node, ast.Attribute)
-    }
+    return {name for module in readers() for name in attributes_of(module)}
 
 
 @cache
 def names_of_nodes() -> frozenset[str]:
-    """What the source of nodes names as an attribute, or as the key of a table of fields."""
+    """What the source of nodes names as an attribute, or in a table of fields."""
     keys = {
         key.value
-        for module in (*node_modules(), *effective_modules())
+        for module in (*readers(), ast.parse(BONDS.read_text()))
         for node in ast.walk(module)
-        if isinstance(node, ast.Dict)
-        for key in node.keys
+        if isinstance(node, ast.Dict | ast.Tuple)
+        for key in (node.keys if isinstance(node, ast.Dict) else node.elts)
         if isinstance(key, ast.Constant) and isinstance(key.value, str)
     }
     return frozenset(attributes_of_nodes() | keys)
@@ -127,9 +150,11 @@ NO_READER = {
     "machine.network.interfaces.bond.adActorSystem": "validation refuses it",
     "machine.network.interfaces.bond.arpIPTarget": "validation refuses it",
     "machine.features.apidCheckExtKeyUsage": "always on, as upstream",
+    "machine.features.rbac": "always on, as upstream",
     "machine.install.grubUseUKICmdline": "true: the image's arguments; validation refuses others",
     "cluster.apiServer.disablePodSecurityPolicy": "without effect, as upstream",
     "machine.systemDiskEncryption": "luks2 alone",
+    "ExternalVolumeConfig.filesystemType": "virtiofs alone",
     "RawVolumeConfig.encryption": "luks2 alone",
     "SwapVolumeConfig.encryption": "luks2 alone",
     "UserVolumeConfig.encryption": "luks2 alone",

@@ -21,6 +21,7 @@ from talos.disks.volumes.requests import create_lifecycle, request_mount
 from talos.disks.volumes.scrubber import Scrubber
 from talos.machined.controllers.block.volume_settler import VolumeContext
 from talos.machined.controllers.registry import ControllerContext, make_controllers
+from talos.machined.logs.store import LogStore
 from talos.machined.node.etc_files import EtcFiles
 from talos.machined.node.etc_layer import EtcLayer
 from talos.machined.node.events import EventLog
@@ -95,6 +96,7 @@ def make_context(state: CountingState, folder: Path, log: Log) -> ControllerCont
     (folder / "etc").mkdir()
     return ControllerContext(
         node=cast("Any", node),
+        logs=LogStore(),
         stage=MachineStage(),
         etc=EtcFiles(MemoryMounts(), folder / "generated", folder / "etc"),
         etc_layer=EtcLayer(folder=folder / "layer"),

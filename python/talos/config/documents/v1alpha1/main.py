@@ -12,7 +12,7 @@ class V1Alpha1Config(Document):
     """The main document: the machine and its cluster."""
 
     version: str = setting("version of the config's form", default="")
-    debug: bool | None = setting("more logging on the console")
+    debug: bool | None = setting("the logs of all services on the console, too")
     persist: bool | None = setting("keep the config across reboots")
     machine: MachineConfig | None = setting("the machine itself")
     cluster: ClusterConfig | None = setting("the cluster the machine belongs to")
