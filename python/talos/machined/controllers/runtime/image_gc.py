@@ -1,6 +1,7 @@
 """Removal of images of the system that nothing uses any more: etcd's and the kubelet's after an upgrade.
 
-The kubelet itself looks after those of pods.
+So it is in both instances of containerd: images of debug containers are in the system's own, and there in
+memory. The kubelet itself looks after those of pods.
 """
 
 import time
@@ -12,7 +13,7 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.containerd import containers_pb2, images_pb2
 from talos.api.rpc import RpcError
 from talos.images.reference import parse_reference
-from talos.machined.containerd.client import CRI_SOCKET, SYSTEM, Connect, Containerd
+from talos.machined.containerd.client import CRI_SOCKET, SYSTEM, SYSTEM_SOCKET, Connect, Containerd
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input
 from talos.system.errors import UserError
@@ -22,14 +23,19 @@ INTERVAL = 15 * 60.0
 """Seconds between two checks."""
 MIN_AGE = 4 * INTERVAL
 """Seconds for which an image stays at least: it may have been pulled for what is to come."""
-_CRI = "cri"
+INSTANCES = {"cri": CRI_SOCKET, "containerd": SYSTEM_SOCKET}
+"""The services of the two instances."""
 
 
 class CRIImageGCController(Controller):
     """Removes images from time to time."""
 
     name = "runtime.CRIImageGCController"
-    inputs = (Input(kinds.SERVICE, id=_CRI), Input(*ids.ETCD_SPEC), Input(kinds.KUBELET_SPEC))
+    inputs = (
+        *(Input(kinds.SERVICE, id=name) for name in INSTANCES),
+        Input(*ids.ETCD_SPEC),
+        Input(kinds.KUBELET_SPEC),
+    )
 
     def __init__(self, connect: Connect, log: Log) -> None:
         self._connect = connect
@@ -39,17 +45,18 @@ class CRIImageGCController(Controller):
         """Look until cancelled."""
         while True:
             await trio.sleep(INTERVAL)
-            service = await runtime.get_or_none(kinds.SERVICE, _CRI)
-            if service is None or not service.spec.healthy:
-                continue
             etcd = await runtime.get_or_none(*ids.ETCD_SPEC)
             wanted = [kubelet.spec.image for kubelet in await runtime.list(kinds.KUBELET_SPEC)]
             wanted += [etcd.spec.image] if etcd is not None else []
-            try:
-                async with self._connect(CRI_SOCKET) as transport:
-                    await self._clean(Containerd(transport, SYSTEM), wanted)
-            except RpcError as error:
-                self._log.once("images that nothing uses can't be removed yet", reason=str(error))
+            for name, socket in INSTANCES.items():
+                service = await runtime.get_or_none(kinds.SERVICE, name)
+                if service is None or not service.spec.healthy:
+                    continue
+                try:
+                    async with self._connect(socket) as transport:
+                        await self._clean(Containerd(transport, SYSTEM), wanted)
+                except RpcError as error:
+                    self._log.once("images that nothing uses can't be removed yet", reason=str(error))
 
     async def _clean(self, containerd: Containerd, wanted: Iterable[str]) -> None:
         listed = await containerd.call(
