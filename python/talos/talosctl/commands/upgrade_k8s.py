@@ -16,7 +16,7 @@ from talos.talosctl.kubernetes import components
 from talos.talosctl.kubernetes.command import run_on_cluster
 from talos.talosctl.kubernetes.sync import POLICIES, SyncOptions
 from talos.talosctl.kubernetes.upgrade import KubernetesUpgrade, UpgradeOptions
-from talos.talosctl.kubernetes.versions import check_path, find_running, parse
+from talos.talosctl.kubernetes.versions import check_default, check_path, find_running, parse
 from talos.talosctl.output import console
 
 IMAGES = {
@@ -63,6 +63,8 @@ async def upgrade_kubernetes(
     if not source:
         source = running[0]
         report(f"automatically detected the lowest Kubernetes version {source}")
+    if not flags.is_given("to"):
+        check_default(running, target)
     check_path(source, target)
     if parse(running[-1], "the cluster")[:2] > parse(target, "--to")[:2]:
         check_path(running[-1], target)  # such as a kubelet that is newer than what the others get

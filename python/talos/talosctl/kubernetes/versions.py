@@ -62,6 +62,17 @@ def check_path(source: str, target: str) -> None:
     raise UserError(f"unsupported upgrade path {path} (from {source!r} to {target!r})", hint=hint)
 
 
+def check_default(running: Sequence[str], target: str) -> None:
+    """UserError when the version of a flag that was not given is older than what runs, the lowest first."""
+    newest = running[-1]
+    if parse(newest, "the cluster") > parse(target, "--to"):
+        raise UserError(
+            f"{newest} runs, which is newer than {target}, the version without the flag",
+            where="--to",
+            hint="name the version to upgrade to",
+        )
+
+
 def check_support(system: str, target: str, node: str) -> None:
     """UserError unless a node's version of the system runs this version of Kubernetes."""
     release, wanted = parse(system, node)[:2], parse(target, "--to")[:2]

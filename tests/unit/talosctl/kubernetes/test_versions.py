@@ -3,7 +3,7 @@
 import pytest
 
 from talos.system.errors import UserError
-from talos.talosctl.kubernetes.versions import check_path, check_support, sort_versions
+from talos.talosctl.kubernetes.versions import check_default, check_path, check_support, sort_versions
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,12 @@ def test_versions_of_a_cluster_are_compared_as_numbers() -> None:
     assert sort_versions(found) == ["1.9.0", "1.10.0-rc.1", "1.37.1"]
     with pytest.raises(UserError, match="no version of Kubernetes is found"):
         sort_versions(["latest"])
+
+
+def test_the_version_without_a_flag_is_no_step_back() -> None:
+    check_default(["1.36.4", "1.37.0-rc.1"], "1.37.0-rc.1")
+    with pytest.raises(UserError, match=r"--to: 1\.37\.1 runs, which is newer than 1\.37\.0-rc\.1"):
+        check_default(["1.36.4", "1.37.1"], "1.37.0-rc.1")
 
 
 @pytest.mark.parametrize(
