@@ -182,6 +182,25 @@ def test_disks_are_drawn_before_and_after(talosctl: Client, workers: Workers, fo
         assert (part["label"], part["size"], disk["before"]["parts"]) == ("u-db", 4 << 30, [])
 
 
+def test_a_dry_run_draws_disks_too(talosctl: Client, workers: Workers, tmp_path: Path) -> None:
+    workers.found = make_found()
+    selector = "{diskSelector: {match: 'disk.dev_path == \"/dev/vdb\"'}, minSize: 1GiB, maxSize: 4GiB}"
+    path, other = tmp_path / "volume.yaml", tmp_path / "other.yaml"
+    path.write_text(f"{CONFIG}---\n{make_document('UserVolumeConfig', 'db', selector)}")
+    other.write_text(NEW)
+    result = talosctl("apply-config", "--file", str(path), "-n", ONE, "--dry-run")
+    assert result.code == Exit.DONE, result.err
+    assert (
+        "done\n"
+        "/dev/vdb, 10 GiB   TODAY    AFTER\n"
+        "1 u-db             -        4 GiB xfs   new: UserVolumeConfig db\n"
+        "free               10 GiB   6 GiB\n"
+    ) in result.err
+    for argv in ((str(other), "--dry-run"), (str(path),)):
+        assert "TODAY" not in talosctl("apply-config", "-n", TWO, "--file", *argv).err
+    assert workers.applied == [TWO]
+
+
 def test_what_can_not_be_made_is_a_warning(talosctl: Client, workers: Workers, folder: Path) -> None:
     workers.found = make_found()
     selector = "{diskSelector: {match: 'disk.transport == \"nvme\"'}}"

@@ -96,6 +96,20 @@ async def send_config(
     return list(parts(reply, ApplyConfiguration))
 
 
+async def send_or_try(
+    session: Session, node: str, request: ApplyConfigurationRequest
+) -> list[ApplyConfiguration]:
+    """:func:`send_config` to a running node; the details of a dry run have its disks before and after."""
+    results = await send_config(session, node, request)
+    if request.dry_run and results:
+        # It brings the node's own modules.
+        from talos.talosctl.plan.dry_run import draw_disks
+
+        lines = await draw_disks(session, node, request.data)
+        results[-1].mode_details = "\n".join((results[-1].mode_details.rstrip(), *lines))
+    return results
+
+
 def show_result(node: str, results: list[ApplyConfiguration], *, is_many: bool) -> None:
     """Warnings, and what the node did or would do."""
     prefix = f"{node}: " if is_many and node else ""

@@ -10,7 +10,7 @@ from talos.system.errors import UserError
 from talos.system.files import read_file
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
-from talos.talosctl.client.change import make_apply_request, send_config, show_result
+from talos.talosctl.client.change import make_apply_request, send_config, send_or_try, show_result
 from talos.talosctl.client.command import need_nodes, run_async
 from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, CONFIG_CHANGE_FLAGS, INSECURE_FLAGS
@@ -37,8 +37,10 @@ def run_apply(invocation: Invocation) -> int:
     request = make_apply_request(text, flags)
 
     async def call(session: Session, node: str) -> list[ApplyConfiguration]:
+        # A machine in maintenance mode has no config yet; its own dry run has the disk of the installation.
+        send = send_config if flags.is_set("insecure") else send_or_try
         try:
-            return await send_config(session, node, request)
+            return await send(session, node, request)
         except RpcError as error:
             if patches:
                 raise  # its lines are not those of the file

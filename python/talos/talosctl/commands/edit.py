@@ -12,7 +12,7 @@ from talos.system.errors import UserError
 from talos.system.process import describe_exit, start_command
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag
-from talos.talosctl.client.change import fetch_config, make_apply_request, send_config, show_result
+from talos.talosctl.client.change import fetch_config, make_apply_request, send_or_try, show_result
 from talos.talosctl.client.command import need_nodes, run_async
 from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, CONFIG_CHANGE_FLAGS
@@ -41,7 +41,7 @@ def run_edit(invocation: Invocation) -> int:
         if new is None:
             console.note(f"{node}: edit cancelled, nothing changes")
             return
-        results = await send_config(session, node, make_apply_request(new, flags))
+        results = await send_or_try(session, node, make_apply_request(new, flags))
         show_result(node, results, is_many=len(flags.texts("nodes")) > 1)
 
     async def main() -> int:

@@ -6,7 +6,7 @@ from talos.config.change.patch import apply_patches
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
-from talos.talosctl.client.change import fetch_config, make_apply_request, send_config, show_result
+from talos.talosctl.client.change import fetch_config, make_apply_request, send_or_try, show_result
 from talos.talosctl.client.command import need_nodes, run_async
 from talos.talosctl.client.fanout import call_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, CONFIG_CHANGE_FLAGS
@@ -31,7 +31,7 @@ def run_patch(invocation: Invocation) -> int:
         if new == old:
             console.note(f"{node}: nothing changes")
             return []
-        return await send_config(session, node, make_apply_request(new, flags))
+        return await send_or_try(session, node, make_apply_request(new, flags))
 
     async def main() -> int:
         target = await find_target(flags)
