@@ -209,10 +209,8 @@ def test_calls_in_the_wrong_place_are_refused(cluster: Cluster) -> None:
         cluster, first, "etcd", "remove-member", "123", code=Exit.FAILED
     )
     assert "is no version of etcd" in refused(cluster, first, "etcd", "downgrade", "validate", "abc")
-    assert (
-        call_node(cluster, first, "etcd", "downgrade", "validate", "3.6")[0]["MESSAGE"]
-        == "downgrade validated"
-    )
+    (validated,) = call_node(cluster, first, "etcd", "downgrade", "validate", "3.6")
+    assert validated["MESSAGE"].startswith("downgrade validate success, cluster version 3.")
     assert cluster.talosctl("-n", str(first.address), "etcd", "alarm", "list").stdout == ""
     cluster.talosctl("-n", str(first.address), "etcd", "defrag")
 

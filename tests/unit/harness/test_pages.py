@@ -64,7 +64,7 @@ def test_addresses_are_those_of_a_cluster_and_nothing_is_followed(
         "talosctl events",
         "talosctl time",
         "talosctl -n NODE memory",
-        "talosctl logs -k kube-system/POD:kube-apiserver:ID",
+        "talosctl logs --namespace cri kube-system/POD:kube-apiserver:ID",
     ],
 )
 def test_what_changes_something_or_has_no_end_is_left_out(line: str) -> None:

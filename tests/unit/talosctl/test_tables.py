@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from google.protobuf.empty_pb2 import Empty
 from tests.unit.talosctl.fake import Client, FakeNode
 
 from talos.api.cosi.resource_pb2 import Metadata, Resource, Spec
@@ -133,3 +134,33 @@ def test_netstat_of_a_pod_requests_its_namespace(talosctl: Client, node: FakeNod
     assert (result.code, result.out) == (1, "")
     assert "pod default/db: is on none of the nodes" in result.err
     assert talosctl("netstat", "default/web", "-k", "-n", "10.0.0.2").code == Exit.USAGE
+
+
+@pytest.mark.parametrize("verb", ["validate", "enable", "cancel"])
+def test_downgrades_are_reported_in_upstreams_words(talosctl: Client, node: FakeNode, verb: str) -> None:
+    name = f"EtcdDowngrade{verb.title()}"
+    request = getattr(machine, f"{name}Request", Empty)
+    part = getattr(machine, name)(cluster_downgrade=machine.EtcdClusterDowngrade(cluster_version="3.7"))
+    node.on(f"/machine.MachineService/{name}", request, getattr(machine, f"{name}Response")(messages=[part]))
+    version = () if verb == "cancel" else ("3.6",)
+    result = talosctl("etcd", "downgrade", verb, *version, "-n", "10.0.0.2")
+    assert result.out == (f"NODE       MESSAGE\n10.0.0.2   downgrade {verb} success, cluster version 3.7\n")
+
+
+def test_an_older_flag_works_and_names_what_replaces_it(talosctl: Client, node: FakeNode) -> None:
+    pod = machine.ContainerInfo(namespace="k8s.io", id="kube-system/a", pod_id="kube-system/a")
+    reply = machine.ContainersResponse(messages=[machine.Container(containers=[pod])])
+    node.on("/machine.MachineService/Containers", machine.ContainersRequest, reply)
+    old, new = (talosctl("containers", *flag, "-n", "10.0.0.2") for flag in (("-k",), ("--namespace", "cri")))
+    assert old.out == new.out
+    assert "kube-system/a" in old.out
+    assert old.err == "Flag --kubernetes has been deprecated, use --namespace cri instead\n"
+    assert new.err == ""
+
+
+def test_only_one_flag_says_whose_containers(talosctl: Client) -> None:
+    both = talosctl("containers", "--kubernetes", "--namespace", "other", "-n", "10.0.0.2")
+    assert (both.code, both.out) == (Exit.USAGE, "")
+    assert "only one of the flags --kubernetes, --namespace can be set" in both.err
+    other = talosctl("containers", "--namespace", "other", "-n", "10.0.0.2")
+    assert (other.code, '"other" has no containers (system or cri)' in other.err) == (Exit.USAGE, True)

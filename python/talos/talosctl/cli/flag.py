@@ -42,7 +42,7 @@ class Flag:
 
     ``default`` is written as help shows it, without quotes. ``metavar`` overrides the type's
     name in help; ``choices`` are the only values taken, and the ones completion offers;
-    ``suggestions`` are offered and not the only ones.
+    ``suggestions`` are offered and not the only ones. ``deprecated`` is what to do instead of giving it.
     """
 
     name: str
@@ -55,6 +55,7 @@ class Flag:
     suggestions: tuple[str, ...] = ()
     required: bool = False
     hidden: bool = False
+    deprecated: str = ""
 
     @property
     def title(self) -> str:
@@ -115,6 +116,10 @@ class Flags:
     def is_given(self, name: str) -> bool:
         """Whether the command line names the flag."""
         return name in self._given
+
+    def find_deprecated(self) -> list[Flag]:
+        """Those of the command line that there is something better than."""
+        return [self._rows[name] for name in self._given if self._rows[name].deprecated]
 
     def _value(self, name: str) -> Value:
         given = self._given.get(name)

@@ -56,4 +56,6 @@ def _run(root: Command, argv: Sequence[str]) -> int:
         chain, _ = find_command(root, argv)
         _write_help(chain)
         return 0
+    for flag in invocation.flags.find_deprecated():
+        console.note(f"Flag --{flag.name} has been deprecated, {flag.deprecated}")
     return invocation.command.run(invocation)

@@ -1,5 +1,6 @@
 """The flags of every command that talks to a node."""
 
+from talos.system.errors import UserError
 from talos.talosctl.cli.flag import Flag, Flags, Type
 
 GROUPS = ("@all", "@controlplane", "@workers", "@label=")
@@ -46,25 +47,31 @@ OUTPUT = Flag(
 )
 OUTPUT_WITHOUT_SHORT = Flag(name="output", choices=OUTPUT.choices, default=OUTPUT.default, help=OUTPUT.help)
 
+NAMESPACES = ("system", "cri")
 DRIVER = Flag(
     name="kubernetes",
     short="k",
     type=Type.BOOL,
     help="look at Kubernetes' containers instead of the system's",
+    hidden=True,
+    deprecated="use --namespace cri instead",
 )
 NAMESPACE = Flag(
     name="namespace",
-    choices=("system", "cri"),
+    suggestions=NAMESPACES,
     default="system",
-    help="whose containers: the system's, or with cri Kubernetes', like --kubernetes",
+    help="whose containers: system, or with cri Kubernetes'",
 )
 CONTAINER_FLAGS = (DRIVER, NAMESPACE)
 CONTAINER_EXCLUSIVE = (DRIVER.name, NAMESPACE.name)
 
 
 def is_kubernetes(flags: Flags) -> bool:
-    """Whether Kubernetes' containers are meant, by either of CONTAINER_FLAGS."""
-    return flags.is_set(DRIVER.name) or flags.text(NAMESPACE.name) == "cri"
+    """Whether Kubernetes' containers are meant, by either of CONTAINER_FLAGS; UserError."""
+    namespace = flags.text(NAMESPACE.name)
+    if namespace not in NAMESPACES:
+        raise UserError(f'"{namespace}" has no containers', where="--namespace", hint="system or cri")
+    return flags.is_set(DRIVER.name) or namespace == "cri"
 
 
 MODE_CHOICES = ("auto", "no-reboot", "staged", "try")

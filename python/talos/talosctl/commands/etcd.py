@@ -176,9 +176,9 @@ def _run_downgrade(
             return await call(session, node, version)
 
         def rows(node: str, versions: Downgraded) -> Iterable[Row]:
-            return ((node, message, version) for version in versions)
+            return ((node, f"{message}, cluster version {version}") for version in versions)
 
-        return run_table(invocation, ("NODE", "MESSAGE", "CLUSTER VERSION"), call_node, rows)
+        return run_table(invocation, ("NODE", "MESSAGE"), call_node, rows)
 
     return run
 
@@ -240,7 +240,7 @@ COMMAND = Command(
                     minimum=1,
                     maximum=1,
                     flags=(OUTPUT,),
-                    run=_run_downgrade(_validate, "downgrade validated"),
+                    run=_run_downgrade(_validate, "downgrade validate success"),
                 ),
                 Command(
                     name="enable",
@@ -249,13 +249,13 @@ COMMAND = Command(
                     minimum=1,
                     maximum=1,
                     flags=(OUTPUT,),
-                    run=_run_downgrade(_enable, "downgrade enabled"),
+                    run=_run_downgrade(_enable, "downgrade enable success"),
                 ),
                 Command(
                     name="cancel",
                     summary="End the downgrade",
                     flags=(OUTPUT,),
-                    run=_run_downgrade(_cancel, "downgrade cancelled"),
+                    run=_run_downgrade(_cancel, "downgrade cancel success"),
                 ),
             ),
         ),
