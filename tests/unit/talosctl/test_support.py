@@ -24,6 +24,7 @@ from talos.talosctl.cli.exit import Exit
 from talos.upgrade.state import STATE_TAG
 
 MACHINE = "/machine.MachineService/"
+TEXTS = ("mounts", "processes", "io", "summary", "service-logs/apid.state")
 
 
 def definition(name: str, *, is_secret: bool = False) -> resource.Resource:
@@ -94,9 +95,22 @@ def collected(node: FakeNode) -> FakeNode:
         machine.ContainersRequest,
         machine.ContainersResponse(messages=[machine.Container(containers=containers)]),
     )
-    node.on(MACHINE + "Version", Empty, machine.VersionResponse(messages=[machine.Version()]))
-    node.on(MACHINE + "Processes", Empty, machine.ProcessesResponse())
-    node.on(MACHINE + "Mounts", Empty, machine.MountsResponse())
+    info = machine.VersionInfo(tag="v1.15.0", go_version="python3.13", os="linux", arch="amd64")
+    node.on(MACHINE + "Version", Empty, machine.VersionResponse(messages=[machine.Version(version=info)]))
+    process = machine.ProcessInfo(pid=1, state="S", threads=3, cpu_time=1.5, command="init", label="none")
+    running = machine.Process(processes=[process])
+    node.on(MACHINE + "Processes", Empty, machine.ProcessesResponse(messages=[running]))
+    stats = [
+        machine.MountStat(filesystem="/dev/vda6", size=4 * 10**9, available=10**9, mounted_on="/var"),
+        machine.MountStat(filesystem="proc", mounted_on="/proc"),
+    ]
+    node.on(MACHINE + "Mounts", Empty, machine.MountsResponse(messages=[machine.Mounts(stats=stats)]))
+    disk = machine.DiskStat(name="vda", io_time_ms=1, io_time_weighted_ms=2, write_sectors=3, read_sectors=4)
+    node.on(
+        MACHINE + "DiskStats",
+        Empty,
+        machine.DiskStatsResponse(messages=[machine.DiskStats(devices=[disk])]),
+    )
     node.on(MACHINE + "Memory", Empty, machine.MemoryResponse())
     node.on(
         "/inspect.InspectService/ControllerRuntimeDependencies",
@@ -135,6 +149,32 @@ def test_a_folder_for_each_node(talosctl: Client, tmp_path: Path) -> None:
         assert not any("certificates" in name for name in names)
     result = talosctl("support", "-O", str(path))
     assert (result.code, "already exists" in result.err) == (1, True)
+
+
+@pytest.mark.usefixtures("collected")
+def test_texts_have_the_columns_that_upstreams_have(talosctl: Client, tmp_path: Path) -> None:
+    path = tmp_path / "s.zip"
+    assert talosctl("support", "-n", "10.0.0.2", "-O", str(path)).code == 0
+    with zipfile.ZipFile(path) as bundle:
+        text = {name: bundle.read(f"10.0.0.2/{name}").decode() for name in TEXTS}
+    assert text["mounts"] == (
+        "FILESYSTEM   SIZE(GB)   USED(GB)   AVAILABLE(GB)   PERCENT USED   MOUNTED ON\n"
+        "/dev/vda6    4.00       3.00       1.00            75.00%         /var\n"
+    )
+    assert text["processes"] == (
+        "PID   STATE   THREADS   CPU-TIME   VIRTMEM   RESMEM   COMMAND\n"
+        "1     S       3         1.50       0 B       0 B      init\n"
+    )
+    assert text["io"] == (
+        "NAME   IO_TIME   IO_TIME_WEIGHTED   DISK_WRITE_SECTORS   DISK_READ_SECTORS\n"
+        "vda    1         2                  3                    4\n"
+    )
+    client, _, server = text["summary"].partition("Server:\n")
+    assert client.startswith("Client:\n\tTag:")
+    assert server == (
+        "\tTag:         v1.15.0\n\tSHA:\n\tBuilt:\n\tGo version:  python3.13\n\tOS/Arch:     linux/amd64\n"
+    )
+    assert text["service-logs/apid.state"] == "ID       apid\nSTATE    Running\nHEALTH   Fail\n"
 
 
 @pytest.mark.usefixtures("collected")

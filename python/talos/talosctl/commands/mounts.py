@@ -16,7 +16,7 @@ _GB = 1e9
 
 def run_mounts(invocation: Invocation) -> int:
     """One row for each mount."""
-    return run_table(invocation, HEADER, _fetch, _rows)
+    return run_table(invocation, HEADER, _fetch, make_rows)
 
 
 async def _fetch(session: Session, node: str) -> list[MountStat]:
@@ -24,7 +24,8 @@ async def _fetch(session: Session, node: str) -> list[MountStat]:
     return [stat for part in parts(reply, Mounts) for stat in part.stats]
 
 
-def _rows(node: str, stats: list[MountStat]) -> Iterable[Row]:
+def make_rows(node: str, stats: list[MountStat]) -> Iterable[Row]:
+    """One row for each mount."""
     for stat in stats:
         used = stat.size - stat.available
         percent = 100.0 * used / stat.size if stat.size else 0.0

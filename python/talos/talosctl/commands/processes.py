@@ -24,7 +24,7 @@ def run_processes(invocation: Invocation) -> int:
 
     def rows(node: str, processes: list[ProcessInfo]) -> Iterable[Row]:
         by = _by_memory if order == "rss" else _by_time
-        return (_row(node, process) for process in sorted(processes, key=by, reverse=True))
+        return (make_row(node, process) for process in sorted(processes, key=by, reverse=True))
 
     return run_table(invocation, HEADER, _fetch, rows)
 
@@ -42,7 +42,8 @@ async def _fetch(session: Session, node: str) -> list[ProcessInfo]:
     return [process for part in parts(reply, Process) for process in part.processes]
 
 
-def _row(node: str, process: ProcessInfo) -> Row:
+def make_row(node: str, process: ProcessInfo) -> Row:
+    """The row of a process."""
     return (
         node,
         str(process.pid),

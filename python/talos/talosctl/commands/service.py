@@ -93,7 +93,7 @@ def _run_status(invocation: Invocation, service: str) -> int:
 
     def show(node: str, info: ServiceInfo) -> None:
         if info.id and output == "table":
-            console.write(format_table(_status_rows(node, info)))
+            console.write(format_table(status_rows(node, info)))
         elif info.id:
             console.write(format_documents(output, [_status_document(node, info)]))
 
@@ -103,7 +103,8 @@ def _run_status(invocation: Invocation, service: str) -> int:
     return 1 if missing else code
 
 
-def _status_rows(node: str, info: ServiceInfo) -> Iterable[Row]:
+def status_rows(node: str, info: ServiceInfo) -> Iterable[Row]:
+    """What is known of a service, a line each."""
     yield ("NODE", node)
     yield ("ID", info.id)
     yield ("STATE", info.state)

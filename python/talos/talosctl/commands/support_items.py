@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.json_format import MessageToDict
@@ -15,6 +16,7 @@ from talos.api.inspect.inspect_pb2 import (
     ControllerRuntimeDependency,
 )
 from talos.api.machine.machine_pb2 import (
+    DiskStatsResponse,
     DmesgRequest,
     LogsContainersResponse,
     LogsRequest,
@@ -37,6 +39,7 @@ from talos.resource.kinds import META_KEY
 from talos.system.proc.cmdline import hide_secrets
 from talos.system.urls import HIDDEN
 from talos.talosctl.client.command import parts, raise_error
+from talos.talosctl.commands import support_tables as tables
 from talos.talosctl.commands.inspect import draw_graph
 from talos.talosctl.commands.support_kubernetes import find_containers
 from talos.talosctl.output.resource import format_yaml
@@ -48,8 +51,17 @@ type Make = Callable[[], Awaitable[bytes]]
 CONTROLLERS = "controller-runtime"
 """The log of PID 1's controllers."""
 _MACHINE = "/machine.MachineService/"
+
+
+def _dump(message: Message) -> str:
+    return dump_yaml(
+        MessageToDict(message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
+    )
+
+
 _FILES = {
-    "io": "/proc/diskstats",
+    "devices": "/proc/bus/pci/devices",
+    "diskstats": "/proc/diskstats",
     "loadavg": "/proc/loadavg",
     "meminfo": "/proc/meminfo",
     "pressure/cpu": "/proc/pressure/cpu",
@@ -57,13 +69,14 @@ _FILES = {
     "pressure/memory": "/proc/pressure/memory",
 }
 """Files of the node that are copied as they are, by their names in the bundle."""
-_REPLIES: dict[str, tuple[str, type[Message]]] = {
-    "summary": ("Version", VersionResponse),
-    "processes": ("Processes", ProcessesResponse),
-    "mounts": ("Mounts", MountsResponse),
-    "memory.yaml": ("Memory", MemoryResponse),
+_REPLIES: dict[str, tuple[str, type[Message], Callable[[Any], str]]] = {
+    "summary": ("Version", VersionResponse, tables.format_summary),
+    "processes": ("Processes", ProcessesResponse, tables.format_processes),
+    "mounts": ("Mounts", MountsResponse, tables.format_mounts),
+    "io": ("DiskStats", DiskStatsResponse, tables.format_disks),
+    "memory.yaml": ("Memory", MemoryResponse, _dump),
 }
-"""Calls whose replies are kept."""
+"""Calls whose replies are kept, and as which text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,14 +169,16 @@ def _pod_log_item(session: Session, node: str, container: str) -> Item:
 
 def _state_item(service: ServiceInfo) -> Item:
     async def make() -> bytes:
-        return _dump(service)
+        return tables.format_state(service).encode()
 
     return Item(name=f"service-logs/{service.id}.state", make=make)
 
 
-def _reply_item(session: Session, node: str, name: str, method: str, reply: type[Message]) -> Item:
+def _reply_item(
+    session: Session, node: str, name: str, method: str, reply: type[Message], show: Callable[[Any], str]
+) -> Item:
     async def make() -> bytes:
-        return _dump(await session.unary(node, _MACHINE + method, Empty(), reply))
+        return show(await session.unary(node, _MACHINE + method, Empty(), reply)).encode()
 
     return Item(name=name, make=make)
 
@@ -186,13 +201,6 @@ async def _dependencies(session: Session, node: str) -> bytes:
     reply = await session.unary(node, method, Empty(), ControllerRuntimeDependenciesResponse)
     edges = [edge for part in parts(reply, ControllerRuntimeDependency) for edge in part.edges]
     return ("\n".join(draw_graph(edges, {})) + "\n").encode()
-
-
-def _dump(message: Message) -> bytes:
-    fields = MessageToDict(
-        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-    )
-    return dump_yaml(fields).encode()
 
 
 async def collect(items: Iterable[Item], workers: int, keep: Callable[[str, bytes | RpcError], None]) -> None:

@@ -6,6 +6,7 @@ from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.flags import CLIENT_FLAGS, INSECURE_FLAGS
 from talos.talosctl.client_version import client_version
 from talos.talosctl.output import console
+from talos.talosctl.output.version_text import format_version
 
 
 def run_version(invocation: Invocation) -> int:
@@ -33,15 +34,8 @@ def _run_nodes(invocation: Invocation) -> int:
 
 
 def _print_version(version: Version) -> None:
-    rows = (
-        ("Tag", version.tag),
-        ("SHA", version.sha),
-        ("Built", version.built),
-        ("Go version", version.language),
-        ("OS/Arch", f"{version.os}/{version.arch}"),
-    )
-    for name, value in rows:
-        console.write_line(f"\t{name + ':':<12} {value}".rstrip())
+    platform = f"{version.os}/{version.arch}"
+    console.write(format_version(version.tag, version.sha, version.built, version.language, platform))
 
 
 COMMAND = Command(

@@ -7,6 +7,7 @@ from talos.client.session import Session
 from talos.talosctl.cli.command import Invocation
 from talos.talosctl.client.command import parts, run_each
 from talos.talosctl.output import console
+from talos.talosctl.output.version_text import format_rows
 
 
 async def _fetch(session: Session, node: str) -> list[Version]:
@@ -37,7 +38,6 @@ def run_node_versions(invocation: Invocation) -> int:
                     ("OS/Arch", f"{info.os}/{info.arch}"),
                     ("Enabled", "RBAC" if message.features.rbac else ""),
                 ]
-            for name, value in rows:
-                console.write_line(f"\t{name + ':':<12} {value}".rstrip())
+            console.write(format_rows(rows))
 
     return run_each(invocation, _fetch, show)
