@@ -168,7 +168,7 @@ def make_disks(
     statuses: Statuses,
     system: str,
 ) -> tuple[Disk, ...]:
-    """The same of resources that were read; ``system`` is the id of the system disk."""
+    """Every disk, of resources that were read; ``system`` is the id of the system disk."""
     volumes = [(volume.id, volume.spec) for volume in discovered]
     arrays = map_members(specs)
     found: list[Disk] = []

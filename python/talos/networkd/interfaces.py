@@ -76,7 +76,7 @@ def _select(builder: LinkBuilder, selector: NetworkDeviceSelector) -> list[str]:
     if not any(wanted.values()) and selector.physical is None:
         return []
     found: list[str] = []
-    for name, link in builder.there.items():
+    for name, link in builder.present.items():
         # Logical links have the hardware address of their parent or first port.
         if link.kind and selector.physical is not False and not selector.driver:
             continue

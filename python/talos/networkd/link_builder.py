@@ -60,11 +60,11 @@ class DeviceConfig:
 class LinkBuilder:
     """Collects the specs of a config. A link may be named by several documents, and by its aliases.
 
-    ``there`` are the links that there are, ``specs`` those of addresses, routes and operators.
+    ``present`` are the links of the kernel, ``specs`` those of addresses, routes and operators.
     """
 
     def __init__(self, links: Mapping[str, LinkStatusSpec]) -> None:
-        self.there = links
+        self.present = links
         self._aliases = {
             alias: name
             for name, link in links.items()

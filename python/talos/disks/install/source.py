@@ -35,12 +35,12 @@ class Source(Protocol):
 
     @property
     def version(self) -> str:
-        """The system's."""
+        """The system's version."""
         ...
 
     @property
     def boot(self) -> BootImages:
-        """Its boot loader."""
+        """The boot loader that starts it."""
         ...
 
     @property

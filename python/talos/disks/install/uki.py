@@ -27,7 +27,7 @@ class EfiFile:
     sha256: str
 
     def read(self) -> Iterator[bytes]:
-        """It, in pieces."""
+        """Its bytes, in pieces."""
         with self.path.open("rb") as file:
             program = Program(file, self.size, self.start)
             for place in range(0, self.size, _PIECE):

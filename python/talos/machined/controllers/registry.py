@@ -205,7 +205,7 @@ def make_etc_controllers(context: ControllerContext) -> list[Controller]:
     services = context.node.services
 
     async def restart_cri() -> None:
-        """Go reads authorities once in a process. One that has not started yet finds the new ones."""
+        """Go reads authorities once in a process. A containerd that is yet to start finds the new ones."""
         if services.get(CRI).state in (ServiceState.PREPARING, ServiceState.RUNNING):
             await services.terminate(CRI)
 

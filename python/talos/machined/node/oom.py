@@ -19,17 +19,6 @@ SPANS = tuple(
     f"{share}_{span}" for share in ("some", "full") for span in ("avg10", "avg60", "avg300", "total")
 )
 AMOUNTS = ("current", "max", "peak")
-DEFAULT_TRIGGER = (
-    "multiply_qos_vectors(d_qos_memory_full_total, {System: 8.0, Podruntime: 4.0}) > 3000.0 && "
-    "multiply_qos_vectors(qos_memory_full_avg10, {System: 1.0, Podruntime: 1.0}) > 5.0 && "
-    'time_since_trigger > duration("5s")'
-)
-DEFAULT_RANKING = (
-    "memory_max.hasValue() ? 0.0 : "
-    "{Besteffort: 1.0, Burstable: 0.5, Guaranteed: 0.0, Podruntime: 0.0, System: 0.0}[class] * "
-    "double(memory_current.orValue(0u))"
-)
-"""Upstream's defaults. They are computed without the reader of expressions, which most nodes never load."""
 MIN_TRIGGER_INTERVAL = timedelta(seconds=5)
 MIN_FREE = 1 / 16
 """The share of the node's memory that is free only when it is not short of memory.
@@ -126,7 +115,7 @@ def make_variables(sample: Sample, before: Sample | None, since_trigger: timedel
 
 
 def is_triggered(variables: Variables) -> bool:
-    """The default trigger."""
+    """Upstream's default trigger, without the reader of expressions, which most nodes never load."""
     stalls, shares = variables["d_qos_memory_full_total"], variables["qos_memory_full_avg10"]
     system, runtime = MemoryClass.SYSTEM, MemoryClass.PODRUNTIME
     return (
@@ -173,7 +162,7 @@ def describe(candidate: Candidate) -> Variables:
 
 
 def rank(candidate: Candidate) -> float:
-    """The default ranking."""
+    """Upstream's default ranking, likewise."""
     return 0.0 if candidate.maximum is not None else _WEIGHTS[candidate.kind] * (candidate.current or 0)
 
 

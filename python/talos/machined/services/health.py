@@ -178,7 +178,7 @@ class ProcessorWaits:
         return [read_processor_times(pid) for pid in self._pids]
 
     def discount(self, silent: float) -> float:
-        """What counts of seconds without an answer: without the longest that a thread has waited in them."""
+        """Seconds without an answer, less the longest wait of a thread for a processor in them."""
         waited = max(
             (
                 now.waited - (before[thread].waited if thread in before else 0.0)

@@ -217,7 +217,7 @@ def make_bootstrap_kubeconfig(secret: KubeletSpec) -> str:
 
 
 def make_extra_mounts(mounts: Sequence[ExtraMount]) -> list[Mount]:
-    """The user's."""
+    """The mounts of the user's config."""
     return [
         Mount(
             target=mount.destination,

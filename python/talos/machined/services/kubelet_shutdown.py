@@ -52,7 +52,7 @@ async def _release(state: State, log: Log) -> None:
 
 
 def find_period(config: Mapping[str, Any]) -> float:
-    """The seconds that a KubeletConfiguration gives pods at a shutdown; what is no number counts nothing."""
+    """The seconds that a KubeletConfiguration gives pods at a shutdown; what is no number counts as 0."""
     by_priority = config.get("shutdownGracePeriodByPodPriority")
     if isinstance(by_priority, list) and by_priority:
         rows = cast("Sequence[object]", by_priority)

@@ -32,7 +32,7 @@ class Reaper:
 
     @contextmanager
     def expecting(self) -> Generator[None]:
-        """While another process starts a child of PID 1, whose pid is not known yet."""
+        """Keep exit codes while another process starts a child of PID 1, whose pid is not known yet."""
         self._expecting += 1
         try:
             yield

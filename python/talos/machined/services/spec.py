@@ -121,11 +121,11 @@ type Skip = Callable[[ServiceContext], str]
 
 
 async def prepare_nothing(_context: ServiceContext) -> None:
-    """For most services."""
+    """The ``prepare`` of most services."""
 
 
 def never_skip(_context: ServiceContext) -> str:
-    """For most services."""
+    """The ``skip`` of services that every machine runs."""
     return ""
 
 

@@ -197,7 +197,7 @@ class Supervisor(Services):
             raise UnknownServiceError(id)
         return runner
 
-    def _dependencies_of(self, runner: Runner) -> "Sequence[Lifecycle]":
+    def _dependencies_of(self, runner: Runner) -> Sequence[Lifecycle]:
         others = [self._runners[name] for name in runner.spec.depends]
         return [other.life for other in others if not other.spec.on_demand or other.is_in_demand]
 

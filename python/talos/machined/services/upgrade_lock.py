@@ -112,7 +112,7 @@ class EtcdLock:
     async def hold_on_trial(self) -> None:
         """Let no other node upgrade for the next 20 minutes; RpcError, OSError.
 
-        The boot before may have held it for too short a time, or not at all: a power cut checks nothing.
+        The boot before may have held it for too short a time, or, when a power cut ended it, not at all.
         """
         if refusal := await self._lock(self._trial):
             raise RpcError(Code.ABORTED, refusal)
@@ -122,7 +122,7 @@ class EtcdLock:
         await self._call("EndUpgrade")
 
     async def release(self) -> None:
-        """The same where nothing depends on it: it expires otherwise."""
+        """As :meth:`free`, but without an error: a lock that is not given back expires."""
         with trio.move_on_after(RELEASE_TIMEOUT, shield=True), suppress(RpcError, OSError):
             await self.free()
 

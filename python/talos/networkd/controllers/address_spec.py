@@ -51,7 +51,7 @@ class AddressSpecController(KernelReconciler):
                     await self._announce(spec)
 
     async def _announce(self, spec: AddressSpecSpec) -> None:
-        """Machines that have the address elsewhere in their tables learn that it is here."""
+        """Announce the address: other machines may still send to the one that had it before."""
         try:
             await self.links.announce(spec.link_name, parse_interface(spec.address).ip)
         except OSError as error:

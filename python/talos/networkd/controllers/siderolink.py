@@ -1,4 +1,4 @@
-"""SiderolinkStatus: whether the link to the management service is one."""
+"""SiderolinkStatus: whether the management service is reached over its link."""
 
 import math
 import time

@@ -13,8 +13,19 @@ from talos.machined.node import oom
 from talos.machined.node.oom import Candidate, MemoryClass
 
 MIB = 1 << 20
-TRIGGER = compile_expression(oom.DEFAULT_TRIGGER, OOM_TRIGGER, where="")
-RANKING = compile_expression(oom.DEFAULT_RANKING, OOM_RANKING, where="", result=DOUBLE)
+DEFAULT_TRIGGER = (
+    "multiply_qos_vectors(d_qos_memory_full_total, {System: 8.0, Podruntime: 4.0}) > 3000.0 && "
+    "multiply_qos_vectors(qos_memory_full_avg10, {System: 1.0, Podruntime: 1.0}) > 5.0 && "
+    'time_since_trigger > duration("5s")'
+)
+DEFAULT_RANKING = (
+    "memory_max.hasValue() ? 0.0 : "
+    "{Besteffort: 1.0, Burstable: 0.5, Guaranteed: 0.0, Podruntime: 0.0, System: 0.0}[class] * "
+    "double(memory_current.orValue(0u))"
+)
+"""Upstream's defaults."""
+TRIGGER = compile_expression(DEFAULT_TRIGGER, OOM_TRIGGER, where="")
+RANKING = compile_expression(DEFAULT_RANKING, OOM_RANKING, where="", result=DOUBLE)
 
 
 def pressure(full_avg10: float, full_total: int) -> str:

@@ -16,7 +16,7 @@ from talos.upgrade.slots.open_keys import OpenKey
 
 @dataclass(frozen=True, slots=True)
 class VolumeOpenKey(OpenKey):
-    """That of a volume in use, which lies on ``device``."""
+    """The key of a volume in use, which lies on ``device``."""
 
     encryption: VolumeEncryption
     device: str

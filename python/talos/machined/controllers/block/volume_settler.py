@@ -206,7 +206,7 @@ class VolumeSettler:
     async def _use_existing(
         self, runtime: ControllerRuntime, config: ConfigResource, progress: VolumeProgress, target: str
     ) -> VolumeState:
-        """Mount a volume that someone else has made."""
+        """Mount a volume that this node has not made."""
         volumes = await runtime.list(kinds.DISCOVERED_VOLUME)
         places = [state.place for volume, state in self._used.items() if state.place and volume != config.id]
         where = name_volume(config.id)
@@ -225,7 +225,7 @@ class VolumeSettler:
         return await self._use(config, place, target)
 
     async def _use(self, config: ConfigResource, place: VolumePlace, target: str) -> VolumeState:
-        """Mount what is someone else's."""
+        """Mount what this node has not made."""
         await self._mount(config, place, target, is_own=False)
         return replace(_make_state(place, enums.VOLUME_PHASE_READY, target), used=True)
 
@@ -236,7 +236,7 @@ class VolumeSettler:
             self._context.log.once(f"volume {volume}: can't be locked", level="warning", reason=str(error))
 
     async def _swap(self, config: ConfigResource, place: VolumePlace) -> None:
-        """Swap is made anew at every start: what it held is of no use, and of use to a thief."""
+        """Make swap anew at every start: what it held has no use but for a thief."""
         await self._context.blocks.make_swap(place.source)
         await self._context.blocks.start_swap(place.source)
         self._context.log.info(f"volume {config.id}: swap", device=place.device)

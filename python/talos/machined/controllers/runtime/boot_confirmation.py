@@ -1,4 +1,4 @@
-"""A boot that came up is confirmed, which ends what is counted of starts that were not."""
+"""A boot that came up is confirmed: the slots' count of failed starts begins anew."""
 
 import trio
 
@@ -16,7 +16,7 @@ RETRY = 60.0
 
 
 class BootConfirmationController(Controller):
-    """Service → the slots' count of starts, once the API answers, which is what a machine is repaired by."""
+    """Service → the slots' count of starts, once the API answers: a machine is repaired by it."""
 
     name = "runtime.BootConfirmationController"
     inputs = (API_UP,)

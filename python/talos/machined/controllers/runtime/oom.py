@@ -50,7 +50,7 @@ type Score = Callable[[oom.Candidate], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """``is_custom``: the trigger is the user's, which may hold without any pressure."""
+    """An OOMConfig, compiled. ``is_custom``: the trigger is a user's, which may hold without pressure."""
 
     trigger: Trigger = oom.is_triggered
     score: Score = oom.rank

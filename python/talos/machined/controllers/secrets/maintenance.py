@@ -50,7 +50,7 @@ class MaintenanceRootController(Reconciler):
 class MaintenanceCertSANsController(Reconciler):
     """MaintenanceRootSecret, NodeAddress, HostnameStatus → CertSAN.
 
-    It does not wait for addresses: without them the machine is there for itself alone.
+    It does not wait for addresses: without them only the machine itself can connect.
     """
 
     name: ClassVar[str] = "secrets.MaintenanceCertSANsController"
