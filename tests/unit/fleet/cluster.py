@@ -165,7 +165,7 @@ class Cluster:
         if kind.type == kinds.MEMBER.type:
             return [self._make_member(number) for number in range(1, len(self.nodes) + 1)]
         found = self._node(node)
-        number = int(node.rpartition(".")[2])
+        number = int(ip_address(node)) & 0xFFFF
         specs: dict[str, Message] = {
             kinds.MACHINE_TYPE.type: config_pb2.MachineTypeSpec(
                 machine_type=config_pb2.CONTROL_PLANE if found.is_control_plane else config_pb2.WORKER
@@ -191,7 +191,7 @@ class Cluster:
         return [resource]
 
     def _make_member(self, number: int) -> Resource:
-        address = f"10.0.0.{number}"
+        address = make_address(number)
         is_control_plane = self.nodes[address].is_control_plane
         member = kinds.MEMBER.spec(
             hostname=f"node-{number}",
@@ -248,11 +248,17 @@ async def _iterate(*messages: Message) -> AsyncGenerator[Message]:
         yield message
 
 
+def make_address(number: int) -> str:
+    """The address of a node, from 1 on."""
+    return f"10.0.{number >> 8}.{number & 0xFF}"
+
+
 def make_cluster(controlplanes: int = 3, workers: int = 2) -> Cluster:
     """A cluster whose nodes are 10.0.0.1 and up, control plane first."""
+    addresses = map(make_address, range(1, controlplanes + workers + 1))
     nodes = {
-        f"10.0.0.{number}": Node(address=f"10.0.0.{number}", is_control_plane=number <= controlplanes)
-        for number in range(1, controlplanes + workers + 1)
+        address: Node(address=address, is_control_plane=number < controlplanes)
+        for number, address in enumerate(addresses)
     }
     return Cluster(nodes)
 
