@@ -1,6 +1,5 @@
 """DebugService: a container in which an administrator looks around the node, as long as the call lasts."""
 
-import os
 import signal
 from collections.abc import AsyncIterator, Mapping
 
@@ -59,32 +58,34 @@ def handlers(node: Node) -> Mapping[str, Handler]:
         request = await _receive_spec(requests)
         name = str(parse_reference(request.image_name))
         place = request.containerd
-        async with open_instance(node, place.namespace, is_cri=place.driver == common_pb2.CRI) as instance:
-            image = await find_image(instance.containerd, name)
-            if image is None:
-                raise RpcError(Code.NOT_FOUND, f"image {name} not found: pull or import it first")
-            container_id = f"debug-{os.urandom(8).hex()}"
-            log.info(
-                "audit",
-                method=call.method,
-                peer=next(iter(call.metadata.get(CALLER, ())), ""),
-                roles=sorted(call.roles),
-                container=container_id,
-                image=make_printable(name[:MAX_FIELD]),
-                arguments=len(request.args),
-                result="started",
-            )
-            status = await trio.Path("/proc/self/status").read_text(encoding="utf-8")
-            spec = make_spec(request, name, find_capabilities(status))
-            async with run_attached(
-                instance.containerd,
-                spec,
-                image,
-                id=container_id,
-                group=f"{DEBUG}/{container_id}",
-                oom_score_adj=OOM_SCORE,
-            ) as container:
-                code = await _serve(container, requests, send)
+        with node.debug_containers.running() as container_id:
+            async with open_instance(
+                node, place.namespace, is_cri=place.driver == common_pb2.CRI
+            ) as instance:
+                image = await find_image(instance.containerd, name)
+                if image is None:
+                    raise RpcError(Code.NOT_FOUND, f"image {name} not found: pull or import it first")
+                log.info(
+                    "audit",
+                    method=call.method,
+                    peer=next(iter(call.metadata.get(CALLER, ())), ""),
+                    roles=sorted(call.roles),
+                    container=container_id,
+                    image=make_printable(name[:MAX_FIELD]),
+                    arguments=len(request.args),
+                    result="started",
+                )
+                status = await trio.Path("/proc/self/status").read_text(encoding="utf-8")
+                spec = make_spec(request, name, find_capabilities(status))
+                async with run_attached(
+                    instance.containerd,
+                    spec,
+                    image,
+                    id=container_id,
+                    group=f"{DEBUG}/{container_id}",
+                    oom_score_adj=OOM_SCORE,
+                ) as container:
+                    code = await _serve(container, requests, send)
         await send(DebugContainerRunResponse(exit_code=code))
         with trio.move_on_after(CLOSE_TIMEOUT):
             async for _ in requests:

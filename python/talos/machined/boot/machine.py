@@ -11,6 +11,7 @@ from talos.machined.boot.sequence import Sequencer
 from talos.machined.logs.crash import CrashLog
 from talos.machined.logs.kernel import DeviceKernelLog
 from talos.machined.logs.store import LogStore
+from talos.machined.node.debug_containers import DebugContainers
 from talos.machined.node.etc_files import EtcFiles
 from talos.machined.node.etcd import EtcdControl
 from talos.machined.node.events import EventLog
@@ -80,6 +81,7 @@ class Machine:
     open_keys: OpenKeys
     upgrades: Upgrades
     workloads: Workloads
+    debug_containers: DebugContainers
     extensions: Sequence[str]
     """The services of system extensions."""
     nursery: trio.Nursery

@@ -15,6 +15,7 @@ from talos.machined.logs.console import make_controllers_log
 from talos.machined.logs.crash import CrashLog
 from talos.machined.logs.kernel import DeviceKernelLog
 from talos.machined.logs.store import LogStore
+from talos.machined.node.debug_containers import DebugContainers
 from talos.machined.node.etc_files import EtcFiles
 from talos.machined.node.etcd import EtcdControl
 from talos.machined.node.events import EventLog
@@ -66,6 +67,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
     meta = MetaStore()
     etcd = EtcdControl()
     workloads = Workloads()
+    debug_containers = DebugContainers()
     reaper = Reaper()
     zygote = Zygote(reaper, context.zygote, context.zygote_pid)
     processes = ProcessRunner(reaper, context.logs)
@@ -98,6 +100,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         stage=stage,
         events=events,
         meta=meta,
+        debug_containers=debug_containers,
     )
     crash = CrashLog(logs=context.logs, log=daemon.log, has_kernel=platform.has_kernel)
     open_keys: OpenKeys = {}
@@ -132,6 +135,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         open_keys=open_keys,
         upgrades=upgrades,
         workloads=workloads,
+        debug_containers=debug_containers,
         extensions=tuple(service.id for service in extensions),
         nursery=nursery,
     )
@@ -168,6 +172,7 @@ def make_node(machine: Machine) -> Node:
         upgrades=machine.upgrades,
         upgrade_lock=EtcdLock(connect, machine.state),
         workloads=machine.workloads,
+        debug_containers=machine.debug_containers,
         connect=connect,
         connect_remote=partial(open_remote, machine.daemon.bridge),
     )

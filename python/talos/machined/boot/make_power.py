@@ -12,6 +12,7 @@ from talos.machined.boot.power import PowerSequences
 from talos.machined.boot.power_hooks import PowerHooks
 from talos.machined.boot.sequence import Sequencer
 from talos.machined.boot.stop_phases import StopPhases
+from talos.machined.node.debug_containers import DebugContainers
 from talos.machined.node.events import EventLog
 from talos.machined.node.meta_store import MetaStore, forget_state_keys
 from talos.machined.node.stage import MachineStage
@@ -44,6 +45,7 @@ def make_power(
     stage: MachineStage,
     events: EventLog,
     meta: MetaStore,
+    debug_containers: DebugContainers,
 ) -> PowerSequences:
     """The sequences of this machine; ``runner`` has what services share."""
     return PowerSequences(
@@ -58,6 +60,7 @@ def make_power(
             files=ports.files,
             log=runner.log,
             close_volumes=partial(_close_volumes, runner),
+            end_debugging=debug_containers.end_all,
         ),
         hooks=_make_hooks(runner, supervisor, meta),
         mounts=ports.mounts,

@@ -23,7 +23,11 @@ PERSISTENT_TYPES = frozenset({"xfs", "ext4", "vfat", "btrfs", "overlay"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopPhases:
-    """Makes the phases. ``close_volumes`` unmounts all volumes and closes their devices."""
+    """Makes the phases.
+
+    ``close_volumes`` unmounts all volumes and closes their devices; ``end_debugging`` ends debug containers,
+    which may use them.
+    """
 
     supervisor: Supervisor
     logs: LogStore
@@ -31,6 +35,7 @@ class StopPhases:
     files: Files
     log: Log
     close_volumes: Callable[[], Awaitable[None]]
+    end_debugging: Callable[[], Awaitable[None]]
 
     def make(self, lock: SequenceLock | None = None) -> tuple[Phase, ...]:
         """The phases that stop all services but the API and unmount all filesystems."""
@@ -52,6 +57,7 @@ class StopPhases:
         self.supervisor.deny_starts("the machine is ending")
 
     async def _stop_services(self) -> None:
+        await self.end_debugging()
         await self.supervisor.stop_all(keep=SYSTEM)
 
     async def _unmount_pods(self) -> None:

@@ -16,6 +16,7 @@ from talos.api.rpc import Call, DuplexTransport, Handler
 from talos.disks.reset import ResetPlan
 from talos.machined.api.grpc_services import make_services
 from talos.machined.containerd.verify.request import PROGRAM
+from talos.machined.node.debug_containers import DebugContainers
 from talos.machined.node.etcd import EtcdControl
 from talos.machined.node.meta_store import MetaStore
 from talos.machined.node.ports.logs import Event, UnknownLogError
@@ -380,6 +381,7 @@ def node(tmp_path: Path) -> Node:
         upgrades=make_upgrader(),
         upgrade_lock=EtcdLock(_connect_to_nothing, state),
         workloads=Workloads(),
+        debug_containers=DebugContainers(),
         connect=_connect_to_nothing,
         connect_remote=_connect_to_no_node,
     )

@@ -86,6 +86,7 @@ class Machine:
         shut_kubelet_down: Callable[[], Awaitable[None]] = succeed,
         stop_pods: Callable[[], Awaitable[None]] = succeed,
         resume: Callable[[], Awaitable[None]] = succeed,
+        end_debugging: Callable[[], Awaitable[None]] = succeed,
     ) -> None:
         self.lines: list[str] = []
         self.switch, self.mounts, self.stage = MemoryPower(), MemoryMounts(), MachineStage()
@@ -105,6 +106,7 @@ class Machine:
                 files=MemoryFiles({"/proc/17/comm": "apid\n"}, {"/proc/17/fd/4": "/var/log/x"}),
                 log=log,
                 close_volumes=succeed,
+                end_debugging=end_debugging,
             ),
             hooks=PowerHooks(
                 drain=drain,
@@ -248,6 +250,25 @@ async def test_the_kubelet_ends_its_pods_after_the_drain_and_before_the_rest(
         ).power
         BEGINNINGS[sequence](power)
     assert order == ["drain", "resign", "kubelet", "pods", "services"]
+
+
+async def test_debug_containers_end_before_services_stop(autojump_clock: trio.testing.MockClock) -> None:
+    del autojump_clock
+    order: list[str] = []
+
+    async def end_debugging() -> None:
+        await trio.sleep(2)
+        order.append("debug containers")
+
+    async def stop() -> None:
+        await trio.lowlevel.checkpoint()
+        order.append("services")
+
+    async with trio.open_nursery() as nursery:
+        machine = Machine(nursery, Services(stop=stop), end_debugging=end_debugging)
+        machine.power.reboot()
+    assert order == ["debug containers", "services"]
+    assert machine.switch.pressed == [PowerAction.REBOOT]
 
 
 @pytest.mark.parametrize("hangs", [False, True])

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from talos.api.rpc import DuplexTransport
+from talos.machined.node.debug_containers import DebugContainers
 from talos.machined.node.etcd import EtcdControl
 from talos.machined.node.ports.logs import Events, KernelLog, Logs
 from talos.machined.node.ports.power import Power
@@ -116,6 +117,7 @@ class Node:
     upgrades: Upgrades
     upgrade_lock: UpgradeLock
     workloads: Workloads
+    debug_containers: DebugContainers
     connect: Callable[[str], AbstractAsyncContextManager[DuplexTransport]]
     """A channel to a unix socket, such as containerd's; it reconnects by itself."""
     connect_remote: Callable[[RemoteServer], AbstractAsyncContextManager[DuplexTransport]]
