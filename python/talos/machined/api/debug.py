@@ -1,7 +1,9 @@
 """DebugService: a container in which an administrator looks around the node, as long as the call lasts."""
 
 import signal
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
 
 import trio
 
@@ -16,8 +18,11 @@ from talos.api.rpc import Call, Code, Handler, RpcError, Send
 from talos.images.reference import parse_reference
 from talos.machined.api.images import open_instance
 from talos.machined.containerd.attached import Attached, run_attached
-from talos.machined.containerd.spec import ContainerSpec, Mount
-from talos.machined.containerd.store import find_image
+from talos.machined.containerd.client import Containerd
+from talos.machined.containerd.debug.image_root import open_image_root
+from talos.machined.containerd.debug.left import remove_left
+from talos.machined.containerd.debug.spec import make_host_spec, make_spec
+from talos.machined.containerd.store import Image, find_image
 from talos.machined.logs.store import AUDIT
 from talos.machined.node.oom import DEBUG
 from talos.machined.node.ports.node import Node
@@ -37,14 +42,7 @@ OUTPUT_TIMEOUT = 5.0
 """Seconds for the rest of the output once the first process has ended."""
 CLOSE_TIMEOUT = 5.0
 """Seconds for a client to end its stream once it has the exit code: what it still sends is no error."""
-_ALL = ("rbind", "rw")
-MOUNTS = (
-    Mount(target="/dev", source="/dev", options=_ALL),
-    Mount(target="/sys", source="/sys", options=_ALL),
-    Mount(target="/host", source="/", options=_ALL),
-    Mount(target="/etc/hosts", source="/etc/hosts"),
-    Mount(target="/etc/resolv.conf", source="/etc/resolv.conf"),
-)
+_HOST_NS = DebugContainerRunRequestSpec.PROFILE_HOST_NS
 
 
 def handlers(node: Node) -> Mapping[str, Handler]:
@@ -57,11 +55,11 @@ def handlers(node: Node) -> Mapping[str, Handler]:
             raise RpcError(Code.PERMISSION_DENIED, text)
         request = await _receive_spec(requests)
         name = str(parse_reference(request.image_name))
-        place = request.containerd
-        with node.debug_containers.running() as container_id:
-            async with open_instance(
-                node, place.namespace, is_cri=place.driver == common_pb2.CRI
-            ) as instance:
+        place, containers = request.containerd, node.debug_containers
+        opening = open_instance(node, place.namespace, is_cri=place.driver == common_pb2.CRI)
+        with containers.running() as container_id:
+            async with opening as instance:
+                await remove_left(instance.containerd, containers.ids)
                 image = await find_image(instance.containerd, name)
                 if image is None:
                     raise RpcError(Code.NOT_FOUND, f"image {name} not found: pull or import it first")
@@ -72,20 +70,12 @@ def handlers(node: Node) -> Mapping[str, Handler]:
                     roles=sorted(call.roles),
                     container=container_id,
                     image=make_printable(name[:MAX_FIELD]),
+                    profile=DebugContainerRunRequestSpec.Profile.Name(request.profile),
                     arguments=len(request.args),
                     result="started",
                 )
-                status = await trio.Path("/proc/self/status").read_text(encoding="utf-8")
-                spec = make_spec(request, name, find_capabilities(status))
-                async with run_attached(
-                    instance.containerd,
-                    spec,
-                    image,
-                    id=container_id,
-                    group=f"{DEBUG}/{container_id}",
-                    oom_score_adj=OOM_SCORE,
-                ) as container:
-                    code = await _serve(container, requests, send)
+                async with _run(node, request, instance.containerd, image, container_id) as container:
+                    code = await _serve(container, requests, send, to_group=request.profile == _HOST_NS)
         await send(DebugContainerRunResponse(exit_code=code))
         with trio.move_on_after(CLOSE_TIMEOUT):
             async for _ in requests:
@@ -101,7 +91,7 @@ async def _receive_spec(requests: AsyncIterator[DebugContainerRunRequest]) -> De
     if not first.HasField("spec"):
         raise RpcError(Code.INVALID_ARGUMENT, "expected debug container spec")
     spec = first.spec
-    if spec.profile != DebugContainerRunRequestSpec.PROFILE_PRIVILEGED:
+    if spec.profile not in {DebugContainerRunRequestSpec.PROFILE_PRIVILEGED, _HOST_NS}:
         known = DebugContainerRunRequestSpec.Profile.values()
         shown = (
             DebugContainerRunRequestSpec.Profile.Name(spec.profile) if spec.profile in known else spec.profile
@@ -114,33 +104,32 @@ async def _receive_spec(requests: AsyncIterator[DebugContainerRunRequest]) -> De
     return spec
 
 
-def make_spec(
-    request: DebugContainerRunRequestSpec, image: str, capabilities: tuple[str, ...]
-) -> ContainerSpec:
-    """A container that sees and may do all that the node can, but for loading drivers and restarting."""
-    return ContainerSpec(
-        image=image,
-        argv=tuple(request.args),
-        environment=dict(request.env),
-        uid=0,
-        gid=0,
-        mounts=MOUNTS,
-        capabilities=capabilities,
-        host_namespaces=frozenset({"network", "pid", "ipc"}),
-        devices=True,
-        read_only_root=False,
-        no_new_privileges=False,
-        masked=(),
-        read_only=(),
-        is_filtered=False,
-        has_terminal=request.tty,
-    )
+@asynccontextmanager
+async def _run(
+    node: Node, request: DebugContainerRunRequestSpec, containerd: Containerd, image: Image, id: str
+) -> AsyncGenerator[Attached]:
+    """A container of the image, which ``containerd`` has, as long as the context is open."""
+    capabilities = find_capabilities(await trio.Path("/proc/self/status").read_text(encoding="utf-8"))
+    run = partial(run_attached, id=id, group=f"{DEBUG}/{id}", oom_score_adj=OOM_SCORE)
+    if request.profile == _HOST_NS:
+        # The containers of Kubernetes' instance may be in another pid namespace than PID 1's.
+        async with open_instance(node, common_pb2.NS_SYSTEM, is_cri=False) as system:
+            await remove_left(system.containerd, node.debug_containers.ids)
+            async with open_image_root(containerd, image, id) as root:
+                spec = make_host_spec(request, image.name, capabilities, root)
+                async with run(system.containerd, spec, None) as container:
+                    yield container
+    else:
+        async with run(containerd, make_spec(request, image.name, capabilities), image) as container:
+            yield container
 
 
-async def _serve(container: Attached, requests: AsyncIterator[DebugContainerRunRequest], send: Send) -> int:
+async def _serve(
+    container: Attached, requests: AsyncIterator[DebugContainerRunRequest], send: Send, *, to_group: bool
+) -> int:
     """Pass input and output on until the container has ended; its exit code."""
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_feed, container, requests)
+        nursery.start_soon(partial(_feed, container, requests, to_group=to_group))
         with trio.CancelScope() as reading:
             nursery.start_soon(_end_late_output, container, reading)
             while output := await container.read():
@@ -156,13 +145,15 @@ async def _end_late_output(container: Attached, reading: trio.CancelScope) -> No
     reading.cancel()
 
 
-async def _feed(container: Attached, requests: AsyncIterator[DebugContainerRunRequest]) -> None:
+async def _feed(
+    container: Attached, requests: AsyncIterator[DebugContainerRunRequest], *, to_group: bool
+) -> None:
     async for request in requests:
         match request.WhichOneof("request"):
             case "stdin_data":
                 await container.write(request.stdin_data)
             case "signal":
-                container.signal(_find_signal(request.signal))
+                container.signal(_find_signal(request.signal), group=to_group)
             case "term_resize":
                 await container.resize(request.term_resize.width, request.term_resize.height)
             case _:

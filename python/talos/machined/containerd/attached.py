@@ -10,7 +10,7 @@ import trio
 
 from talos.api.containerd import tasks_pb2
 from talos.machined.containerd.client import Containerd
-from talos.machined.containerd.container import ContainerProcess, Placement, run_container
+from talos.machined.containerd.container import ContainerProcess, Placement, remove_at_end, run_container
 from talos.machined.containerd.pipes import open_named_pipe
 from talos.machined.containerd.spec import ContainerSpec
 from talos.machined.containerd.store import Image
@@ -64,9 +64,12 @@ class Attached:
         )
         await self._containerd.remove("tasks.v1.Tasks/ResizePty", request)
 
-    def signal(self, number: signal.Signals) -> None:
-        """Send a signal to its first process, unless that has ended."""
-        self._child.signal(number)
+    def signal(self, number: signal.Signals, *, group: bool) -> None:
+        """Send a signal to its first process, or to the process group of that, unless it has ended."""
+        if group:
+            self._child.signal_group(number)
+        else:
+            self._child.signal(number)
 
     async def wait(self) -> int:
         """Wait for the end of its first process: the exit code."""
@@ -75,7 +78,13 @@ class Attached:
 
 @asynccontextmanager
 async def run_attached(
-    containerd: Containerd, spec: ContainerSpec, image: Image, *, id: str, group: str, oom_score_adj: int
+    containerd: Containerd,
+    spec: ContainerSpec,
+    image: Image | None,
+    *,
+    id: str,
+    group: str,
+    oom_score_adj: int,
 ) -> AsyncGenerator[Attached]:
     """Run a container for as long as the context is open. UserError, RpcError, OSError."""
     with open_named_pipe(f"{id}-in") as given, open_named_pipe(f"{id}-out") as output:
@@ -83,6 +92,9 @@ async def run_attached(
         placement = Placement(
             id=id, group=group, oom_score_adj=oom_score_adj, input=given.path, output=output.path
         )
-        async with run_container(containerd, spec, image, placement) as child:
-            output.writing.close()  # the shim has it: the output ends with the last process that can write
-            yield Attached(containerd, id, child, output.reading, given.writing)
+        try:
+            async with run_container(containerd, spec, image, placement) as child:
+                output.writing.close()  # the shim has it: the output ends with the last that can write
+                yield Attached(containerd, id, child, output.reading, given.writing)
+        finally:
+            await remove_at_end(containerd, id)

@@ -7,6 +7,7 @@ import signal
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import override
 
@@ -27,6 +28,8 @@ RUNTIME = "io.containerd.runc.v2"
 SHIM_GROUP = "podruntime/shim"
 REMOVE_TIMEOUT = 30.0
 """Seconds until what is left of a container is left to the next start."""
+REMOVE_RETRY = 1.0
+"""Seconds between two attempts to remove a container, while containerd is down."""
 KILL_TIMEOUT = 10.0
 """Seconds for the processes of a container that was killed to end."""
 EXIT_RETRY = 1.0
@@ -34,6 +37,7 @@ EXIT_RETRY = 1.0
 EXIT_TIMEOUT = 30.0
 """Seconds after which the exit code of a container stays unknown."""
 UNKNOWN_EXIT = 255
+_PIDFD_SIGNAL_PROCESS_GROUP = 1 << 2
 OVERLAYS = Path("/run/overlays")
 """What containers without an image write to their root, in memory; a folder for each."""
 
@@ -62,6 +66,12 @@ class ContainerProcess(Child):
     def __init__(self, pid: int) -> None:
         super().__init__(pid)
         self.pidfd = os.pidfd_open(pid)
+
+    def signal_group(self, number: signal.Signals) -> None:
+        """Send a signal to its process group, unless it has ended itself; OSError before Linux 6.9."""
+        if not self.has_ended:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.pidfd, number, None, _PIDFD_SIGNAL_PROCESS_GROUP)
 
     @override
     def signal(self, number: signal.Signals) -> None:
@@ -145,6 +155,26 @@ async def _create(
     return child
 
 
+async def hold_snapshot(containerd: Containerd, image: Image, id: str) -> Sequence[mount_pb2.Mount]:
+    """A container that is never run, for its snapshot above an image's layers: the mounts of that.
+
+    :func:`remove_container` removes both. UserError, RpcError.
+    """
+    container = containers_pb2.Container(
+        id=id,
+        image=image.name,
+        runtime=containers_pb2.Container.Runtime(name=RUNTIME),
+        spec=AnyMessage(type_url=SPEC_TYPE, value=b"{}"),
+        snapshotter=SNAPSHOTTER,
+        snapshot_key=id,
+    )
+    create = containers_pb2.CreateContainerRequest(container=container)
+    async with containerd.leased() as leased:
+        mounts = await _prepare_snapshot(leased, image, id)
+        await leased.call("containers.v1.Containers/Create", create, containers_pb2.CreateContainerResponse)
+    return mounts
+
+
 async def _prepare_snapshot(containerd: Containerd, image: Image, key: str) -> Sequence[mount_pb2.Mount]:
     if not await has_snapshot(containerd, image.snapshot):
         await unpack(containerd, image)
@@ -181,6 +211,18 @@ async def _watch(containerd: Containerd, id: str, child: ContainerProcess) -> No
     child.finish(code)
 
 
+async def remove_at_end(containerd: Containerd, id: str) -> None:
+    """Remove one that nothing starts again, also from a containerd that is just restarted."""
+    with trio.move_on_after(REMOVE_TIMEOUT, shield=True):
+        while True:
+            try:
+                return await remove_container(containerd, id)
+            except RpcError as error:
+                if error.code is not Code.UNAVAILABLE:
+                    return None
+            await trio.sleep(REMOVE_RETRY)
+
+
 async def remove_container(containerd: Containerd, id: str) -> None:
     """Remove a container with its processes and its files, as far as they are there."""
     kill = tasks_pb2.KillRequest(container_id=id, signal=signal.SIGKILL, all=True)
@@ -198,3 +240,4 @@ async def remove_container(containerd: Containerd, id: str) -> None:
         "containers.v1.Containers/Delete", containers_pb2.DeleteContainerRequest(id=id), Empty
     )
     await remove_snapshot(containerd, id)
+    await trio.to_thread.run_sync(partial(shutil.rmtree, OVERLAYS / id, ignore_errors=True))
