@@ -118,7 +118,7 @@ def parse_meta(value: bytes) -> block_pb2.EncryptionSpec | None:
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         text = f"the encryption of STATE can't be read: {error}"
-        raise UserError(text, where=_WHERE, hint="talosctl meta delete 0x09") from None
+        raise UserError(text, where=_WHERE, hint="talosctl reset --system-labels-to-wipe STATE") from None
 
 
 def _parse_keys(found: Iterable[Mapping[str, Any]]) -> list[block_pb2.EncryptionKey]:

@@ -21,6 +21,9 @@ from talos.system.proc.cmdline import HIDDEN
 from talos.upgrade.state import MAX_STATE, SHOWN, TAGS
 
 LAST_KEY = 255
+PROTECTED = frozenset({0x00, 0x07, 0x08, 0x09, 0x11, 0x12})
+"""Keys that upstream writes itself, and the one that ends META's list: a staged upgrade's image and options,
+STATE's encryption, a disk image's boot loader, volumes to wipe."""
 _RESERVED = dict.fromkeys(TAGS, MAX_STATE)
 """Bytes: whatever else is in META, the state of an upgrade can be written."""
 
@@ -63,8 +66,11 @@ async def hide_meta(resource: Resource[Message], call: Call) -> Resource[Message
 
 
 def _check(key: int) -> None:
-    if not 0 < key <= LAST_KEY:
+    if key > LAST_KEY:
         raise RpcError(Code.INVALID_ARGUMENT, f"key must be from 1 to {LAST_KEY}, not {key}")
+    if key in PROTECTED:
+        text = f"key 0x{key:02x} is the system's own and can't be written"
+        raise RpcError(Code.PERMISSION_DENIED, text)
     if key in TAGS:
         text = f"key 0x{key:02x} is an upgrade's own and can't be written: use {TAGS[key]}"
         raise RpcError(Code.PERMISSION_DENIED, text)

@@ -35,7 +35,7 @@ async def test_write_and_delete(metal: Any, tmp_path: Path) -> None:
     for method, request, code, text in (
         ("MetaDelete", pb.MetaDeleteRequest(key=12), Code.NOT_FOUND, "meta key not found: 0x0c"),
         ("MetaWrite", pb.MetaWriteRequest(key=256), Code.INVALID_ARGUMENT, "from 1 to 255, not 256"),
-        ("MetaDelete", pb.MetaDeleteRequest(key=0), Code.INVALID_ARGUMENT, "from 1 to 255, not 0"),
+        ("MetaDelete", pb.MetaDeleteRequest(key=256), Code.INVALID_ARGUMENT, "from 1 to 255, not 256"),
         (
             "MetaWrite",
             pb.MetaWriteRequest(key=1, value=bytes(COPY)),
@@ -140,3 +140,15 @@ async def test_readers_see_an_upgrades_state_and_no_other_value(role: str, shown
             found = [event.resource for event in await anext(events) if event.resource]
             seen |= {one.id: one.spec.value for one in found}
     assert seen == expected
+
+
+@pytest.mark.parametrize("key", [0x00, 0x06, 0x07, 0x08, 0x09, 0x11, 0x12])
+async def test_the_systems_keys_are_its_own(metal: Any, key: int) -> None:
+    caller = metal.with_node(meta=MetaStore())
+    for method, request in (
+        ("MetaWrite", pb.MetaWriteRequest(key=key, value=b"x")),
+        ("MetaDelete", pb.MetaDeleteRequest(key=key)),
+    ):
+        with pytest.raises(RpcError, match=f"key 0x{key:02x} is .* own and can't be written") as error:
+            await caller.call(method, request)
+        assert error.value.code is Code.PERMISSION_DENIED
