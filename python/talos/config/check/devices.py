@@ -3,7 +3,7 @@
 import ipaddress
 from collections.abc import Iterator
 
-from talos.config.check.forms import is_subnet_or_address
+from talos.config.check.forms import is_address, is_subnet_or_address
 from talos.config.check.note import Note
 from talos.config.check.wireguard import check_key
 from talos.config.documents.network.bond import BondConfig
@@ -60,7 +60,7 @@ def _vips(device: Device) -> Iterator[DeviceVIPConfig]:
 
 
 def _check_vip(vip: DeviceVIPConfig, at: Note) -> Iterator[Note]:
-    if not _is_address(vip.ip or ""):
+    if not is_address(vip.ip or ""):
         yield at.below("ip").find(f'"{vip.ip or ""}" is no IP address')
 
 
@@ -100,9 +100,9 @@ def _check_routes(routes: tuple[Route, ...], at: Note) -> Iterator[Note]:
         place = at.below(f"[{index}]")
         if route.network and ("/" not in route.network or not is_subnet_or_address(route.network)):
             yield place.below("network").find(f'"{route.network}" is no prefix')
-        if route.gateway and not _is_address(route.gateway):
+        if route.gateway and not is_address(route.gateway):
             yield place.below("gateway").find(f'"{route.gateway}" is no IP address')
-        if route.source and not _is_address(route.source):
+        if route.source and not is_address(route.source):
             yield place.below("source").find(f'"{route.source}" is no IP address')
 
 
@@ -152,11 +152,3 @@ def _bond_limits(bond: Bond) -> Iterator[tuple[str, object, frozenset[str]]]:
     yield "primary", bond.primary, _BALANCING | {"active-backup"}
     yield "packetsPerSlave", (bond.packets_per_slave or 0) > 1, frozenset({"balance-rr"})
     yield "tlbDynamicLb", bond.tlb_dynamic_lb, _BALANCING
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True

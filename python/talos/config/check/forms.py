@@ -30,6 +30,15 @@ def is_domain(text: str) -> bool:
     return len(text) <= _MAX_NAME and _DOMAIN.fullmatch(text) is not None
 
 
+def is_address(text: str) -> bool:
+    """An address of IPv4 or IPv6."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
 def is_subnet_or_address(text: str) -> bool:
     """A prefix or an address."""
     try:

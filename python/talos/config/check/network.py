@@ -4,7 +4,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from talos.config.check.forms import check_present
+from talos.config.check.forms import check_present, is_address
 from talos.config.check.note import Check, Note
 from talos.config.check.subnets import check_subnet_list
 from talos.config.documents.network.blackhole_route import BlackholeRouteConfig
@@ -68,7 +68,7 @@ def _time_sync(document: TimeSyncConfig) -> Iterator[Note]:
         yield at.below("ptp").find("stands beside ntp", hint="keep one")
     if document.ntp and document.ntp.use_nts:
         for index, server in enumerate(document.ntp.servers or ()):
-            if _is_address(server):
+            if is_address(server):
                 place = at.below(f"ntp.servers[{index}]")
                 yield place.find(f'"{server}" is an address', hint="NTS needs names, certificates have them")
 
@@ -129,16 +129,8 @@ def _vip(document: Layer2VIPConfig | HCloudVIPConfig) -> Iterator[Note]:
 
 def _named_address(document: Document) -> Iterator[Note]:
     name: str = getattr(document, "name", "")
-    if name and not _is_address(name):
+    if name and not is_address(name):
         yield Note.at(document, "name").find(f'"{name}" is no IP address')
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _blackhole_route(document: BlackholeRouteConfig) -> Iterator[Note]:

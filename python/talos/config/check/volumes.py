@@ -218,19 +218,22 @@ def _logical_volume(document: LVMLogicalVolumeConfig) -> Iterator[Note]:
         yield from _check_sizes(provisioning.min_size, maximum, place)
 
 
-def _volume_group(document: LVMVolumeGroupConfig) -> Iterator[Note]:
-    yield from check_name(document, _GROUP, "1 to 63 letters, digits, hyphens and underscores")
+def _check_devices(document: LVMVolumeGroupConfig | RAIDArrayConfig) -> Iterator[Note]:
+    """The expression that selects the devices of a group or an array."""
     selector = document.provisioning.volume_selector if document.provisioning else None
     at = Note.at(document, "provisioning.volumeSelector.match")
     yield from check_expression(selector and selector.match, "VOLUME", at, required=True)
+
+
+def _volume_group(document: LVMVolumeGroupConfig) -> Iterator[Note]:
+    yield from check_name(document, _GROUP, "1 to 63 letters, digits, hyphens and underscores")
+    yield from _check_devices(document)
 
 
 def _array(document: RAIDArrayConfig) -> Iterator[Note]:
     yield from check_name(document, _ARRAY, "1 to 32 letters, digits, hyphens and underscores")
     yield from check_present(document.level, Note.at(document, "level"), hint="raid1")
-    selector = document.provisioning.volume_selector if document.provisioning else None
-    at = Note.at(document, "provisioning.volumeSelector.match")
-    yield from check_expression(selector and selector.match, "VOLUME", at, required=True)
+    yield from _check_devices(document)
 
 
 def _zswap(document: ZswapConfig) -> Iterator[Note]:

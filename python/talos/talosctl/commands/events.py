@@ -2,18 +2,15 @@
 
 import contextlib
 import math
-from collections.abc import AsyncIterator
 
 from talos.api.durations import parse_duration
 from talos.api.machine.machine_pb2 import Event, EventsRequest
 from talos.client.events import describe_event
-from talos.client.session import Session, open_session
+from talos.client.session import Session
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
-from talos.talosctl.client.command import need_nodes, raise_error, run_async
-from talos.talosctl.client.fanout import call_nodes, report_failures
+from talos.talosctl.client.command import ignore, raise_error, run_each
 from talos.talosctl.client.flags import CLIENT_FLAGS, OUTPUT
-from talos.talosctl.client.select import find_target
 from talos.talosctl.output.rows import RowStream
 
 HEADER = ("NODE", "ID", "EVENT", "ACTOR", "SOURCE", "MESSAGE")
@@ -38,23 +35,14 @@ def run_events(invocation: Invocation) -> int:
 
     async def follow(session: Session, node: str) -> None:
         async with session.stream(node, "/machine.MachineService/Events", request, Event) as events:
-            await _print(node, events)
+            async for event in events:
+                raise_error(event)
+                if not event.data.type_url:
+                    continue  # the frame that opens every stream
+                name, source, message = describe_event(event)
+                rows.show((node, event.id, name, event.actor_id, source, message))
 
-    async def _print(node: str, events: AsyncIterator[Event]) -> None:
-        async for event in events:
-            raise_error(event)
-            if not event.data.type_url:
-                continue  # the frame that opens every stream
-            name, source, message = describe_event(event)
-            rows.show((node, event.id, name, event.actor_id, source, message))
-
-    async def main() -> int:
-        target = await find_target(flags)
-        async with open_session(target) as session:
-            outcomes = await call_nodes(session, need_nodes(target), follow)
-            return report_failures(session, outcomes)
-
-    return run_async(main())
+    return run_each(invocation, follow, ignore)
 
 
 COMMAND = Command(

@@ -7,12 +7,10 @@ from talos.api.cosi.resource_pb2 import Resource
 from talos.api.cosi.state_pb2 import Event, EventType
 from talos.api.rpc import Code, RpcError
 from talos.client.resources import find_definition, watch
-from talos.client.session import Session, open_session
+from talos.client.session import Session
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Invocation
-from talos.talosctl.client.command import need_nodes, run_async
-from talos.talosctl.client.fanout import call_nodes, report_failures
-from talos.talosctl.client.select import find_target
+from talos.talosctl.client.command import ignore, run_each
 from talos.talosctl.output import console
 from talos.talosctl.output.resource import table_header, table_row
 from talos.talosctl.output.table import GrowingTable
@@ -73,10 +71,4 @@ def run_watch(invocation: Invocation, show: Callable[[str, Resource], str] | Non
                         else:
                             initial.append(event)
 
-    async def main() -> int:
-        target = await find_target(flags)
-        async with open_session(target) as session:
-            outcomes = await call_nodes(session, need_nodes(target), follow)
-            return report_failures(session, outcomes)
-
-    return run_async(main())
+    return run_each(invocation, follow, ignore)

@@ -29,9 +29,7 @@ def run_dependencies(invocation: Invocation) -> int:
     with_resources = invocation.flags.is_set("with-resources")
 
     async def call(session: Session, node: str) -> tuple[list[ControllerDependencyEdge], Members]:
-        method = "/inspect.InspectService/ControllerRuntimeDependencies"
-        reply = await session.unary(node, method, Empty(), ControllerRuntimeDependenciesResponse)
-        edges = [edge for part in parts(reply, ControllerRuntimeDependency) for edge in part.edges]
+        edges = await read_edges(session, node)
         return edges, await _members(session, node, edges) if with_resources else {}
 
     def show(node: str, answer: tuple[list[ControllerDependencyEdge], Members]) -> None:  # noqa: ARG001 - the shape of a shower
@@ -39,6 +37,13 @@ def run_dependencies(invocation: Invocation) -> int:
         console.write("\n".join(draw_graph(edges, members)) + "\n")
 
     return run_each(invocation, call, show)
+
+
+async def read_edges(session: Session, node: str) -> list[ControllerDependencyEdge]:
+    """What each controller of a node reads and writes."""
+    method = "/inspect.InspectService/ControllerRuntimeDependencies"
+    reply = await session.unary(node, method, Empty(), ControllerRuntimeDependenciesResponse)
+    return [edge for part in parts(reply, ControllerRuntimeDependency) for edge in part.edges]
 
 
 async def _members(session: Session, node: str, edges: Iterable[ControllerDependencyEdge]) -> Members:

@@ -11,10 +11,6 @@ from google.protobuf.message import Message
 
 from talos.api.common.common_pb2 import ContainerDriver, Data
 from talos.api.cosi.meta_pb2 import ResourceDefinitionSpec
-from talos.api.inspect.inspect_pb2 import (
-    ControllerRuntimeDependenciesResponse,
-    ControllerRuntimeDependency,
-)
 from talos.api.machine.machine_pb2 import (
     DiskStatsResponse,
     DmesgRequest,
@@ -40,7 +36,7 @@ from talos.system.proc.cmdline import hide_secrets
 from talos.system.urls import HIDDEN
 from talos.talosctl.client.command import parts, raise_error
 from talos.talosctl.commands import support_tables as tables
-from talos.talosctl.commands.inspect import draw_graph
+from talos.talosctl.commands.inspect import draw_graph, read_edges
 from talos.talosctl.commands.support_kubernetes import find_containers
 from talos.talosctl.output.resource import format_yaml
 from talos.talosctl.output.yaml_text import dump_yaml
@@ -197,10 +193,7 @@ def _resource_item(session: Session, node: str, kind: ResourceDefinitionSpec) ->
 
 
 async def _dependencies(session: Session, node: str) -> bytes:
-    method = "/inspect.InspectService/ControllerRuntimeDependencies"
-    reply = await session.unary(node, method, Empty(), ControllerRuntimeDependenciesResponse)
-    edges = [edge for part in parts(reply, ControllerRuntimeDependency) for edge in part.edges]
-    return ("\n".join(draw_graph(edges, {})) + "\n").encode()
+    return ("\n".join(draw_graph(await read_edges(session, node), {})) + "\n").encode()
 
 
 async def collect(items: Iterable[Item], workers: int, keep: Callable[[str, bytes | RpcError], None]) -> None:
