@@ -196,6 +196,8 @@ DATA = {
         ("{.a.b[-1]}", "3"),
         ("{.a.b[0:2]}", "1 2"),
         ("{.a.b[:]}", "1 2 3"),
+        ("{.a.b[::-2]}", "3 1"),
+        (f"{{.a.b[?(@=={'[' * 9000})]}}", ""),
         ('{.conditions[?(@.type=="Ready")].status}', "True"),
         ("{.conditions[?(@.type!='Ready')].status}", "no"),
         ("{.missing.path}", ""),
@@ -212,11 +214,33 @@ def test_jsonpath_dialect(template: str, expected: str) -> None:
     assert Template(template).render(DATA) == expected
 
 
+def test_jsonpath_that_finds_too_much() -> None:
+    nested: dict[str, object] = {}
+    for _ in range(60):
+        nested = {"a": nested}
+    assert len(Template("{..a..a}").values(nested)) == 60 * 59 / 2
+    with pytest.raises(UserError, match="finds more than"):
+        Template("{..a..a..a..a..a..a}").values(nested)
+
+
 def test_jsonpath_of_a_scalar() -> None:
     assert Template("{@}").values("text") == ["text"]
 
 
-@pytest.mark.parametrize("template", ["{.a", "{.a[}", "{range .a}", "{end}"])
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{.a",
+        "{.a[}",
+        "{range .a}",
+        "{end}",
+        "{.a[::0]}",
+        "{.a[-:1]}",
+        f"{{.a[{'9' * 5000}]}}",
+        "{range .a}" * 1000 + "{end}" * 1000,
+        "{range .a}{.b}" * 100_000,
+    ],
+)
 def test_bad_jsonpath(template: str) -> None:
     with pytest.raises(UserError):
         Template(template)

@@ -7,8 +7,9 @@ nowhere is empty, not an error.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import cast
 
 from talos.system.errors import UserError
@@ -18,12 +19,18 @@ _STEP = re.compile(
       |\.(?P<field>(?:[\w\-/$]|\\.)+|\*)
       |\[(?P<quoted>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]
       |\[\?\((?P<filter>.*?)\)\]
-      |\[(?P<index>\*|-?\d+)\]
-      |\[(?P<slice>-?\d*:-?\d*(?::-?\d+)?)\]
+      |\[(?P<index>\*|-?\d{1,9})\]
+      |\[(?P<slice>(?:-?\d{1,9})?:(?:-?\d{1,9})?(?::-?[1-9]\d{0,8})?)\]
       |(?P<nothing>\.)(?=$|\[)""",
     re.VERBOSE,
 )
 _FILTER = re.compile(r"^\s*(?P<left>@[^\s=!<>]*)\s*(?:(?P<operator>==|!=|<=|>=|<|>)\s*(?P<right>.+?))?\s*$")
+MAX_LENGTH = 16384
+"""Characters of a template: a node's columns are some, too."""
+MAX_RANGES = 16
+"""How deep one range may be in others."""
+MAX_FOUND = 100_000
+"""Values that a path finds, twice as many as a document may have: `..a..a` finds some of them again."""
 
 
 def _compare(left: object, operator: str, right: object) -> bool:
@@ -61,32 +68,32 @@ class Template:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        tokens = list(_split(text))
-        self._nodes, left = self._parse(tokens)
-        if left:
-            raise self._error("{end} without {range}")
+        if len(text) > MAX_LENGTH:
+            raise UserError(f"a template of {len(text)} characters, {MAX_LENGTH} are allowed")
+        self._nodes = self._parse(_split(text), depth=0)
 
     def _error(self, message: str) -> UserError:
         return UserError(
             message, where=f"jsonpath {self._text}", hint="write for example {.spec.addresses[*]}"
         )
 
-    def _parse(self, tokens: list[tuple[bool, str]]) -> tuple[tuple[_Node, ...], list[tuple[bool, str]]]:
+    def _parse(self, tokens: Iterator[tuple[bool, str]], *, depth: int) -> tuple[_Node, ...]:
+        """What comes up to the end of a range, or of all."""
         nodes: list[_Node] = []
-        while tokens:
-            (is_action, text), *tokens = tokens
+        for is_action, text in tokens:
             if not is_action:
                 nodes.append(_Text(text))
                 continue
             action = text.strip()
             if action == "end":
-                return tuple(nodes), [(True, "end"), *tokens]
+                if not depth:
+                    raise self._error("{end} without {range}")
+                return tuple(nodes)
             if action.startswith("range "):
-                body, tokens = self._parse(tokens)
-                if not tokens:
-                    raise self._error("{range} without {end}")
-                tokens = tokens[1:]
-                nodes.append(_Range(self._checked(action.removeprefix("range ").strip()), body))
+                if depth == MAX_RANGES:
+                    raise self._error(f"{{range}} in {MAX_RANGES} others")
+                path = self._checked(action.removeprefix("range ").strip())
+                nodes.append(_Range(path, self._parse(tokens, depth=depth + 1)))
             elif action[:1] in {'"', "'"}:
                 try:
                     nodes.append(_Text(str(json.loads('"' + action[1:-1].replace('"', '\\"') + '"'))))
@@ -94,7 +101,9 @@ class Template:
                     raise self._error(f"{action} is no quoted text") from None
             else:
                 nodes.append(_Path(self._checked(action)))
-        return tuple(nodes), []
+        if depth:
+            raise self._error("{range} without {end}")
+        return tuple(nodes)
 
     def _checked(self, path: str) -> str:
         position = len(path) - len(path.lstrip("@$"))
@@ -163,12 +172,15 @@ def find(root: object, here: object, path: str) -> list[object]:
         step = _STEP.match(rest)
         if not step:
             return []
-        values = [found for value in values for found in _step(value, step, root)]
+        every = (found for value in values for found in _step(value, step, root))
+        values = list(islice(every, MAX_FOUND + 1))
+        if len(values) > MAX_FOUND:
+            raise UserError(f"finds more than {MAX_FOUND} values", where=f"jsonpath {path}")
         rest = rest[step.end() :]
     return values
 
 
-def _step(value: object, step: re.Match[str], root: object) -> list[object]:
+def _step(value: object, step: re.Match[str], root: object) -> Iterable[object]:
     kind = step.lastgroup or ""
     text = step[kind]
     match kind:
@@ -176,7 +188,7 @@ def _step(value: object, step: re.Match[str], root: object) -> list[object]:
             name = text[1:-1] if kind == "quoted" else text
             return children(value) if name == "*" else _field(value, re.sub(r"\\(.)", r"\1", name))
         case "deep":
-            return [found for inner in _descend(value) for found in _field(inner, text)]
+            return (found for inner in _descend(value) for found in _field(inner, text))
         case "index" | "slice":
             return _index(value, text)
         case "filter":
@@ -234,7 +246,7 @@ def _passes(item: object, condition: str, root: object) -> bool:
     else:
         try:
             right = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             right = text
     return bool(left) and _compare(left[0], parsed["operator"], right)
 
