@@ -55,3 +55,12 @@ def test_a_packet_of_any_size_is_not_waited_for() -> None:
     stream = struct.pack("<I2HiIII4I", 0xA1B2C3D4, 2, 4, 0, 0, 65536, ETHERNET, 0, 0, 1 << 31, 1 << 31)
     with pytest.raises(UserError, match="a packet of 2147483648 bytes"):
         list(PacketLines().feed(stream))
+
+
+def test_packets_of_one_piece_are_lines_each() -> None:
+    stream = struct.pack("<I2HiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65536, ETHERNET)
+    packets = [
+        struct.pack("<4I", number, 0, number % 3, number) + bytes(number % 3) for number in range(1000)
+    ]
+    shown = list(PacketLines().feed(stream + b"".join(packets)))
+    assert [line.rpartition(" ")[2] for line in shown] == [str(number) for number in range(1000)]

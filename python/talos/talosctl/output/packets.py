@@ -31,7 +31,7 @@ class PacketLines:
     """Takes the stream piece by piece."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest = bytearray()  # what it begins with can be removed without a copy of the rest
         self._order, self._per_microsecond, self._link = "", 1, 0
 
     def feed(self, piece: bytes) -> Iterator[str]:
@@ -40,19 +40,20 @@ class PacketLines:
         if not self._order:
             if len(self._rest) < _HEADER:
                 return
-            magic = _MAGICS.get(self._rest[:4])
+            magic = _MAGICS.get(bytes(self._rest[:4]))
             if magic is None:
                 raise UserError("what the node sends is no capture in the pcap format")
             self._order, self._per_microsecond = magic
             (self._link,) = struct.unpack(f"{self._order}I", self._rest[20:_HEADER])
-            self._rest = self._rest[_HEADER:]
+            del self._rest[:_HEADER]
         while len(self._rest) >= _RECORD:
             seconds, part, kept, length = struct.unpack(f"{self._order}4I", self._rest[:_RECORD])
             if kept > MAX_PACKET:
                 raise UserError(f"what the node sends is no capture: a packet of {kept} bytes")
             if len(self._rest) < _RECORD + kept:
                 return
-            data, self._rest = self._rest[_RECORD : _RECORD + kept], self._rest[_RECORD + kept :]
+            data = bytes(self._rest[_RECORD : _RECORD + kept])
+            del self._rest[: _RECORD + kept]
             moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
             text = f"{moment:%H:%M:%S}.{part // self._per_microsecond:06}"
             yield f"{text} {describe(self._link, data)}, length {length}"
