@@ -175,3 +175,19 @@ def _check_ended(cluster: Cluster) -> None:
     assert "logd" not in cluster.processes()
     assert "logd" not in cluster.services()
     assert not cluster.resource("eventsinkconfigs")
+
+
+def test_the_console_has_the_logs_where_the_config_has_it_so(cluster: Cluster, tmp_path: Path) -> None:
+    console = cluster.nodes[0].console
+
+    def check() -> None:
+        cluster.talosctl("read", "/etc/os-release")  # recorded, as a reader may not
+        shown = console.read_text(encoding="utf-8", errors="replace")[before:]
+        assert "audit: {" in shown
+
+    before = len(console.read_text(encoding="utf-8", errors="replace"))
+    patch(cluster, tmp_path, "debug: true")
+    try:
+        eventually("the console has another log", check)
+    finally:
+        patch(cluster, tmp_path, "debug: false")
