@@ -113,3 +113,9 @@ def test_archives_are_imported(cluster: Cluster, tmp_path: Path) -> None:
     assert "is damaged" in texts["damaged"]
     assert "is damaged" in texts["truncated"]
     assert not any("\n" in text for text in texts.values())
+
+
+def test_plugins_of_networks_are_there(cluster: Cluster) -> None:
+    names = {row["NAME"] for row in cluster.rows("ls", "-l", "/opt/cni/bin")}
+    plugins = {"bridge", "firewall", "flannel", "host-local", "loopback", "portmap"}
+    assert plugins <= {name.partition(" ")[0] for name in names}
