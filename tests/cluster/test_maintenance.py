@@ -81,6 +81,30 @@ def test_methods_without_a_certificate(node: Unconfigured) -> None:
     assert asyncio.run(find_wrong(node.address)) == []
 
 
+async def find_failing(address: str) -> list[str]:
+    """Methods that fail by an empty request, other than as it is incomplete or not allowed."""
+    refusals = {Code.PERMISSION_DENIED, Code.UNIMPLEMENTED, Code.INVALID_ARGUMENT}
+    failing: list[str] = []
+    async with open_session(Target(endpoints=(), nodes=(address,), insecure=True)) as session:
+        for path in methods():
+            answers = 0
+            try:
+                async with asyncio.timeout(1), session.stream(address, path, Empty(), Empty) as replies:
+                    async for _ in replies:
+                        answers += 1
+            except TimeoutError:
+                pass  # it follows something
+            except RpcError as error:
+                is_refused = error.code in refusals or "in container mode" in str(error)
+                if answers or not is_refused:
+                    failing.append(f"{path}: {error}")
+    return failing
+
+
+def test_no_method_fails_by_an_empty_request(node: Unconfigured) -> None:
+    assert "\n".join(asyncio.run(find_failing(node.address))) == ""
+
+
 @contextmanager
 def siderolink(pid: int, network: str) -> Generator[None]:
     """A link between this machine, with the network's first address, and a node's `siderolink`."""
@@ -101,7 +125,7 @@ def siderolink(pid: int, network: str) -> Generator[None]:
 async def reboot(address: str) -> None:
     async with open_session(Target(endpoints=(), nodes=(address,), insecure=True)) as session:
         path = "/machine.MachineService/Reboot"
-        await session.unary(address, path, RebootRequest(mode=RebootRequest.FORCE), RebootResponse)
+        await session.unary(address, path, RebootRequest(), RebootResponse)
 
 
 def test_the_manager_at_the_end_of_siderolink_is_the_administrator(

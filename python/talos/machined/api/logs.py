@@ -23,14 +23,10 @@ def handlers(node: Node) -> Mapping[str, Handler]:
     """Those of machine.MachineService."""
 
     async def logs(request: pb.LogsRequest, _call: Call, send: Send) -> None:
+        _check_request(request)
         if request.namespace == PODS and request.id != _KUBELET:
             await send_container_log(node, request, send)
             return
-        if request.namespace not in {SYSTEM, PODS, ""}:
-            raise RpcError(
-                Code.INVALID_ARGUMENT,
-                f'namespace "{request.namespace}" is not known, use "{SYSTEM}" or "{PODS}"',
-            )
         try:
             async with node.logs.read(
                 _OTHER_NAMES.get(request.id, request.id), follow=request.follow, tail_lines=request.tail_lines
@@ -50,6 +46,15 @@ def handlers(node: Node) -> Mapping[str, Handler]:
                 await send(common_pb2.Data(bytes=line))
 
     return {"Logs": logs, "LogsContainers": logs_containers, "Dmesg": dmesg}
+
+
+def _check_request(request: pb.LogsRequest) -> None:
+    """RpcError: it names no log."""
+    if not request.id:
+        raise RpcError(Code.INVALID_ARGUMENT, "id is missing: a service's, or a container's")
+    if request.namespace not in {SYSTEM, PODS, ""}:
+        text = f'namespace "{request.namespace}" is not known, use "{SYSTEM}" or "{PODS}"'
+        raise RpcError(Code.INVALID_ARGUMENT, text)
 
 
 def _check_service(node: Node, id: str) -> None:
