@@ -21,6 +21,7 @@ from talos.api.inspect import inspect_pb2 as inspect
 from talos.api.machine import machine_pb2 as machine
 from talos.resource.kinds import META_KEY
 from talos.talosctl.cli.exit import Exit
+from talos.talosctl.commands.support import MAX_NAME
 from talos.upgrade.state import STATE_TAG
 
 MACHINE = "/machine.MachineService/"
@@ -203,3 +204,39 @@ def test_no_archive_when_no_node_answers(talosctl: Client, tmp_path: Path) -> No
     assert result.code == Exit.REFUSED
     assert "Unimplemented" in result.err
     assert not path.exists()
+
+
+def test_what_a_node_gets_wrong_leaves_out_no_other_file(
+    talosctl: Client, collected: FakeNode, tmp_path: Path
+) -> None:
+    names = ["x" * 70_000, "apid", *("a" * MAX_NAME + end for end in "12")]
+    services = [machine.ServiceInfo(id=name) for name in ("apid", "apid", "b")]
+    collected.on(
+        MACHINE + "LogsContainers",
+        Empty,
+        machine.LogsContainersResponse(messages=[machine.LogsContainer(ids=names)]),
+    )
+    collected.on(
+        MACHINE + "ServiceList",
+        Empty,
+        machine.ServiceListResponse(messages=[machine.ServiceList(services=services)]),
+    )
+
+    def list_rows(request: state.ListRequest, _metadata: object) -> list[state.ListResponse]:
+        if request.namespace == "meta":
+            return [state.ListResponse(resource=definition("LinkStatuses"))]
+        row = resource.Resource(spec=resource.Spec(yaml_spec="[" * 200))
+        return [state.ListResponse(resource=row)]
+
+    collected.on("/cosi.resource.State/List", state.ListRequest, list_rows, stream=True)
+    path = tmp_path / "s.zip"
+    result = talosctl("support", "-n", "10.0.0.2", "-O", str(path))
+    assert result.code == 0, result.err
+    with zipfile.ZipFile(path) as bundle:
+        found = bundle.namelist()
+        assert len(set(found)) == len(found)
+        assert {"10.0.0.2/service-logs/b.state", "10.0.0.2/dmesg.log"} < set(found)
+        errors = bundle.read("10.0.0.2/errors.txt").decode()
+    assert "service-logs/apid.state: the node has it twice\n" in errors
+    assert "resources/linkstatuses.yaml: " in errors
+    assert "nested too deeply" in errors

@@ -28,6 +28,8 @@ from talos.talosctl.output.room import Room
 PLAIN, ENCRYPTED = "support.zip", "support.zip.age"
 ERRORS = "errors.txt"
 RECIPIENTS = "--encryption-recipients"
+MAX_NAME = 1024
+"""Characters of a file's name; an archive can't have more than 65535 bytes."""
 _OUTSIDE = re.compile(r"[\\:\0-\x1f\x7f]|^\.*$")
 """In a part of a path: what separates in Windows, controls; all of one that is empty or goes up."""
 
@@ -54,7 +56,7 @@ def run_support(invocation: Invocation) -> int:
 
 def make_entry(name: str) -> str:
     """A file's name in the archive: where it is unpacked, a node that chooses it can't leave its folder."""
-    return "/".join(_OUTSIDE.sub("_", part) for part in name.split("/"))
+    return "/".join(_OUTSIDE.sub("_", part) for part in name[:MAX_NAME].split("/"))
 
 
 def check_path(path: Path) -> None:
@@ -84,14 +86,17 @@ async def write_bundle(
                 items = await find_items(session, node)
                 done = 0
 
-                def keep(name: str, result: bytes | RpcError) -> None:
+                def keep(name: str, result: bytes | RpcError | UserError) -> None:
                     nonlocal done
                     done += 1
-                    if isinstance(result, bytes):
-                        room.use(len(result))
-                        bundle.writestr(f"{node}/{make_entry(name)}", result)
-                    else:
+                    entry = f"{node}/{make_entry(name)}"
+                    if not isinstance(result, bytes):
                         failures.append(f"{name}: {describe(result, target)}")
+                    elif entry in bundle.NameToInfo:
+                        failures.append(f"{name}: the node has it twice")
+                    else:
+                        room.use(len(result))
+                        bundle.writestr(entry, result)
                     if is_verbose:
                         console.note(f"{node}: {done}/{len(items)} {name}")
 

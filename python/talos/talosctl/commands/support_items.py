@@ -32,6 +32,7 @@ from talos.client.namespaces import KUBERNETES, SYSTEM
 from talos.client.resources import DEFINITION_TYPE, META_NAMESPACE, list_resources
 from talos.client.session import Session
 from talos.resource.kinds import META_KEY
+from talos.system.errors import UserError
 from talos.system.proc.cmdline import hide_secrets
 from talos.system.urls import HIDDEN
 from talos.talosctl.client.command import parts, raise_error
@@ -196,15 +197,18 @@ async def _dependencies(session: Session, node: str) -> bytes:
     return ("\n".join(draw_graph(await read_edges(session, node), {})) + "\n").encode()
 
 
-async def collect(items: Iterable[Item], workers: int, keep: Callable[[str, bytes | RpcError], None]) -> None:
+async def collect(
+    items: Iterable[Item], workers: int, keep: Callable[[str, bytes | RpcError | UserError], None]
+) -> None:
     """Make every item, so many at a time, and hand over each as soon as it is there."""
     left = iter(list(items))
 
     async def work() -> None:
         for item in left:
             try:
-                keep(item.name, await item.make())
-            except RpcError as error:
-                keep(item.name, error)
+                made: bytes | RpcError | UserError = await item.make()
+            except (RpcError, UserError) as error:
+                made = error
+            keep(item.name, made)
 
     await asyncio.gather(*(work() for _ in range(max(workers, 1))))
