@@ -37,10 +37,15 @@ class Fleet:
         self.address = started.result()
 
     def stop(self) -> None:
-        asyncio.run_coroutine_threadsafe(self._stack.aclose(), self._loop).result()
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    async def _end(self) -> None:
+        await self._stack.aclose()
+        connections = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.gather(*connections, return_exceptions=True)
 
 
 @pytest.fixture
@@ -57,10 +62,11 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
 
 
 @pytest.fixture
-def page(browser: Browser, played: Fleet) -> Browser:
+def page(browser: Browser, played: Fleet) -> Iterator[Browser]:
     browser.open(played.address)
     browser.wait(f"document.querySelectorAll('#rows .good').length >= {COUNT}")
-    return browser
+    yield browser
+    browser.open("about:blank")  # while it is there, the page connects again
 
 
 def row(name: str) -> str:

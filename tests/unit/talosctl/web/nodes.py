@@ -81,5 +81,5 @@ async def serving(nodes: Nodes, *, is_local: bool = True) -> AsyncGenerator[str]
     finally:
         running.cancel()
         listening.close()
-        listening.close_clients()
+        listening.abort_clients()  # one that reads slowly would keep its socket open
         await asyncio.gather(running, return_exceptions=True)
