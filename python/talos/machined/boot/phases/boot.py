@@ -41,6 +41,8 @@ def make_boot(machine: Machine) -> tuple[Phase, ...]:
         machine.workloads.is_isolated = SANDBOXD in names
         await put(machine.state, *ids.KUBELET_LIFECYCLE, Empty())
         machine.supervisor.start_soon(names)
+        if KUBELET not in names:
+            machine.nursery.start_soon(start_kubelet_later, machine)
         # A node whose kubelet has no image, or the wrong flags, can be repaired, and so has to be restarted.
         await wait_for_services(machine, [name for name in names if name != KUBELET])
 
@@ -65,6 +67,7 @@ async def write_files(machine: Machine) -> None:
 async def choose_services(machine: Machine) -> list[str]:
     """The services that a machine of this role and config starts."""
     # What reads configs is large: PID 1 has started its first services by now.
+    from talos.config.effective import cluster as effective_cluster
     from talos.config.effective import machine as effective_machine
     from talos.config.effective import secrets as effective_secrets
 
@@ -76,9 +79,17 @@ async def choose_services(machine: Machine) -> list[str]:
         names = [spec.id for spec in specs if not spec.control_plane_only]
     elif effective_secrets.etcd_ca(config) is None:
         names.remove(ETCD)  # its config has none
+    if effective_cluster.cluster_endpoint(config) is None:
+        names.remove(KUBELET)  # there is no Kubernetes
     if machine.platform.has_kernel and effective_machine.isolates_workloads(config):
         names.append(SANDBOXD)
     return names
+
+
+async def start_kubelet_later(machine: Machine) -> None:
+    """Start it once the config has a cluster to join."""
+    await wait_for(machine.state, *ids.KUBELET_SPEC, lambda _: True)
+    machine.supervisor.start_soon([KUBELET])
 
 
 async def read_config(machine: Machine) -> "Config":
