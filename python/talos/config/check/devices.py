@@ -1,6 +1,5 @@
 """Checks of the links in the main document's ``machine.network.interfaces``."""
 
-import ipaddress
 from collections.abc import Iterator
 
 from talos.config.check.forms import is_address, is_subnet_or_address

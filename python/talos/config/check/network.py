@@ -1,6 +1,5 @@
 """Checks of documents about names, routes, rules, time and other network settings."""
 
-import ipaddress
 import re
 from collections.abc import Iterator
 
