@@ -21,7 +21,7 @@ PER_SECOND = 2.0
 """Lines in the long run: the log is on the disk, too, others are in it, and all readers of it make calls. In
 memory it has its last megabyte."""
 MAX_FIELD = 128
-"""Characters of one value of the metadata, and of an error."""
+"""Characters of a method's name, which a client chooses, of one value of the metadata, and of an error."""
 MAX_METADATA = 1024
 """Characters of the metadata, of which a client may send 64 KiB."""
 PEER, HIDDEN = "peer", "<hidden>"
@@ -65,13 +65,19 @@ def format_call(end: CallEnd) -> str:
     values: dict[str, list[str]] = {}
     for key, value in end.metadata:
         if isinstance(value, str) and key != REACHED:
-            shown = HIDDEN if _SECRET.search(key) else make_printable(value[:MAX_FIELD])
-            values.setdefault(PEER if key == CALLER else key, []).append(shown)
+            shown = HIDDEN if _SECRET.search(key) else _cut(value)
+            values.setdefault(PEER if key == CALLER else _cut(key), []).append(shown)
     metadata = ";".join(f"{key}={','.join(found)}" for key, found in sorted(values.items()))[:MAX_METADATA]
-    outcome = "Success" if end.status.code == Code.OK else make_printable(end.status.message[:MAX_FIELD])
+    outcome = "Success" if end.status.code == Code.OK else _cut(end.status.message)
     form = "stream" if end.streams else "unary"
     code = format_code(end.status.code)
-    return f"{code} [{end.method}] {format_duration(round(end.seconds, 6))} {form} {outcome} ({metadata})"
+    return (
+        f"{code} [{_cut(end.method)}] {format_duration(round(end.seconds, 6))} {form} {outcome} ({metadata})"
+    )
+
+
+def _cut(text: str) -> str:
+    return make_printable(text[:MAX_FIELD])
 
 
 def format_code(number: int) -> str:

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from talos.api.rpc import Code
-from talos.process.call_log import BURST, PER_SECOND, CallLog, format_code
+from talos.process.call_log import (
+    BURST,
+    MAX_FIELD,
+    MAX_METADATA,
+    PER_SECOND,
+    CallLog,
+    format_call,
+    format_code,
+)
 from talos.rpc.handlers import CallEnd
 from talos.rpc.protocol import OK, Status
 from talos.system.logging import Log
@@ -48,6 +56,14 @@ def test_a_call_is_a_line_in_upstreams_form() -> None:
         "(authorization=<hidden>;nodes=a,b?;peer=10.5.0.1;talos-role=os:admin;token=<hidden>)"
     )
     assert second["msg"] == "NotFound [/machine.MachineService/Version] 2.5s stream no such file ()"
+
+
+def test_what_a_client_names_is_short_and_printable() -> None:
+    named = "/x\n\x9b2J\u202e" + "y" * 5000
+    text = format_call(make_end(method=named, metadata=[(named, named)] * 50))
+    assert text.startswith("OK [/x??2J?yyy")
+    assert text.isprintable()
+    assert len(text) < MAX_METADATA + 2 * MAX_FIELD
 
 
 def test_of_a_flood_a_part_is_logged_and_the_rest_counted() -> None:
