@@ -19,6 +19,8 @@ from talos.kubed.manifests.objects import (
 from talos.resource.objects import to_plain
 
 RUN, CNI, CONFIG = "/run/flannel", "/etc/cni/net.d", "/etc/kube-flannel"
+DEFAULT = {"resources": {"requests": {"cpu": "100m", "memory": "50Mi"}}}
+"""Without resources in the config, as upstream."""
 INSTALL = (
     f"until [ -s {RUN}/subnet.env ]; do sleep 0.2; done; "
     f"cp -f {CONFIG}/cni-conf.json {CNI}/10-flannel.conflist"
@@ -74,13 +76,14 @@ def make_flannel(spec: BootstrapManifestsConfigSpec) -> list[Manifest]:
         "command": ["/opt/bin/flanneld", "--ip-masq", "--kube-subnet-mgr", *spec.flannel_extra_args],
         "env": environment,
         "lifecycle": {"postStart": {"exec": {"command": ["sh", "-c", INSTALL]}}},
-        "securityContext": {"privileged": True},
+        # Links, routes and nftables; nothing else of the node.
+        "securityContext": {"privileged": False, "capabilities": {"add": ["NET_ADMIN", "NET_RAW"]}},
         "volumeMounts": [
             {"name": "run", "mountPath": RUN},
             {"name": "cni", "mountPath": CNI},
             {"name": "config", "mountPath": CONFIG},
         ],
-        **make_resources(spec.flannel_resources),
+        **(make_resources(spec.flannel_resources) if spec.HasField("flannel_resources") else DEFAULT),
     }
     containers = [container]
     if spec.flannel_kube_network_policies_enabled:

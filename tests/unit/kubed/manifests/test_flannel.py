@@ -86,3 +86,12 @@ def test_it_is_alone_without_network_policies(value: str) -> None:
     assert not any(
         "networkpolicies" in rule["resources"] for rule in make_objects(text)["ClusterRole"]["rules"]
     )
+
+
+def test_it_may_change_the_nodes_network_and_nothing_else() -> None:
+    container, _ = make_parts("cluster: {}\n")
+    assert container["securityContext"] == {
+        "privileged": False,
+        "capabilities": {"add": ["NET_ADMIN", "NET_RAW"]},
+    }
+    assert container["resources"] == {"requests": {"cpu": "100m", "memory": "50Mi"}}
