@@ -27,14 +27,14 @@ async def _install(client: Client, image: str, disk: str) -> tuple[Sequence[str]
     from talos.client.session import open_session
     from talos.client.target import Target
     from talos.config.talosconfig.places import open_talosconfig
-    from talos.talosctl.commands.image import pull
+    from talos.talosctl.client.images import pull_shown
 
     assert client.talosconfig is not None
     context = open_talosconfig(str(client.talosconfig))[0].get("vm")
     address = parse_endpoint(f"127.0.0.1:{client.port}")
     target = Target(endpoints=(address,), nodes=(), ca=context.ca, crt=context.crt, key=context.key)
     async with open_session(target) as session:
-        name = await pull(session, "", ContainerdInstance(namespace=NS_SYSTEM), image)
+        name = await pull_shown(session, "", ContainerdInstance(namespace=NS_SYSTEM), image)
         return await run_installer(session, "", name, disk)
 
 
