@@ -14,7 +14,7 @@ from talos.config.read.loader import load
 from talos.config.schema import Field, Form, Section, fields_of
 
 ROOT = Path(__file__).parents[4] / "python"
-BONDS = ROOT / "talos/networkd/spec_makers.py"
+BONDS = ROOT / "talos/networkd/bond_options.py"
 """A table of a bond's settings, whichever document they are from."""
 EFFECTIVE = "talos.config.effective"
 """The package through which nodes read settings."""
