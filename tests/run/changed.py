@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from tests.run.job import Job
@@ -36,7 +36,7 @@ MAX_IMPORTING = 20
 """Files of tests that import a changed module. Those of one that more import are left to `make test`."""
 SITE = ("nix", "build", ".#site", "--no-link", "--print-build-logs")
 """Fails when a page's links lead nowhere."""
-PROCESSES = 2
+PYTEST = (PYTHON, "-B", "-m", "pytest", "--numprocesses=2", "--dist=loadfile", "--durations=20")
 
 
 def find_changed(base: str = "") -> list[str]:
@@ -93,26 +93,6 @@ def _mirror(path: str) -> Path | None:
     return None
 
 
-def share_out(
-    paths: Sequence[str], repository: Path = REPOSITORY, shares: int = PROCESSES
-) -> list[list[str]]:
-    """Shares of about the same number of tests; a folder stays in one piece unless it is that of all."""
-    if list(paths) == [UNIT]:
-        paths = sorted(
-            str(path.relative_to(repository)) for path in (repository / UNIT).iterdir() if path.is_dir()
-        )
-    sizes = {path: _count_tests(repository / path) for path in paths}
-    filled: list[list[str]] = [[] for _ in range(shares)]
-    for path in sorted(paths, key=lambda path: sizes[path], reverse=True):
-        min(filled, key=lambda share: sum(sizes[each] for each in share)).append(path)
-    return [share for share in filled if share]
-
-
-def _count_tests(path: Path) -> int:
-    files = path.rglob("test_*.py") if path.is_dir() else [path]
-    return sum(file.read_text(encoding="utf-8").count("def test_") for file in files)
-
-
 def make_check_jobs(base: str = "") -> list[Job]:
     """Everything runs in the work tree: what git has not seen yet is checked, too.
 
@@ -125,18 +105,21 @@ def make_check_jobs(base: str = "") -> list[Job]:
         "NO_COLOR": "1",
     }
 
-    def job(name: str, *command: str, minutes: float = 0.1, memory: int = 500) -> Job:
+    def job(
+        name: str, *command: str, processors: float = 1.0, minutes: float = 0.1, memory: int = 500
+    ) -> Job:
         return Job(
             name=name,
             command=command,
             needs=("api", "devenv", "peers"),
+            processors=processors,
             minutes=minutes,
             memory=memory,
             environment=environment,
         )
 
     changed = find_changed(base)
-    shares = share_out(_drop_contained({*find_unit_tests(changed), *find_importing(changed)}))
+    tested = _drop_contained({*find_unit_tests(changed), *find_importing(changed)})
     typed = find_typed(changed)
     checker = (PYTHON, "-B", "-m", "basedpyright", "--pythonpath", PYTHON, *(typed or ()))
     return [
@@ -150,10 +133,7 @@ def make_check_jobs(base: str = "") -> list[Job]:
         job("references", PYTHON, "-B", "tests/lint/references.py", "--check"),
         job("names", PYTHON, "-B", "tests/lint/names.py"),
         job("words", PYTHON, "-B", "tests/lint/words.py"),
-        *(
-            job(f"unit-{number}", PYTHON, "-B", "-m", "pytest", "--durations=20", *share, memory=1500)
-            for number, share in enumerate(shares, 1)
-        ),
+        *([job("unit", *PYTEST, *tested, processors=1.6, memory=3000)] if tested else []),
     ]
 
 

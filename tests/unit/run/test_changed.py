@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.run.changed import MAX_IMPORTING, MIRRORS, find_importing, find_unit_tests, share_out
+from tests.run.changed import MAX_IMPORTING, MIRRORS, find_importing, find_unit_tests
 from tests.run.process import REPOSITORY
 
 
@@ -72,21 +72,3 @@ def test_every_mirror_is_there() -> None:
     pages = {"docs/network.md", "Makefile"}  # no input of these tests
     named = {*MIRRORS, *MIRRORS.values()} - pages
     assert [path for path in sorted(named) if not (REPOSITORY / path).exists()] == []
-
-
-def test_shares_are_about_the_same(tmp_path: Path) -> None:
-    for name, tests in {"a": 5, "b": 3, "c": 2, "d": 1}.items():
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "test_it.py").write_text("def test_x(): pass\n" * tests, encoding="utf-8")
-    assert share_out(["a", "b", "c", "d"], tmp_path) == [["a", "d"], ["b", "c"]]
-    assert share_out(["a"], tmp_path) == [["a"]]
-    assert share_out([], tmp_path) == []
-
-
-def test_all_unit_tests_are_shared_out() -> None:
-    shares = share_out(["tests/unit"])
-    shared = {path for share in shares for path in share}
-    assert shared == {
-        f"tests/unit/{path.name}" for path in (REPOSITORY / "tests/unit").iterdir() if path.is_dir()
-    }
-    assert len(shares) == 2
