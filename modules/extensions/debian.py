@@ -3,8 +3,8 @@
 $programs and $tools are copied to $place, a folder in /usr/local, with the libraries that they need. It is
 the root of the container of $service, where there is one. $tools are links in /usr/local/sbin, too, and run
 outside of the container as well, with the libraries beside them: the node has others, or none. In $folder
-are manifest.yaml, the service's definition and maybe `root` and `local`, more files for $place and for
-/usr/local.
+are manifest.yaml, the service's definition and maybe `root`, `local` and `etc`, more files for $place,
+/usr/local and /etc.
 """
 
 import os
@@ -77,6 +77,7 @@ def main() -> None:
     link_tools(local, root, tools)
     copy_files(folder / "root", root)
     copy_files(folder / "local", local)
+    copy_files(folder / "etc", out / "rootfs/etc")
     manifest = (folder / "manifest.yaml").read_text(encoding="utf-8")
     (out / "manifest.yaml").write_text(manifest.replace("@version@", os.environ["version"]), encoding="utf-8")
     if service:

@@ -57,6 +57,13 @@ def test_extensions_and_their_parts_are_listed(cluster: Cluster) -> None:
     assert "image: 001.hello.sqsh" in cluster.talosctl("read", "/etc/extensions.yaml").stdout
 
 
+def test_containerd_has_the_settings_of_extensions(cluster: Cluster) -> None:
+    def are_there() -> None:
+        assert ".runtimes.hello]" in cluster.talosctl("read", "/etc/cri/conf.d/cri.toml").stdout
+
+    eventually("the extension's runtime is there", are_there)
+
+
 def test_a_service_waits_for_what_it_depends_on(cluster: Cluster) -> None:
     path = 'file "/dev/virtio-ports/org.qemu.guest_agent.0" to exist'
     eventually("the agent waits for its device", lambda: check_state(cluster, AGENT, "Waiting", path))

@@ -7,6 +7,7 @@ import argparse
 import os
 import stat
 import sys
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -29,7 +30,9 @@ from talos.upgrade.release.initramfs import DIGESTS, LAYERS, ROOT_HASHES
 
 ROOTFS = "rootfs"
 SYSTEM = "the system"
-ALLOWED = ("usr/local", "usr/lib/firmware")
+CRI_PARTS = PurePosixPath("etc/cri/conf.d")
+"""Pieces of the configuration of Kubernetes' containerd."""
+ALLOWED = ("usr/local", "usr/lib/firmware", str(CRI_PARTS))
 """Where extensions may have files; upstream's other places have no reader here."""
 LINKS = {"lib": "usr/lib"}
 """Links of the system's root: what is below them belongs to their target."""
@@ -65,6 +68,7 @@ def read_folder(path: Path) -> Folder:
         else:
             files[name] = found
     _check_services(extension.name, files, folders)
+    _check_cri_parts(extension.name, files)
     return Folder(path=path, extension=extension, files=files, folders=frozenset(folders))
 
 
@@ -172,9 +176,7 @@ def _check_path(path: Path, name: str, extension: str) -> None:
     mode = path.lstat().st_mode
     above = any(PurePosixPath(allowed).is_relative_to(pure) for allowed in ALLOWED)
     if not any(pure.is_relative_to(allowed) for allowed in ALLOWED) and not (above and stat.S_ISDIR(mode)):
-        raise UserError(
-            f"/{name} is not below {' or '.join(f'/{folder}' for folder in ALLOWED)}", where=where
-        )
+        raise UserError(f"/{name} is not below {', '.join(f'/{folder}' for folder in ALLOWED)}", where=where)
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
         raise UserError(f"/{name} is neither a file nor a folder nor a link", where=where)
     if mode & (stat.S_ISUID | stat.S_ISGID) and not stat.S_ISDIR(mode):
@@ -189,6 +191,19 @@ def _check_services(extension: str, files: Mapping[str, Path], folders: Set[str]
             raise UserError(f"its service is {definition.name!r}, the file needs that name", where=where)
         if definition.root.removeprefix("/") not in folders:
             raise UserError(f"its root, {ROOTS}/{definition.name}, is missing", where=where)
+
+
+def _check_cri_parts(extension: str, files: Mapping[str, Path]) -> None:
+    for name, path in files.items():
+        place, where = PurePosixPath(name), f"extension {extension}: /{name}"
+        if not place.is_relative_to(CRI_PARTS):
+            continue
+        if place.parent != CRI_PARTS or place.suffix != ".part" or path.is_symlink():
+            raise UserError(f"only files /{CRI_PARTS}/*.part are read", where=where)
+        try:
+            tomllib.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"it is no TOML: {error}", where=where) from None
 
 
 def _list_definitions(files: Mapping[str, Path]) -> Iterator[tuple[str, Path]]:

@@ -115,8 +115,11 @@ def test_what_an_image_does_not_take(tmp_path: Path, base: Folder) -> None:
 @pytest.mark.parametrize(
     ("file", "reason"),
     [
-        ("usr/bin/sh", "extension bad: /usr/bin is not below /usr/local or /usr/lib/firmware"),
-        ("etc/passwd", "extension bad: /etc is not below"),
+        ("usr/bin/sh", "extension bad: /usr/bin is not below /usr/local, /usr/lib/firmware, /etc/cri"),
+        ("etc/passwd", "extension bad: /etc/passwd is not below"),
+        ("etc/cri/conf.d/x.toml", "/etc/cri/conf.d/x.toml: only files /etc/cri/conf.d/*.part are read"),
+        ("etc/cri/conf.d/a/x.part", "/etc/cri/conf.d/a/x.part: only files /etc/cri/conf.d/*.part are read"),
+        ("etc/cri/conf.d/x.part", "/etc/cri/conf.d/x.part: it is no TOML: "),
         ("lib/modules/x.ko", "extension bad: /usr/lib/modules is not below"),
         (f"{LOCAL}/etc/containers/bad.yaml", "its root, /usr/local/lib/containers/bad, is missing"),
     ],

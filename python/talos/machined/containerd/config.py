@@ -20,6 +20,8 @@ VERSION = 3
 VERSIONS = range(1, 5)
 """Of the formats that it reads."""
 PARTS = "/etc/cri/conf.d"
+PART = ".part"
+"""How names of pieces end that are merged into the settings of plugins."""
 MERGED = f"{PARTS}/cri.toml"
 """The settings of plugins."""
 STATUS = "cri/conf.d/cri.toml"

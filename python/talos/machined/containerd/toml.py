@@ -15,12 +15,22 @@ MAX_DOTS = 512
 type Table = Mapping[str, Any]
 
 
-def merge(base: Table, over: Table) -> dict[str, Any]:
-    """One table over another: tables are merged, everything else is replaced."""
+def merge(base: Table, over: Table, path: str = "") -> dict[str, Any]:
+    """One table over another: tables are merged, lists appended, everything else is replaced; as upstream.
+
+    UserError for a value of another type than that below it; ``path`` is where the tables are.
+    """
     merged = dict(base)
     for key, value in over.items():
-        old = merged.get(key)
-        merged[key] = merge(_table(old), _table(value)) if _is_table(old) and _is_table(value) else value
+        old, place = merged.get(key), f"{path}{key}"
+        if old is None:
+            merged[key] = value
+        elif _is_table(old) and _is_table(value):
+            merged[key] = merge(_table(old), _table(value), f"{place}.")
+        elif type(old) is not type(value):
+            raise UserError(f"{place} has another type than before: {value!r:.80} in place of {old!r:.80}")
+        else:
+            merged[key] = [*old, *value] if isinstance(old, list) else value
     return merged
 
 

@@ -273,6 +273,7 @@ def make_cri_controllers(context: ControllerContext) -> list[Controller]:
         CRIConfigFilesController(
             context.log,
             partial(services.terminate, CRI),
+            extensions=context.etc_layer.image / "cri/conf.d",
             root=context.etc.shown.parent,
             restrict_oom_score=not platform.has_kernel,
         ),

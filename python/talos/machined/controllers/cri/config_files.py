@@ -6,7 +6,7 @@ They hold passwords and keys, so no resource shows their content.
 import json
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from talos.machined.containerd.config import (
     BASE_SPEC,
     HOSTS,
     MERGED,
+    PART,
     STATUS,
     VERSION,
     VERSIONS,
@@ -39,6 +40,8 @@ from talos.system.logging import Log
 class CRIConfigFilesController(Reconciler):
     """RegistryConfig, CustomizationConfig and MachineConfig → files, EtcFileStatus.
 
+    Pieces are merged in the order of their names, as upstream: ``20-NAME.part`` is a document's, others are extensions'.
+
     ``restart`` is called when containerd has to read its settings anew; it looks for mirrors at every pull.
     """
 
@@ -56,11 +59,14 @@ class CRIConfigFilesController(Reconciler):
         restart: Callable[[], Awaitable[None]],
         *,
         restrict_oom_score: bool,
+        extensions: Path,
         root: Path,
     ) -> None:
+        """``extensions``: the folder with the pieces that came with the image."""
         self._log = log
         self._restart = restart
         self._restrict_oom_score = restrict_oom_score
+        self._extensions = extensions
         self._root = root
         self._written: dict[str, str] = {}
         self._version = 0
@@ -72,7 +78,7 @@ class CRIConfigFilesController(Reconciler):
             return
         config = await read_config(runtime)
         overrides = effective.runtime_spec_overrides(config) if config else None
-        base_spec = json.dumps(merge(make_default_spec(), overrides)) if overrides else ""
+        base_spec = self._make_base_spec(overrides) if overrides else ""
         parts = await runtime.list(kinds.CUSTOMIZATION_CONFIG)
         settings = self._make_settings(registries.spec, parts, has_base_spec=bool(base_spec))
         self._write_hosts(self._make_hosts(registries.spec))
@@ -96,18 +102,28 @@ class CRIConfigFilesController(Reconciler):
         """Files, by the version of their format."""
         base = make_base(restrict_oom_score=self._restrict_oom_score, has_base_spec=has_base_spec)
         tables: dict[int, Mapping[str, Any]] = {VERSION: merge(base, make_credentials(registries))}
-        for part in sorted(parts, key=lambda part: part.id):
+        for name, part in sorted([*self._read_extensions(), *map(_name_part, parts)]):
             try:
-                table = parse_toml(part.spec.content)
+                table = parse_toml(part)
                 version = find_version(table)
                 tables[version] = merge(tables.get(version, {"version": version}), table)
             except UserError as error:
                 self._log.once(
-                    "a piece of containerd's configuration is left out",
-                    document=f"CRICustomizationConfig {part.id}",
-                    reason=str(error),
+                    "a piece of containerd's configuration is left out", file=name, reason=str(error)
                 )
         return {version: format_toml(table) for version, table in tables.items()}
+
+    def _make_base_spec(self, overrides: Mapping[str, Any]) -> str:
+        try:
+            return json.dumps(merge(make_default_spec(), overrides))
+        except UserError as error:
+            self._log.once("the overrides of containers' settings are left out", reason=str(error))
+            return ""
+
+    def _read_extensions(self) -> Iterator[tuple[str, str]]:
+        """Pieces of extensions, by their names."""
+        for path in self._extensions.glob(f"*{PART}"):
+            yield path.name, path.read_text(encoding="utf-8")
 
     def _make_hosts(self, registries: RegistriesConfigSpec) -> Mapping[str, str]:
         try:
@@ -142,6 +158,10 @@ class CRIConfigFilesController(Reconciler):
         for folder in hosts.iterdir() if hosts.is_dir() else ():
             if folder.name not in kept:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _name_part(part: Resource[CustomizationConfigSpec]) -> tuple[str, str]:
+    return f"20-{part.id}{PART}", part.spec.content
 
 
 def write_secret(path: Path, text: str) -> None:

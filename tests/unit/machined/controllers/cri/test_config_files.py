@@ -42,6 +42,8 @@ apiVersion: v1alpha1
 kind: CRICustomizationConfig
 name: mine
 content: |
+  [plugins."io.containerd.cri.v1.runtime"]
+  cdi_spec_dirs = ["/run/two"]
   [plugins."io.containerd.cri.v1.images"]
   pinned_images.sandbox = "mine.example/pause:1"
 ---
@@ -60,6 +62,14 @@ content: "[["
 apiVersion: v1alpha1
 kind: CRIBaseRuntimeSpecConfig
 overrides: {process: {rlimits: [{type: RLIMIT_NOFILE, soft: 1024, hard: 1024}]}}
+"""
+EXTENSION = """\
+[plugins."io.containerd.cri.v1.images".pinned_images]
+sandbox = "replaced.example/pause:1"
+[plugins."io.containerd.cri.v1.runtime"]
+cdi_spec_dirs = ["/run/one"]
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runsc]
+runtime_type = "io.containerd.runsc.v1"
 """
 IMAGES, RUNTIME = "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime"
 
@@ -84,13 +94,16 @@ async def test_files_follow_the_config(tmp_path: Path) -> None:
 
         await wait_for(state, kinds.ETC_FILE_STATUS, "cri/conf.d/cri.toml", is_written)
 
-    parts = tmp_path / "etc/cri/conf.d"
+    parts, image = tmp_path / "etc/cri/conf.d", tmp_path / "image"
+    image.mkdir()
+    (image / "10-runsc.part").write_text(EXTENSION, encoding="utf-8")
+    (image / "30-wrong.part").write_text(f"[plugins.'{IMAGES}']\nregistry = 1\n", encoding="utf-8")
     await configure(REGISTRIES)
     async with trio.open_nursery() as nursery:
         controllers = [
             RegistriesConfigController(),
             CustomizationConfigController(),
-            CRIConfigFilesController(log, restart, restrict_oom_score=True, root=tmp_path),
+            CRIConfigFilesController(log, restart, restrict_oom_score=True, extensions=image, root=tmp_path),
         ]
         nursery.start_soon(run_controllers, state, controllers)
         await settled("own.example")
@@ -120,7 +133,12 @@ async def test_files_follow_the_config(tmp_path: Path) -> None:
         await configure(f"version: v1alpha1\nmachine: {{}}\n{CUSTOM}")
         await settled("mine.example", "base-spec.json")
         settings = read_toml(parts / "cri.toml")["plugins"]
+        # The extension's first, then the document's; a piece that does not go with the others is left out.
         assert settings[IMAGES]["pinned_images"]["sandbox"] == "mine.example/pause:1"
+        assert (
+            settings[RUNTIME]["containerd"]["runtimes"]["runsc"]["runtime_type"] == "io.containerd.runsc.v1"
+        )
+        assert settings[RUNTIME]["cdi_spec_dirs"] == ["/run/one", "/run/two"]
         assert settings[IMAGES]["registry"] == {"config_path": "/etc/cri/conf.d/hosts"}
         runc = settings[RUNTIME]["containerd"]["runtimes"]["runc"]
         assert runc["base_runtime_spec"] == "/etc/cri/conf.d/base-spec.json"
@@ -168,6 +186,15 @@ def test_folders_of_registries() -> None:
     ]
 
 
+def test_tables_are_merged_and_lists_appended() -> None:
+    assert merge({"a": {"b": [1]}, "c": 1}, {"a": {"b": [2], "d": "x"}, "c": 2}) == {
+        "a": {"b": [1, 2], "d": "x"},
+        "c": 2,
+    }
+    with pytest.raises(UserError, match=r"a\.b has another type than before: 'x' in place of \[1\]"):
+        merge({"a": {"b": [1]}}, {"a": {"b": "x"}})
+
+
 def test_what_is_written_is_what_is_read() -> None:
     table = {
         "a": 1,
@@ -175,7 +202,3 @@ def test_what_is_written_is_what_is_read() -> None:
         "d": {"e.f": {"g": "ü"}, "h": {}},
     }
     assert tomllib.loads(format_toml(table)) == table
-    assert merge({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": 3}, "d": [2]}) == {
-        "a": {"b": 3, "c": 2},
-        "d": [2],
-    }
