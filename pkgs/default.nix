@@ -78,7 +78,7 @@ let
       iso-images = (modules.makeImage { stamps = [ ]; imageCache = makeImageCache images.cluster; }).iso;
       inherit (kernel) kernel;
       boot-loader = modules.grub.disk;
-      extensions = modules.extensions.archive [ modules.extensions.qemu-guest-agent ];
+      extensions = modules.extensions.archive [ modules.extensions.qemu-guest-agent hello ];
       cmdline = builtins.path { path = ../kernel/cmdline; name = "cmdline"; };
     };
   };

@@ -1,4 +1,4 @@
-"""The extension of tests, QEMU's guest agent: a system that has it shows it, and its agent answers."""
+"""The extensions of tests: QEMU's guest agent, which answers, and one with settings of containerd."""
 
 from driver.client import at
 from driver.machine import Machine
@@ -9,12 +9,11 @@ NO_INSTALL = "apiVersion: v1alpha1\nkind: UnattendedInstallConfig\n$patch: delet
 
 
 def check_extension(node: Machine) -> None:
-    """Assert that the system has the extension, in the API and in what it lists as its parts."""
+    """Assert that the system has the extensions, in the API, in what it lists as its parts, and in force."""
     layers = node.get("extensions")
-    assert [at(layer, "metadata.id") for layer in layers] == ["0"], layers
-    (layer,) = layers
-    assert at(layer, "spec.image") == f"000.{NAME}.sqsh"
-    assert at(layer, "spec.metadata.name") == NAME
+    images = {at(layer, "spec.metadata.name"): at(layer, "spec.image") for layer in layers}
+    assert images == {NAME: f"000.{NAME}.sqsh", "hello": "001.hello.sqsh"}, layers
+    assert ".runtimes.hello]" in node.talosctl("read", "/etc/cri/conf.d/cri.toml").stdout
     assert NAME in node.talosctl("read", "/etc/extensions.yaml").stdout
     packages = [at(item, "metadata.id") for item in node.get("sbom") if at(item, "spec.extension")]
     assert f"{NAME}/libglib2.0-0t64" in packages
