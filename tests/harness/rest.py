@@ -140,6 +140,14 @@ class _Breakable[S: Message]:
         raise StateError("broken by the test")
 
 
+async def _wait_until_quiet() -> None:
+    """Wait until no task has run for a while, and no thread works for one: on a busy machine it may be late."""
+    threads = trio.to_thread.current_default_thread_limiter()
+    await trio.testing.wait_all_tasks_blocked(QUIET_DELAY)
+    while threads.borrowed_tokens:
+        await trio.testing.wait_all_tasks_blocked(QUIET_DELAY)
+
+
 async def check_rest(
     state: CountingState,
     controllers: Sequence[Controller],
@@ -158,7 +166,7 @@ async def check_rest(
             for task in beside:
                 nursery.start_soon(task)
             await nursery.start(run_controllers, state, controllers)
-            await trio.testing.wait_all_tasks_blocked(QUIET_DELAY)
+            await _wait_until_quiet()
             assert state.writes, "the controllers have written nothing at all"
             count = state.watches
             for _ in range(2):
@@ -167,7 +175,7 @@ async def check_rest(
                 disturb()
                 await trio.testing.wait_all_tasks_blocked()
                 await state.wait_for_watches(count)
-                await trio.testing.wait_all_tasks_blocked(QUIET_DELAY)
+                await _wait_until_quiet()
                 assert not state.writes, "written though nothing has changed:\n" + "\n".join(state.writes)
             nursery.cancel_scope.cancel()
     logging.getLogger(LOGGER).removeHandler(failures)
