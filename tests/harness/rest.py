@@ -141,7 +141,7 @@ class _Breakable[S: Message]:
 
 
 async def _wait_until_quiet() -> None:
-    """Wait until no task has run for a while, and no thread works for one: on a busy machine it may be late."""
+    """Wait until no task has run for a while, and no thread works for one, which may take longer."""
     threads = trio.to_thread.current_default_thread_limiter()
     await trio.testing.wait_all_tasks_blocked(QUIET_DELAY)
     while threads.borrowed_tokens:

@@ -40,7 +40,8 @@ from talos.system.logging import Log
 class CRIConfigFilesController(Reconciler):
     """RegistryConfig, CustomizationConfig and MachineConfig → files, EtcFileStatus.
 
-    Pieces are merged in the order of their names, as upstream: ``20-NAME.part`` is a document's, others are extensions'.
+    Pieces are merged in the order of their names, as upstream: ``20-NAME.part`` is a document's, others are
+    those of extensions.
 
     ``restart`` is called when containerd has to read its settings anew; it looks for mirrors at every pull.
     """
