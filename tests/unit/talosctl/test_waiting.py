@@ -12,7 +12,8 @@ from google.protobuf.empty_pb2 import Empty
 from tests.harness.limits import REAL_TIMEOUT
 from tests.unit.talosctl.fake import Client, FakeNode
 
-from talos.api.machine.machine_pb2 import Memory, MemoryResponse
+from talos.api.machine.machine_pb2 import Event, EventsRequest, Memory, MemoryResponse
+from talos.talosctl.client import fanout
 from talos.talosctl.output import waiting
 from talos.talosctl.output.waiting import format_wait
 
@@ -60,6 +61,17 @@ def test_what_is_quick_shows_nothing(
     node.on("/machine.MachineService/Memory", Empty, MemoryResponse(messages=[Memory()]))
     assert talosctl("memory", "-n", "10.0.0.2").code == 0
     assert screen.getvalue() == ""
+
+
+def test_what_is_followed_is_not_waited_for(
+    talosctl: Client, node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def show(_pending: object) -> None:
+        raise AssertionError("a line about waiting among the events")
+
+    monkeypatch.setattr(fanout, "showing_wait", show)
+    node.on("/machine.MachineService/Events", EventsRequest, [Event()])
+    assert talosctl("events", "-n", "10.0.0.2").code == 0
 
 
 def test_a_line_names_three_nodes() -> None:

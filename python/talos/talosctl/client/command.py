@@ -104,7 +104,7 @@ def print_table[T](
 def run_each[T](
     invocation: Invocation, call: NodeCall[T], show: Callable[[str, T], None], *, shows_wait: bool = True
 ) -> int:
-    """Call every node and show each answer on its own; without ``shows_wait`` calls show how far they are."""
+    """Call every node and show each answer on its own; without ``shows_wait`` calls print as they go on."""
 
     async def main() -> int:
         target = await find_target(invocation.flags)

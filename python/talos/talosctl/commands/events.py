@@ -42,7 +42,7 @@ def run_events(invocation: Invocation) -> int:
                 name, source, message = describe_event(event)
                 rows.show((node, event.id, name, event.actor_id, source, message))
 
-    return run_each(invocation, follow, ignore)
+    return run_each(invocation, follow, ignore, shows_wait=False)
 
 
 COMMAND = Command(

@@ -71,4 +71,4 @@ def run_watch(invocation: Invocation, show: Callable[[str, Resource], str] | Non
                         else:
                             initial.append(event)
 
-    return run_each(invocation, follow, ignore)
+    return run_each(invocation, follow, ignore, shows_wait=False)
