@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from talos.extensions.cri import PART, PARTS
 from talos.extensions.manifest import (
     MANIFEST,
     MAX_EXTENSIONS,
@@ -30,9 +31,8 @@ from talos.upgrade.release.initramfs import DIGESTS, LAYERS, ROOT_HASHES
 
 ROOTFS = "rootfs"
 SYSTEM = "the system"
-CRI_PARTS = PurePosixPath("etc/cri/conf.d")
-"""Pieces of the configuration of Kubernetes' containerd."""
-ALLOWED = ("usr/local", "usr/lib/firmware", str(CRI_PARTS))
+_CRI_PARTS = PurePosixPath(PARTS.removeprefix("/"))
+ALLOWED = ("usr/local", "usr/lib/firmware", str(_CRI_PARTS))
 """Where extensions may have files; upstream's other places have no reader here."""
 LINKS = {"lib": "usr/lib"}
 """Links of the system's root: what is below them belongs to their target."""
@@ -196,10 +196,10 @@ def _check_services(extension: str, files: Mapping[str, Path], folders: Set[str]
 def _check_cri_parts(extension: str, files: Mapping[str, Path]) -> None:
     for name, path in files.items():
         place, where = PurePosixPath(name), f"extension {extension}: /{name}"
-        if not place.is_relative_to(CRI_PARTS):
+        if not place.is_relative_to(_CRI_PARTS):
             continue
-        if place.parent != CRI_PARTS or place.suffix != ".part" or path.is_symlink():
-            raise UserError(f"only files /{CRI_PARTS}/*.part are read", where=where)
+        if place.parent != _CRI_PARTS or place.suffix != PART or path.is_symlink():
+            raise UserError(f"only files {PARTS}/*{PART} are read", where=where)
         try:
             tomllib.loads(path.read_text(encoding="utf-8"))
         except (ValueError, RecursionError) as error:

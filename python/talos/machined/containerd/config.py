@@ -8,6 +8,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from talos.api.definitions.cri_pb2 import RegistriesConfigSpec, RegistryTLSConfig
+from talos.extensions.cri import PARTS
 from talos.images.registry.hosts import ANY, find_endpoints
 from talos.machined.containerd.client import CRI_ROOT, CRI_SOCKET
 from talos.machined.containerd.toml import format_toml
@@ -19,9 +20,6 @@ VERSION = 3
 """Of the format of what is written here. containerd reads a file by its own ``version``."""
 VERSIONS = range(1, 5)
 """Of the formats that it reads."""
-PARTS = "/etc/cri/conf.d"
-PART = ".part"
-"""How names of pieces end that are merged into the settings of plugins."""
 MERGED = f"{PARTS}/cri.toml"
 """The settings of plugins."""
 STATUS = "cri/conf.d/cri.toml"

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import trio
 
 from talos.disks.image_cache import CacheDisks
 from talos.disks.raid.provide import DeviceReader
+from talos.extensions.cri import PARTS
 from talos.machined.controllers.block.diagnostics import VolumeDiagnosticsController
 from talos.machined.controllers.block.kmsd import KeyDaemonController
 from talos.machined.controllers.block.mount_request import MountRequestController
@@ -273,7 +275,7 @@ def make_cri_controllers(context: ControllerContext) -> list[Controller]:
         CRIConfigFilesController(
             context.log,
             partial(services.terminate, CRI),
-            extensions=context.etc_layer.image / "cri/conf.d",
+            extensions=context.etc_layer.image / Path(PARTS).relative_to("/etc"),
             root=context.etc.shown.parent,
             restrict_oom_score=not platform.has_kernel,
         ),

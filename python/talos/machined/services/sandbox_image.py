@@ -9,10 +9,11 @@ from pathlib import Path
 import trio
 
 from talos.config.active import load_config
+from talos.extensions.cri import PARTS
 from talos.images.reference import parse_reference
 from talos.images.rules import make_rules
 from talos.machined.containerd.client import CRI_ROOT, CRI_SOCKET, PODS, Containerd
-from talos.machined.containerd.config import MERGED, PARTS, find_sandbox_image, make_path
+from talos.machined.containerd.config import MERGED, find_sandbox_image, make_path
 from talos.machined.containerd.toml import Table, parse_toml
 from talos.machined.services.container import find_or_pull
 from talos.machined.services.spec import ServiceContext

@@ -14,11 +14,11 @@ from talos.api.definitions.cri_pb2 import CustomizationConfigSpec, RegistriesCon
 from talos.api.definitions.files_pb2 import EtcFileStatusSpec
 from talos.config.active import read_config
 from talos.config.effective import machine as effective
+from talos.extensions.cri import PART
 from talos.machined.containerd.config import (
     BASE_SPEC,
     HOSTS,
     MERGED,
-    PART,
     STATUS,
     VERSION,
     VERSIONS,
