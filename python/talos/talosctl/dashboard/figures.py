@@ -96,14 +96,17 @@ class Figures:
     @property
     def received(self) -> float:
         """Of all network cards."""
-        cards = find_cards([link.name for link in self.links])
-        return sum(link.received for link in self.links if link.name in cards)
+        return sum(link.received for link in self._cards)
 
     @property
     def sent(self) -> float:
         """Of all network cards."""
+        return sum(link.sent for link in self._cards)
+
+    @property
+    def _cards(self) -> list[LinkRate]:
         cards = find_cards([link.name for link in self.links])
-        return sum(link.sent for link in self.links if link.name in cards)
+        return [link for link in self.links if link.name in cards]
 
     @property
     def memory_percent(self) -> float:
